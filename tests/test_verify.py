@@ -28,10 +28,10 @@ from meta_eval.errors import ConfigError, PackError, TemplateError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
+from meta_eval.source import sample as embedded
 from meta_eval.templates import discover
 from meta_eval.verify import TOLERANCE, Report, TaskReport, out_folder, verify
 
-DISAGREEMENTS = json.loads((REPOSITORY / "src/meta_eval/sample/disagreements.json").read_text(encoding="utf-8"))
 LETTERS = "meta_mmlu_pro_instruct"
 CHOICE = "meta_mmlu_pretrain"
 
@@ -72,7 +72,7 @@ def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample:
     if entry.unsafe_code:
         assert told["status"] == "not checked"
         return
-    expected = {one["input_question_hash"] for one in DISAGREEMENTS.get(f"{entry.model}-evals/{entry.subset}", [])}
+    expected = set(embedded.tables()[f"{entry.model}-evals", entry.subset].disagreements)
     found = [json.loads(line) for line in Path(told["file"]).read_text(encoding="utf-8").split("\n") if line]
     assert {line["question_hash"] for line in found} == expected
     assert len(found) == told["disagreements"] == told["total"]["ours_only"] + told["total"]["theirs_only"]

@@ -16,8 +16,8 @@ from typing import Final
 
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError, suggestion
+from meta_eval.source import sample_rows
 from meta_eval.source.base import DataFile, EvalsDataset, Kind, OriginalDataset
-from meta_eval.source.sample_rows import Table, tables
 
 DATASET_ID: Final = "sample"
 
@@ -95,32 +95,32 @@ def original(name: str) -> OriginalDataset:
     Raises:
         SourceError: The installed package lacks the sample, or the sample lacks the original.
     """
-    table = _tables().get(("originals", name))
+    table = tables().get(("originals", name))
     if table is None:
         raise _incomplete(f"originals/{name}")
     data = _data_file(table)
     return SampleOriginal(f"{DATASET_ID}/originals/{name}", _revision((data,)), data)
 
 
-def disagreements(model: str, subset: str) -> Mapping[str, str]:
-    """Why recorded verdicts of a subset are deliberately not the ones that were earned, by question hash."""
-    return _tables()[f"{model}-evals", subset].disagreements
+@cache
+def tables() -> Mapping[tuple[str, str], sample_rows.Table]:
+    """All subsets and originals, by folder (``<model>-evals`` or ``originals``) and name.
+
+    Raises:
+        SourceError: The installed package lacks the sample.
+    """
+    folder = Path(str(files("meta_eval"))) / "sample"
+    try:
+        return {(table.folder, table.name): table for table in sample_rows.tables(folder)}
+    except OSError as error:
+        raise _incomplete(str(error.filename or folder)) from error
 
 
 def _part(identity: Identity) -> SamplePart:
     folder = f"{identity.model}-evals"
-    own = [_tables()[key] for key in sorted(_tables()) if key[0] == folder]
+    own = [tables()[key] for key in sorted(tables()) if key[0] == folder]
     data = tuple(_data_file(table) for table in own)
     return SamplePart(identity, data, _revision(data), tuple(table.name for table in own))
-
-
-@cache
-def _tables() -> Mapping[tuple[str, str], Table]:
-    folder = Path(str(files("meta_eval"))) / "sample"
-    try:
-        return {(table.folder, table.name): table for table in tables(folder)}
-    except OSError as error:
-        raise _incomplete(str(error.filename or folder)) from error
 
 
 def _incomplete(where: str) -> SourceError:
@@ -129,7 +129,7 @@ def _incomplete(where: str) -> SourceError:
     )
 
 
-def _data_file(table: Table) -> DataFile:
+def _data_file(table: sample_rows.Table) -> DataFile:
     content = table.content()
     name = f"{table.folder}/{table.name}.jsonl"
     return DataFile(table.source, name, hashlib.sha256(content).hexdigest(), content)

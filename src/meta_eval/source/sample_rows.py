@@ -107,6 +107,9 @@ class _Templates:
             return [self.fill(value, scope) for value in template]
         if not isinstance(template, str) or "{" not in template:
             return template
+        name = template[3:-3]
+        if name.isidentifier() and template == f"{{{{ {name} }}}}":  # most of them, and Jinja takes long
+            return scope[name]
         if template not in self.compiled:
             alone = re.fullmatch(r"\{\{((?:(?!\{\{|\}\}).)*)\}\}", template, re.DOTALL)
             self.compiled[template] = (
@@ -126,11 +129,16 @@ class _Subset:
         if "language" in settings:
             self.questions = {key: _translated(one, settings["language"]) for key, one in questions.items()}
         self.fill = templates.fill
+        self.shots: dict[tuple[str | None, int], str] = {}
 
     def table(self, source: Path) -> Table:
         rows, disagreements = [], {}
         for number, recorded in enumerate(self.settings["rows"]):
-            row = self._row(recorded, number)
+            try:
+                row = self._row(recorded, number)
+            except Exception as error:
+                error.add_note(f"in {source}, subset {self.settings['name']}, row {number}")
+                raise
             rows.append(row)
             if "disagrees" in recorded:
                 disagreements[row["input_question_hash"]] = recorded["disagrees"]
@@ -141,7 +149,7 @@ class _Subset:
         said = {**self.questions.get(recorded.get("of"), {}), **recorded}
         subtask = said.get("subtask") or self.fill(self.settings["subtask"], said)
         shared = {**self.settings, **self.settings["subtasks"].get(subtask, {})}
-        scope = _lettered({**shared, **said, "number": number})
+        scope = _lettered({**shared, **said, "subtask": subtask, "number": number})
 
         def value(name: str) -> Any:
             return said[name] if name in said else self.fill(shared[name], scope)
@@ -183,21 +191,28 @@ class _Subset:
 
     def _prompt(self, shared: Row, scope: Row) -> str:
         """The rendered prompt, without BOS: a dialog where a user speaks, else plain text."""
-        form: dict[str, str] = shared["prompt"]
-        few_shot = shared["few_shot"]
-        if isinstance(few_shot, int):
-            few_shot = self._others(scope["of"], few_shot)
-        shots = [_lettered({**shared, **shot}) for shot in few_shot]
+        form, shots = shared["prompt"], shared["few_shot"]
+        if isinstance(shots, int):
+            shots = self._others(scope["of"], shots)
         before, prefix = self.fill(form.get("before", ""), scope), self.fill(form.get("prefix", ""), scope)
+        if "system" in form:
+            before += _turn("system", self.fill(form["system"], scope))
+        shown = "".join(self._shot(shared, scope["subtask"], shot) for shot in shots)
         if "text" in form:
-            shown = [self.fill(form["text"], shot) + self.fill(form["answer"], shot) for shot in shots]
-            return "".join([before, *shown, self.fill(form["text"], scope)])
-        turns = [("system", form["system"], scope)] if "system" in form else []
-        for shot in shots:
-            turns += [("user", form["user"], shot), ("assistant", form["assistant"], shot)]
-        turns.append(("user", form["user"], scope))
-        said = [f"{_HEADER.format(role)}{self.fill(text, values)}<|eot_id|>" for role, text, values in turns]
-        return "".join([before, *said, _HEADER.format("assistant"), prefix])
+            return f"{before}{shown}{self.fill(form['text'], scope)}"
+        return f"{before}{shown}{_turn('user', self.fill(form['user'], scope))}{_HEADER.format('assistant')}{prefix}"
+
+    def _shot(self, shared: Row, subtask: str | None, shot: Row) -> str:
+        """A question with its answer, as it stands in a prompt; made once for all rows of a subtask."""
+        if (subtask, id(shot)) not in self.shots:
+            form, scope = shared["prompt"], _lettered({**shared, **shot})
+            if "text" in form:
+                shown = self.fill(form["text"], scope) + self.fill(form["answer"], scope)
+            else:
+                asked, answered = self.fill(form["user"], scope), self.fill(form["assistant"], scope)
+                shown = _turn("user", asked) + _turn("assistant", answered)
+            self.shots[subtask, id(shot)] = shown
+        return self.shots[subtask, id(shot)]
 
     def _others(self, key: Any, count: int) -> list[Row]:
         """The questions of the same subtask that follow one, the first again after the last."""
@@ -205,6 +220,10 @@ class _Subset:
         same = [name for name, question in self.questions.items() if question.get("subtask") == subtask]
         place = same.index(key)
         return [self.questions[name] for name in (same[place + 1 :] + same[:place])[:count]]
+
+
+def _turn(role: str, text: str) -> str:
+    return f"{_HEADER.format(role)}{text}<|eot_id|>"
 
 
 def _translated(question: Row, language: str) -> Row:
