@@ -27,7 +27,6 @@ check: lint test
 
 # Everything in the repository that is made from something else in it.
 generate: .venv/.installed
-	$(BIN)/python tools/build_sample.py
 	$(BIN)/python tests/golden.py
 	$(BIN)/python tools/write_tasks_page.py
 	$(BIN)/python tools/write_fidelity_page.py
