@@ -28,7 +28,7 @@ check: lint test
 # Everything in the repository that is made from something else in it.
 generate: .venv/.installed
 	$(BIN)/python tools/build_sample.py
-	$(BIN)/python tests/golden.py
+	$(BIN)/python tests/helpers/golden.py
 	$(BIN)/python tools/write_tasks_page.py
 	$(BIN)/python tools/write_fidelity_page.py
 	$(BIN)/python tools/write_example_reports.py
