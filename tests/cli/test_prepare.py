@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -18,8 +17,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from command import cli, process
 from noted import noted
-from places import TEMPLATES
+from packs import tree
+from places import KILLS, TEMPLATES
 from rows import make_row, write_rows
 
 from meta_eval.config import load_config
@@ -37,8 +38,6 @@ RECIPE_LINE = (
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # Nothing here may reach for the hub; a test that would fails at once.
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
 def configure(**keys: Any) -> Path:
@@ -55,27 +54,12 @@ def make(overrides: Sequence[str] = (), **keys: Any) -> tuple[Manifest, list[str
         return prepare(config).manifest, said
 
 
-def cli(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "meta_eval", *arguments],
-        capture_output=True, text=True, env={**os.environ, **environment}, check=False,
-    )  # fmt: skip
-
-
 def docs(name: str, work_dir: str = "work_dir") -> list[dict[str, Any]]:
     return pq.read_table(Path(work_dir) / name).to_pylist()
 
 
-def tree(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
-    done = cli("prepare", "--config_path", str(configure()))
+    done = process("prepare", "--config_path", str(configure()))
     assert (done.returncode, done.stdout) == (0, RECIPE_LINE + "\n")
     assert "meta_mmlu_pro_instruct" in done.stderr
 
@@ -204,7 +188,7 @@ def test_a_damaged_row_stops_and_leaves_the_old_pack(evals_folder: Path) -> None
     rows = [make_row(f"Which is {n}?") for n in range(3)]
     rows[1]["input_question"] += " or not"
     write_rows(evals_folder / "gpqa.jsonl", rows)
-    done = cli("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
+    done = process("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
     assert (done.returncode, done.stdout) == (2, "")
     assert f"subset gpqa, row 1 (question hash {rows[1]['input_question_hash']})" in done.stderr
     assert "Traceback" not in done.stderr
@@ -350,14 +334,14 @@ def test_ctrl_c_exits_130_and_leaves_the_old_pack(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".work_dir.new-*"))
 
 
-def test_a_hundred_kills_of_prepare_leave_one_whole_pack() -> None:
+def test_kills_of_prepare_leave_one_whole_pack() -> None:
     make(tasks="meta_gpqa")
     begin = time.monotonic()
     make(tasks="meta_gpqa,meta_mmlu_pretrain")
     whole = time.monotonic() - begin
     config = load_config(configure(tasks="meta_gpqa"))
     chance = random.Random(11)
-    for kill in range(100):
+    for kill in range(KILLS):
         child = os.fork()
         if child == 0:
             try:
@@ -394,7 +378,7 @@ def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
 def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
     assert cli("init", "new place").returncode == 0
     os.chdir("new place")
-    assert cli("prepare", "--set", "evals_dataset=sample").returncode == 0
+    assert process("prepare", "--set", "evals_dataset=sample").returncode == 0
     again = cli("init")
     assert again.returncode == 2
     assert "eval_config.yaml: is there already" in again.stderr

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import cli, process
 from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 
@@ -19,13 +17,6 @@ from meta_eval.templates.listing import tasks_page
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "meta_eval", *arguments], capture_output=True, text=True, check=False,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "80"},
-    )  # fmt: skip
 
 
 def test_the_page_of_tasks_is_what_templates_and_catalog_say() -> None:
@@ -52,7 +43,7 @@ def test_a_listed_evals_dataset_needs_no_network() -> None:
 
 
 def test_the_table_fits_eighty_columns_and_leaves_stdout_to_machines() -> None:
-    done = cli("tasks")
+    done = process("tasks")
     assert (done.returncode, done.stdout) == (0, "")
     assert "meta_mmlu_pro_instruct" in done.stderr
     assert max(map(len, done.stderr.splitlines())) <= 80

@@ -1,12 +1,9 @@
-"""Packs for the tests of verify and validate, and ways to break one."""
+"""Packs for tests, and ways to break one."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,15 +13,6 @@ import pyarrow.parquet as pq
 from places import TEMPLATES
 
 Doc = dict[str, Any]
-
-
-def cli(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """``meta-eval`` in a process of its own, on a terminal of 80 columns that cannot reach the hub."""
-    return subprocess.run(
-        [sys.executable, "-m", "meta_eval", *map(str, arguments)],
-        cwd=cwd, capture_output=True, text=True, check=False,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "80", **environment},
-    )  # fmt: skip
 
 
 def prepare(work_dir: Path, tasks: str, **keys: Any) -> Path:

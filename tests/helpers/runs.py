@@ -29,7 +29,9 @@ ASKED = PreparedFrom(
 )  # fmt: skip
 
 
-def run_lm_eval(pack: Path, tasks: Sequence[str], output: Path, **options: Any) -> Path:
+def run_lm_eval(
+    pack: Path, tasks: Sequence[str], output: Path, *, model_name: str = "org/Some-Model", **options: Any
+) -> Path:
     """Let lm-eval replay tasks of a pack and write its results and samples, as its command line does; the folder."""
     import lm_eval
     from lm_eval.loggers import EvaluationTracker
@@ -39,7 +41,7 @@ def run_lm_eval(pack: Path, tasks: Sequence[str], output: Path, **options: Any) 
 
     tracker = EvaluationTracker(output_path=str(output))
     results = lm_eval.simple_evaluate(
-        model=ReplayLM(), model_args={"pretrained": "org/Some-Model"}, tasks=list(tasks), log_samples=True,
+        model=ReplayLM(), model_args={"pretrained": model_name}, tasks=list(tasks), log_samples=True,
         task_manager=TaskManager(include_path=str(pack), include_defaults=False), evaluation_tracker=tracker,
         bootstrap_iters=0, **options,
     )  # fmt: skip

@@ -184,12 +184,11 @@ def test_the_context_ends_where_one_of_llama_3_s_tokens_does(before: list[str], 
         assert all(pieces(context + continuation)[: len(cut)] == cut for continuation in continuations)
 
 
-def test_what_lm_eval_sends_are_the_recorded_prompts_letter_for_letter(tmp_path: Path) -> None:
-    from golden import prepare_sample, replay
+def test_what_lm_eval_sends_are_the_recorded_prompts_letter_for_letter(sample_pack: tuple[Any, Path]) -> None:
+    from golden import replay
 
-    tasks = [name for name, task in discover(TEMPLATES).tasks.items() if task.output_type == "multiple_choice"]
-    manifest = prepare_sample(tmp_path / "pack", tasks)
-    samples = replay(tmp_path / "pack", tasks)["samples"]
+    manifest, pack = sample_pack
+    samples = replay(pack, CHOICE_TASKS)["samples"]
     assert {"meta_mmlu_pretrain", "meta_boolq", "meta_agieval_english"} <= set(samples)
     for name, entry in manifest.tasks.items():
         recorded = [row["input_final_prompts"] for row in sample_rows(f"{entry.model}-evals", entry.subset)]

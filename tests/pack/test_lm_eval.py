@@ -106,7 +106,7 @@ def test_the_command_line_of_lm_eval_writes_results_and_samples(moved_pack: Path
         [sys.executable, "-m", "meta_eval.replay", "--model", "meta-replay", "--model_args", "pretrained=replay",
          "--tasks", "meta_gpqa,meta_mmlu", "--include_path", str(moved_pack),
          "--output_path", "out", "--log_samples", "--seed", "42", "--batch_size", "auto"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert list((tmp_path / "out").rglob("results_*.json")), done.stderr[-4000:]  # lm-eval only logs a failed save

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from noted import noted
-from places import HELPERS, REPOSITORY
+from places import HELPERS, KILLS, REPOSITORY
 from runs import ASKED, RUN
 
 from meta_eval.errors import PackError
@@ -81,8 +81,8 @@ def test_a_new_pack_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: 
     assert {path.name for path in work_dir.parent.iterdir()} <= {"work_dir", ".work_dir.lock"}
 
 
-def test_a_hundred_kills_leave_one_whole_pack(tmp_path: Path) -> None:
-    """Two writers race, and one of them is killed at a random moment, a hundred times."""
+def test_kills_leave_one_whole_pack(tmp_path: Path) -> None:
+    """Two writers race, and one of them is killed at a random moment, again and again."""
     work_dir = tmp_path / "work_dir"
     write(work_dir, 0)
     chance = random.Random(7)
@@ -90,7 +90,7 @@ def test_a_hundred_kills_leave_one_whole_pack(tmp_path: Path) -> None:
     try:
         assert steady.stdout is not None
         steady.stdout.readline()
-        for kill in range(100):
+        for kill in range(KILLS):
             # Forking keeps a kill cheap: the child starts writing at once and dies somewhere on the way.
             child = os.fork()
             if child == 0:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packs import Doc, cli, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
+from command import cli, process
+from packs import Doc, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
 from places import TEMPLATES
 from rows import make_row, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -64,7 +65,7 @@ def set_manifest(pack: Path, *path: str, value: Any) -> None:
 
 def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_path: Path) -> None:
     before = tree(sample)
-    done = cli("validate", sample, "--json", cwd=tmp_path)
+    done = process("validate", sample, "--json", cwd=tmp_path)
     told = json.loads(done.stdout)
     assert (done.returncode, told["passed"]) == (0, True)
     statuses = {check["name"]: check["status"] for check in told["checks"]}

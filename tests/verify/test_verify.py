@@ -5,25 +5,25 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import os
 import random
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli, process
 from golden import all_tasks
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from noted import noted
-from packs import Doc, cli, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
+from packs import Doc, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
 from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
+from runs import run_lm_eval
 
 from meta_eval.errors import ConfigError, PackError, TemplateError
 from meta_eval.pack.manifest import read_manifest
@@ -45,7 +45,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def verified(sample: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], dict[str, str]]:
     before = tree(sample)
-    done = cli("verify", sample, "--json", cwd=sample.parent)
+    done = process("verify", sample, "--json", cwd=sample.parent)
     return done, json.loads(done.stdout), before
 
 
@@ -479,21 +479,11 @@ def test_verify_equals_the_graders_by_hand(
 # A finished run, graded again
 
 
-def run_lm_eval(pack: Path, out: Path, tasks: str) -> None:
-    """The printed command's shape, the replay model in the engine's place."""
-    done = subprocess.run(
-        [sys.executable, "-m", "meta_eval.replay", "--model", "meta-replay", "--model_args", "pretrained=my/model,seed=42",
-         "--tasks", tasks, "--include_path", str(pack), "--output_path", str(out), "--log_samples", "--batch_size", "auto"],
-        capture_output=True, text=True, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
 @pytest.fixture(scope="module")
 def finished(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("finished")
-    run_lm_eval(sample, out, f"{LETTERS},{CHOICE},meta_math")
-    return out
+    """What lm-eval itself writes, the replay model in the engine's place."""
+    tasks = [LETTERS, CHOICE, "meta_math", "meta_ifeval"]
+    return run_lm_eval(sample, tasks, tmp_path_factory.mktemp("finished"), model_name="my/model")
 
 
 def samples_of(out: Path, task: str) -> Path:
@@ -514,10 +504,9 @@ def test_the_same_graders_give_a_finished_run_the_same_verdicts(sample: Path, fi
 
 
 def test_a_finished_run_is_graded_again_verdict_by_verdict_and_its_reading_held_against_metas(
-    sample: Path, tmp_path: Path
+    sample: Path, finished: Path
 ) -> None:
-    run_lm_eval(sample, tmp_path, "meta_ifeval")
-    report = checked(sample, "meta_ifeval", regrade=tmp_path)
+    report = checked(sample, "meta_ifeval", regrade=finished)
     assert report.status == "passed"
     assert report.comparison is not None
     assert report.comparison.metric == "prompt_level_strict_acc,none"
