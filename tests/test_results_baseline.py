@@ -23,7 +23,7 @@ from meta_eval.results.scores import scores
 from meta_eval.verify import Report, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
-FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain"
+FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +81,7 @@ def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     run = read_run([tmp_path])
+    assert {doc.cluster for doc in run.tasks["meta_squad"].docs} == {"0", "1"}
     for task, docs in baseline(few).docs.items():
         ran = run.tasks[task].docs
         assert [(doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in docs] == [
