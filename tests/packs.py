@@ -1,4 +1,4 @@
-"""Packs for the tests of verify and validate, and ways to break one."""
+"""Packs for the tests of verify and preflight, and ways to break one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""meta-eval tasks, tasks show and new-task, and docs/tasks.md."""
+"""meta-eval tasks, tasks show and new-task."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, TEMPLATES, make_row, write_rows
+from conftest import TEMPLATES, make_row, write_rows
 
 from meta_eval.templates import discover
-from meta_eval.templates.listing import tasks_page
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +24,6 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "meta_eval", *arguments], capture_output=True, text=True, check=False,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "80"},
     )  # fmt: skip
-
-
-def test_the_page_of_tasks_is_what_templates_and_catalog_say() -> None:
-    assert (REPOSITORY / "docs" / "tasks.md").read_text(encoding="utf-8") == tasks_page(discover(TEMPLATES))
 
 
 def test_json_lists_every_task_with_all_that_is_known() -> None:
@@ -122,6 +117,6 @@ def test_a_wrong_new_task_is_one_message(arguments: list[str], words: str) -> No
 def test_what_each_verb_does_is_whole_in_eighty_columns() -> None:
     lines = cli("--help").stdout.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in lines] == [
-        "prepare", "validate", "verify", "report", "compare", "init", "new-task", "tasks",
+        "prepare", "preflight", "verify", "report", "compare", "init", "new-task", "tasks",
     ]  # fmt: skip
     assert all(line.endswith((".", ").")) and not line.endswith("...") for line in lines)
