@@ -29,8 +29,7 @@ check: lint test
 generate: .venv/.installed
 	$(BIN)/python tools/build_sample.py
 	$(BIN)/python tests/helpers/golden.py
-	$(BIN)/python tools/write_tasks_page.py
-	$(BIN)/python tools/write_fidelity_page.py
+	$(BIN)/python tools/write_pages.py
 	$(BIN)/python tools/write_example_reports.py
 
 # Made anew when what is to be installed changes. pip understands --group from 25.1 on.

@@ -26,7 +26,7 @@ ROOMS = [
     "templates",
     "pack",
     "replay",
-    "validate",
+    "preflight",
     "results",  # what lm_eval wrote
     "verify",
     "judging",

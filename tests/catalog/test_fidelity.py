@@ -89,8 +89,8 @@ def test_the_list_of_tasks_says_what_a_grader_was_compared_with() -> None:
     assert fidelity.grading_in_words("my_own_task") == "-"
 
 
-def test_the_page_is_what_the_checks_say() -> None:
-    done = subprocess.run([sys.executable, "tools/write_fidelity_page.py", "--check"], cwd=REPOSITORY, check=False)
+def test_the_pages_are_what_checks_templates_and_configuration_say() -> None:
+    done = subprocess.run([sys.executable, "tools/write_pages.py", "--check"], cwd=REPOSITORY, check=False)
     assert done.returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""meta-eval tasks, tasks show and new-task, and docs/tasks.md."""
+"""meta-eval tasks, tasks show and new-task."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from pathlib import Path
 
 import pytest
 from command import cli, process
-from places import REPOSITORY, TEMPLATES
+from places import TEMPLATES
 from rows import make_row, write_rows
 
 from meta_eval.templates import discover
-from meta_eval.templates.listing import tasks_page
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def test_the_page_of_tasks_is_what_templates_and_catalog_say() -> None:
-    assert (REPOSITORY / "docs" / "tasks.md").read_text(encoding="utf-8") == tasks_page(discover(TEMPLATES))
 
 
 def test_json_lists_every_task_with_all_that_is_known() -> None:
@@ -114,6 +109,6 @@ def test_a_wrong_new_task_is_one_message(arguments: list[str], words: str) -> No
 def test_what_each_verb_does_is_whole_in_eighty_columns() -> None:
     lines = cli("--help").stdout.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in lines] == [
-        "prepare", "validate", "verify", "report", "compare", "init", "new-task", "tasks",
+        "prepare", "preflight", "verify", "report", "compare", "init", "new-task", "tasks",
     ]  # fmt: skip
     assert all(line.endswith((".", ").")) and not line.endswith("...") for line in lines)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from meta_eval.pack.checks import BOS
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import find_tokenizer, longest_prompt, whole_prompts
-from meta_eval.validate.check import Check, failed, not_checked, passed
+from meta_eval.preflight.check import Check, failed, not_checked, passed
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -1,4 +1,4 @@
-"""validate: everything that can go wrong before the first token is generated, found in seconds and without a GPU."""
+"""preflight: everything that can go wrong before the first token is generated, found in seconds and without a GPU."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.validate import environment, files, prompts
-from meta_eval.validate.check import Check, failed, passed
+from meta_eval.preflight import environment, files, prompts
+from meta_eval.preflight.check import Check, failed, passed
 
-__all__ = ["Check", "cheap", "validate"]
+__all__ = ["Check", "cheap", "preflight"]
 
 
 def cheap(pack: Path) -> list[Check]:
@@ -28,7 +28,7 @@ def cheap(pack: Path) -> list[Check]:
     ]
 
 
-def validate(pack: Path) -> Iterator[Check]:
+def preflight(pack: Path) -> Iterator[Check]:
     """All checks, in the order in which a user should fix what they find; each is yielded as it is known.
 
     Args:

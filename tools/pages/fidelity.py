@@ -1,8 +1,7 @@
-"""Write docs/fidelity.md from the comparisons in the catalog, or check that it is what they say (``--check``)."""
+"""docs/fidelity.md, from the comparisons in the catalog."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,13 +11,12 @@ from meta_eval.catalog.fidelity import Check
 from meta_eval.templates.folder import discover
 from meta_eval.templates.spec import Template
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "fidelity.md"
+ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = {"instruct": "Instruct models", "pretrain": "Base models"}
 
 HEAD = """# Fidelity: graded as Meta and the benchmarks themselves grade
 
-<!-- Written by `python tools/write_fidelity_page.py` from src/meta_eval/catalog/fidelity/. -->
+<!-- Written by `python tools/write_pages.py` from src/meta_eval/catalog/fidelity/. -->
 
 One row a details subset: what the prompts, golds and columns that its task expects (*format*) and the verdicts that
 the task gives (*grading*) were compared with, on how many answers, and with what agreement. Every number was measured
@@ -33,17 +31,6 @@ answers made up for the purpose stand in. `meta-eval tasks` shows both.
 
 What was left out and why stands in the notes.
 """
-
-
-def main() -> int:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{PAGE.relative_to(ROOT)} is stale; run: python tools/write_fidelity_page.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
 
 
 def page() -> str:
@@ -115,7 +102,3 @@ def _details(check: Check) -> list[str]:
     if check.command:
         lines += ["", "```", check.command, "```"]
     return lines
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,9 +20,9 @@ from typing import Any
 
 from meta_eval.errors import TemplateError
 from meta_eval.pack.manifest import Manifest
+from meta_eval.preflight.check import Check, failed, not_checked, passed
 from meta_eval.templates.folder import read_yaml
 from meta_eval.templates.spec import functions_in
-from meta_eval.validate.check import Check, failed, not_checked, passed
 
 _PROBE = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS = 600

@@ -1,4 +1,4 @@
-"""``meta-eval validate``: everything that can go wrong before generation, one line a check."""
+"""``meta-eval preflight``: everything that can go wrong before generation, one line a check."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from meta_eval.cli.verify import pack_folder
 from meta_eval.config import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
-    from meta_eval.validate import Check
+    from meta_eval.preflight import Check
 
 _DEFAULT = Path(DEFAULT_CONFIG)
 _STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
 
 
-def validate(
+def preflight(
     pack: Path | None = typer.Argument(None, metavar="[PACK]", help="The pack; default: the configuration's work_dir."),
     config: Path = typer.Option(
         _DEFAULT,
@@ -37,7 +37,7 @@ def validate(
 
     Exit codes: 0 nothing failed, 2 something did, with what fixes it.
     """
-    from meta_eval.validate import validate as run
+    from meta_eval.preflight import preflight as run
 
     folder = pack_folder(pack, config)
     checks: list[Check] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
-from meta_eval.validate.check import Check, failed, not_checked, passed
+from meta_eval.preflight.check import Check, failed, not_checked, passed
 
 _AGAIN = "Run `meta-eval prepare` again, or copy the pack whole"
 

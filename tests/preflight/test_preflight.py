@@ -1,4 +1,4 @@
-"""validate: each thing that can go wrong before generation is caught by the check that should, and told how to fix."""
+"""preflight: each thing that can go wrong before generation is caught by the check that should, and told how to fix."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from places import TEMPLATES
 from rows import make_row, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from meta_eval import validate
+from meta_eval import preflight
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.validate import Check, files, prompts
-from meta_eval.validate.environment import NEEDS_PUNKT
+from meta_eval.preflight import Check, files, prompts
+from meta_eval.preflight.environment import NEEDS_PUNKT
 
 TASKS = "meta_gpqa_cot,meta_mmlu_pro_instruct,meta_math_hard,meta_ifeval,meta_mmlu_pretrain"
 SPECIAL = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
@@ -35,14 +35,14 @@ def pack(sample: Path, tmp_path: Path) -> Path:
 
 
 def checks(pack: Path, name: str = "") -> list[Check]:
-    """The checks of that name, and no others than their part of validate makes."""
+    """The checks of that name, and no others than their part of preflight makes."""
     manifest = read_manifest(pack)
     parts = {
         ("files",): lambda: files.check_files(pack, manifest, hash_up_to=None),
         ("special tokens", "BOS", "length"): lambda: prompts.check_prompts(pack, manifest),
         ("output", "disk"): lambda: files.check_output(pack, manifest),
     }
-    part = next((make for names, make in parts.items() if name in names), lambda: validate.validate(pack))
+    part = next((make for names, make in parts.items() if name in names), lambda: preflight.preflight(pack))
     return [check for check in part() if check.name.startswith(name)]
 
 
@@ -65,7 +65,7 @@ def set_manifest(pack: Path, *path: str, value: Any) -> None:
 
 def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_path: Path) -> None:
     before = tree(sample)
-    done = process("validate", sample, "--json", cwd=tmp_path)
+    done = process("preflight", sample, "--json", cwd=tmp_path)
     told = json.loads(done.stdout)
     assert (done.returncode, told["passed"]) == (0, True)
     statuses = {check["name"]: check["status"] for check in told["checks"]}
@@ -85,31 +85,31 @@ def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_pa
 def test_the_pack_comes_from_the_configuration(sample: Path, tmp_path: Path) -> None:
     keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_instruct", "work_dir": str(sample)}
     (tmp_path / "eval_config.yaml").write_text(json.dumps(keys))
-    assert cli("validate", cwd=tmp_path).returncode == 0
+    assert cli("preflight", cwd=tmp_path).returncode == 0
 
 
 def test_the_cheap_part_looks_at_manifest_files_and_version(pack: Path) -> None:
-    assert [check.name for check in validate.cheap(pack)] == ["manifest", "files", "lm_eval"]
-    assert {check.status for check in validate.cheap(pack)} == {"passed"}
+    assert [check.name for check in preflight.cheap(pack)] == ["manifest", "files", "lm_eval"]
+    assert {check.status for check in preflight.cheap(pack)} == {"passed"}
     edit(yaml_of(pack, "meta_gpqa_cot"), "meta_gpqa_cot", "meta_gpqa_cut")
-    assert only([check for check in validate.cheap(pack) if check.status == "failed"]).name == "files"
+    assert only([check for check in preflight.cheap(pack) if check.status == "failed"]).name == "files"
 
 
 # Files
 
 
 def test_without_a_manifest_nothing_else_is_asked(tmp_path: Path) -> None:
-    check = only(list(validate.validate(tmp_path)))
+    check = only(list(preflight.preflight(tmp_path)))
     assert (check.name, check.status) == ("manifest", "failed")
     assert "meta-eval prepare" in str(check.hint)
-    done = cli("validate", tmp_path, cwd=tmp_path)
+    done = cli("preflight", tmp_path, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_a_manifest_cut_off_is_caught(pack: Path) -> None:
     text = (pack / "manifest.json").read_text()
     (pack / "manifest.json").write_text(text[: len(text) // 2])
-    assert only(list(validate.validate(pack))).status == "failed"
+    assert only(list(preflight.preflight(pack))).status == "failed"
 
 
 @pytest.mark.parametrize("damage", ["regex", "truncated", "missing", "shuffled", "another subset"])
@@ -245,7 +245,7 @@ def test_the_lm_eval_on_path_must_be_of_a_supported_version(
     metadata.parent.mkdir(parents=True)
     metadata.write_text(f"Metadata-Version: 2.1\nName: lm_eval\nVersion: {version}\n")
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    check = only([check for check in validate.cheap(pack) if check.name == "lm_eval"])
+    check = only([check for check in preflight.cheap(pack) if check.name == "lm_eval"])
     assert check.status == ("passed" if good else "failed")
     assert version in check.what
     if not good:
@@ -346,4 +346,8 @@ def test_modules_that_a_pack_brings_itself_are_no_libraries(tmp_path: Path) -> N
     from golden import prepare_sample
 
     prepare_sample(tmp_path / "pack", ["meta_human_eval"])
-    assert [check for check in validate.validate(tmp_path / "pack") if check.status == "failed"] == []
+    assert [check for check in preflight.preflight(tmp_path / "pack") if check.status == "failed"] == []
+
+
+def test_its_former_name_still_works(tmp_path: Path) -> None:
+    assert cli("validate", tmp_path, cwd=tmp_path).stderr == cli("preflight", tmp_path, cwd=tmp_path).stderr
