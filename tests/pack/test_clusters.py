@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TEMPLATES
 from hypothesis import given
 from hypothesis import strategies as st
 from noted import noted
 from packs import prepare, read_docs
+from places import TEMPLATES
 
 from meta_eval.errors import TemplateError
 from meta_eval.pack.clusters import clusters
