@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import tempfile
 from collections.abc import Sequence
@@ -12,10 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import datasets
-from places import TEMPLATES
 from rows import make_row
+from template_modules import template_module
 
-TEMPLATE = TEMPLATES / "tools"
 KINDS = ("nexus", "api_bank", "gorilla", "bfcl")
 
 # For each kind what makes docs, what reads answers strictly and freely, and what scores them, as the YAMLs name them.
@@ -36,14 +34,8 @@ APIS = (
 )
 
 
-@functools.cache
 def template() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tools_utils", TEMPLATE / "utils.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return template_module("tools/utils.py")
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import json
 import math
 import re
@@ -17,19 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import REPOSITORY, TEMPLATES
 from rows import make_row
+from template_modules import template_module
 
 from meta_eval.templates import discover
 
 
-@functools.cache
 def template() -> ModuleType:
-    path = TEMPLATES / "mmlu" / "utils.py"
-    spec = importlib.util.spec_from_file_location("choice", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return template_module("mmlu/utils.py")
 
 
 def choice_row(prompts: list[str], gold: list[str], **other: Any) -> dict[str, Any]:

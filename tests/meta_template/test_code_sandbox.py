@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 from places import TEMPLATES
+from template_modules import load_module
 
 FOLDER = TEMPLATES / "code"
 FULL: tuple[str, ...] = ()
@@ -29,12 +29,7 @@ TEST = "assert f(1) == 2"
 
 
 def load(folder: Path = FOLDER) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("code_runner", folder / "runner.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(folder / "runner.py")
 
 
 RUNNER = load()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import REPOSITORY
 from rows import make_row
+from template_modules import template_module
 
 STUB = 'import math\n\n\ndef double(n: int) -> int:\n    """Return twice a number.\n    """\n'
 BODY = "    return 2 * n\n"
@@ -25,15 +24,8 @@ LATE = f"from __future__ import annotations\n{FUNCTION}"
 QUOTING = f"def double(n):\n    '''{FENCE}'''\n    return 2 * n\n"
 
 
-@functools.cache
 def template() -> ModuleType:
-    path = REPOSITORY / "meta_template" / "code" / "utils.py"
-    spec = importlib.util.spec_from_file_location(str(path.with_suffix("")), path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return template_module("code/utils.py")
 
 
 def prompt(given: str) -> str:

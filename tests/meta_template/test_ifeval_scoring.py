@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import json
 import logging
 import random
@@ -16,18 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import TEMPLATES
+from template_modules import load_module, template_module
 
 TEMPLATE = TEMPLATES / "ifeval"
-
-
-def load(path: Path) -> ModuleType:
-    """A fresh module, as lm-eval makes it of a file beside a YAML."""
-    spec = importlib.util.spec_from_file_location(str(path.with_suffix("")), path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +28,8 @@ def no_download(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
 
 
-@functools.cache
 def template() -> ModuleType:
-    return load(TEMPLATE / "utils.py")
+    return template_module("ifeval/utils.py")
 
 
 NO_COMMA = ("punctuation:no_comma", {})
@@ -262,7 +250,7 @@ def test_docs_that_need_no_punkt_data_do_not_ask_for_it() -> None:
 def test_a_pack_may_bring_the_punkt_data(tmp_path: Path) -> None:
     shutil.copytree(TEMPLATE.parent, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     punkt_data(tmp_path / "nltk_data")
-    utils = load(tmp_path / "ifeval" / "utils.py")
+    utils = load_module(tmp_path / "ifeval" / "utils.py")
     doc = utils.make_doc(row(SENTENCES, CAPITALS))
     assert utils.doc_to_text(doc) == "Write about a river."
     result = utils.process_results(doc, ["A river is LONG. It ends in the sea."])

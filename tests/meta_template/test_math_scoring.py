@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import logging
 import shutil
 import sys
@@ -18,23 +16,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from places import TEMPLATES
+from template_modules import load_module, template_module
 
 TEMPLATE = TEMPLATES / "math_hard"
 
 
-def load(path: Path) -> ModuleType:
-    """A fresh module, as lm-eval makes it of a file beside a YAML."""
-    spec = importlib.util.spec_from_file_location(str(path.with_suffix("")), path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@functools.cache
 def template() -> ModuleType:
-    return load(TEMPLATE / "utils.py")
+    return template_module("math_hard/utils.py")
 
 
 def score(gold: str, output: str, *recorded: str) -> dict:
@@ -446,7 +434,7 @@ POWER_TOWER = "9^{9^{9^9}}"
 
 
 def test_what_takes_too_long_is_wrong_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
-    utils = load(TEMPLATE / "utils.py")
+    utils = load_module(TEMPLATE / "utils.py")
     utils.LIMIT_S = 0.3
     with caplog.at_level(logging.WARNING):
         result = utils.process_results(
@@ -458,7 +446,7 @@ def test_what_takes_too_long_is_wrong_counted_and_named(caplog: pytest.LogCaptur
 
 
 def test_the_grader_works_on_after_a_kill_and_off_the_main_thread() -> None:
-    grader = load(TEMPLATE / "math_grader.py").Grader(limit_s=2.0)
+    grader = load_module(TEMPLATE / "math_grader.py").Grader(limit_s=2.0)
     verdicts: list[object] = []
 
     def ask() -> None:
@@ -474,7 +462,7 @@ def test_the_grader_works_on_after_a_kill_and_off_the_main_thread() -> None:
 
 
 def test_a_process_that_cannot_have_the_memory_is_a_failure_not_a_crash() -> None:
-    grader = load(TEMPLATE / "math_grader.py").Grader(limit_s=5.0, memory_bytes=1)
+    grader = load_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0, memory_bytes=1)
     verdict = grader.grade("sympy", "1", "2")
     grader.close()
     assert not verdict.equal
@@ -482,7 +470,7 @@ def test_a_process_that_cannot_have_the_memory_is_a_failure_not_a_crash() -> Non
 
 
 def test_a_verdict_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    grader = load(TEMPLATE / "math_grader.py").Grader(limit_s=5.0)
+    grader = load_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0)
     first = grader.grade("sympy", "2", "4/2")
     grader.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
@@ -496,7 +484,7 @@ def test_an_antlr_that_sympy_refuses_stops_the_task_at_load(tmp_path: Path, monk
     record.write_text("Metadata-Version: 2.1\nName: antlr4-python3-runtime\nVersion: 4.13.2\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(ImportError, match=r'pip install .*"antlr4-python3-runtime==4\.11'):
-        load(TEMPLATE / "utils.py")
+        load_module(TEMPLATE / "utils.py")
 
 
 # Docs

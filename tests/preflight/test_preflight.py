@@ -82,8 +82,9 @@ def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_pa
         assert check["what"] in line
 
 
-def test_the_pack_comes_from_the_configuration(sample: Path, tmp_path: Path) -> None:
-    keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_instruct", "work_dir": str(sample)}
+def test_the_pack_comes_from_the_configuration(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "elsewhere", "meta_gpqa_cot")
+    keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_instruct", "work_dir": str(pack)}
     (tmp_path / "eval_config.yaml").write_text(json.dumps(keys))
     assert cli("preflight", cwd=tmp_path).returncode == 0
 
