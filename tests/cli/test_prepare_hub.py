@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakehub import FakeHub
+from packs import prepare
 from places import HELPERS
 from rows import make_row
 from ruamel.yaml import YAML
@@ -155,7 +156,7 @@ def test_an_unlisted_dataset_is_a_warning_if_the_hub_has_it(hub: FakeHub, tmp_pa
 def test_a_refusal_is_one_message_and_leaves_the_old_pack(
     hub: FakeHub, tmp_path: Path, fault: dict[str, Any], words: list[str]
 ) -> None:
-    assert run(hub, tmp_path, "tasks=meta_mmlu_pro_instruct").returncode == 0
+    prepare(tmp_path / "work_dir", "meta_gpqa")
     before = (tmp_path / "work_dir/manifest.json").read_bytes()
     hub.fail(f"/api/datasets/{EVALS}", **fault)
     done = run(hub, tmp_path)
