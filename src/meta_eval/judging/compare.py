@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.judging.alarms import changed_prompts
-from meta_eval.judging.judge import SAME_VERDICT, reading_of, verdict_spec
+from meta_eval.judging.judge import reading_of, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
+from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
 from meta_eval.results.scores import Scores, scores
 

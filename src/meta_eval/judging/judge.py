@@ -15,8 +15,6 @@ published decimals account for. **holds**: neither, and the interval is no wider
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,6 +24,7 @@ from meta_eval.judging.alarms import Alarm, alarms, changed_prompts
 from meta_eval.judging.gaps import Gap, known_gaps
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
 from meta_eval.results.answers import Doc
+from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
 from meta_eval.results.run import Run, TaskRun
 from meta_eval.results.scores import Scores, base, scores, specs
 
@@ -35,9 +34,6 @@ Verdict = Literal["holds", "below", "above", "cannot say"]
 TOLERANCE = 1.0
 TOO_WIDE = 5.0
 GIVES_BACK = 0.1
-
-# Verdicts that differ by no more are the same; see verify, whose rule this is.
-SAME_VERDICT = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,24 +314,6 @@ def _with_recorded(docs: Sequence[Doc], entry: TaskEntry, found: Scores) -> list
 
 
 # Recorded verdicts
-
-
-def recorded_verdicts(docs: Sequence[Doc], metric: str, reading: str | None) -> tuple[list[float | None], str]:
-    """Meta's verdict on each doc, None where it recorded none, and where they stand.
-
-    As verify has it: the recorded metric of this name where any doc has one, else ``is_correct``; never a mixture.
-    Where ``is_correct`` is no verdict but the like of a ``reading``, it is not taken for one: a difference between
-    readings says nothing of which answer is better.
-    """
-    values: list[float | None] = []
-    for doc in docs:
-        metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None
-        value = metrics.get(metric) if isinstance(metrics, dict) else None
-        values.append(float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None)
-    if any(value is not None for value in values):
-        return values, f"recorded {metric}"
-    plain = [doc.recorded_is_correct if reading is None else None for doc in docs]
-    return [None if value is None else float(value) for value in plain], "is_correct"
 
 
 def _recorded(docs: Sequence[Doc], spec: str, metric: str | None, reading: str | None) -> Recorded | None:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from meta_eval.judging.compare import Comparison
-from meta_eval.judging.judge import TaskJudgement, reading_of, recorded_verdicts, verdict_spec
+from meta_eval.judging.judge import TaskJudgement, reading_of, verdict_spec
 from meta_eval.report.model import Answer, Sample
 from meta_eval.results import answers as kept
+from meta_eval.results.recorded import recorded_verdicts
 from meta_eval.results.run import Run
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores

@@ -47,7 +47,7 @@ def paired(
     """Two scores over the same docs, value by value of the same doc: their difference and ratio with intervals.
 
     The correlation is lowered by Newcombe's correction (half a doc), never below 0, so that two runs without a single
-    flip still have an interval: about 2/n on each side. Simulated coverage is 93 % or more (tests/test_stats.py).
+    flip still have an interval: about 2/n on each side. Simulated coverage is 93 % or more (tests/stats/test_stats.py).
 
     Raises:
         ValueError: No doc, or not the same number of both.
