@@ -22,7 +22,7 @@ from meta_eval.templates import discover
 
 @functools.cache
 def template() -> ModuleType:
-    path = TEMPLATES / "mmlu" / "utils.py"
+    path = TEMPLATES / "_common" / "choices.py"
     spec = importlib.util.spec_from_file_location("choice", path)
     assert spec is not None
     assert spec.loader is not None
