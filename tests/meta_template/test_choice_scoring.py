@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import TEMPLATES
 from rows import make_row
-from template_modules import template_module
+from template_modules import load_module
 
 from meta_eval.source import sample as embedded
 from meta_eval.templates import discover
 
 
+@functools.cache
 def template() -> ModuleType:
-    return template_module("mmlu/utils.py")
+    return load_module(TEMPLATES / "_common" / "choices.py")
 
 
 def choice_row(prompts: list[str], gold: list[str], **other: Any) -> dict[str, Any]:

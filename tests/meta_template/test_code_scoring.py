@@ -12,7 +12,6 @@ import datasets
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import REPOSITORY
 from rows import make_row
 from template_modules import template_module
 
@@ -236,7 +235,7 @@ def test_every_original_solution_of_the_sample_passes_every_test(subset: str, tm
 
     rows = [make_row() | JOINS[table].bring(original, "") for original in sample.tables()["originals", table].rows]
     made = list(getattr(template(), f"process_{subset}")(datasets.Dataset.from_list(rows)))
-    runner = template()._load(REPOSITORY / "meta_template/code/runner.py", "meta_eval_runner")
+    runner = template().runner
     programs = [runner.Program(one["setup"], one["gold"], tuple(one["tests"])) for one in made]
     verdicts = runner.Sandbox().run(programs, runner.Limits(cpu_s=20, wall_s=120))
     assert [verdict.passed for verdict in verdicts] == [len(one["tests"]) for one in made]

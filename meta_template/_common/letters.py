@@ -14,9 +14,13 @@ Every filter takes and returns what lm-eval's own do: for each doc's outputs a l
 
 import re
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
-# What lm-eval's regex filter hands on when nothing matched.
-NO_MATCH = "[invalid]"
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
+
+rows = load.module(".._common.rows")
 
 # What a choice is called in the languages of the multilingual tasks: en, pt, es, fr, it, de, hi, th.
 _NOUNS = (
@@ -67,33 +71,6 @@ _SAID = re.compile(rf"{_GAP}([B-HJ]{_ALONE}|[AI]{_ALONE}{_NO_WORD}){_NOT_TWO}")
 _SAID_PLAINLY = re.compile(rf"{_GAP}(?<=[\s:])([BCD]{_ALONE}(?!_)|A{_ALONE}(?!_){_NO_WORD}){_NOT_TWO}")
 
 
-# Filters
-
-
-def announced(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """flexible-extract where an answer reasons first; see `last_announced`."""
-    return _each(resps, docs, last_announced)
-
-
-def announced_first(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """flexible-extract of a base model, which may go on with questions of its own; see `first_announced`."""
-    return _each(resps, docs, first_announced)
-
-
-def follows(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """flexible-extract where the prompt ends within the sentence; see `following`."""
-    return _each(resps, docs, following)
-
-
-def follows_plainly(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
-    """strict-match where the prompt ends within the sentence; see `following_plainly`."""
-    return _each(resps, docs, following_plainly)
-
-
-def _each(resps: list[list[str]], docs: list[dict], read: Callable[[str], str | None]) -> list[list[str]]:
-    return [[read(output or "") or NO_MATCH for output in outputs] for outputs, _ in zip(resps, docs, strict=True)]
-
-
 # Readings
 
 
@@ -137,3 +114,16 @@ def _last(pattern: re.Pattern, output: str) -> str | None:
     for found in pattern.finditer(output):  # noqa: B007 (the last one is what is asked for)
         pass
     return found[1] if found else None
+
+
+# Filters
+
+
+def _filter(read: Callable[[str], str | None]) -> Callable[[list[list[str]], list[dict]], list[list[str]]]:
+    return lambda resps, docs: rows.each(resps, docs, lambda output, _: read(output))
+
+
+announced = _filter(last_announced)  # flexible-extract where an answer reasons first
+announced_first = _filter(first_announced)  # flexible-extract of a base model, which may go on with its own questions
+follows = _filter(following)  # flexible-extract where the prompt ends within the sentence
+follows_plainly = _filter(following_plainly)  # strict-match where it does

@@ -6,33 +6,21 @@ likelihoods as they are, since the words that all choices share count the same f
 divided by lengths, and the lengths differ: there the continuation begins where Meta's did.
 """
 
-import importlib.util
 import math
 import os.path
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import datasets
 
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-def _load_shared():
-    """mmlu_pro/utils.py, which every task shares; by its path, since lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().parent.parent / "mmlu_pro" / "utils.py"
-    spec = importlib.util.spec_from_file_location("meta_eval_shared", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-shared = _load_shared()
+rows = load.module(".._common.rows")
 
 
 # Docs
-
-
-def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows of a details subset in, docs out: one a row, in the same order."""
-    return datasets.Dataset.from_list([make_doc(row) for row in dataset])
 
 
 def process_docs_per_character(dataset: datasets.Dataset) -> datasets.Dataset:
@@ -45,9 +33,8 @@ def process_docs_per_character(dataset: datasets.Dataset) -> datasets.Dataset:
     for row in dataset:
         completions = row.get("output_choice_completions")
         if completions and recorded_split(row["input_final_prompts"], completions) is None:
-            raise ValueError(
-                f"question hash {row['input_question_hash']}: the prompts should end with what was scored, "
-                f"{completions}, and be the same before it"
+            raise rows.refused(
+                row, f"the prompts should end with what was scored, {completions}, and be the same before it"
             )
     return process_docs(dataset)
 
@@ -61,7 +48,7 @@ def make_doc(row: dict) -> dict:
     Raises:
         ValueError: The correct responses name no choice, or several.
     """
-    prompts = [prompt.removeprefix(shared.BOS) for prompt in row["input_final_prompts"]]
+    prompts = [prompt.removeprefix(rows.BOS) for prompt in row["input_final_prompts"]]
     completions = row.get("output_choice_completions") or []
     context, continuations = split(prompts)
     right = gold_index(row, prompts, continuations, completions)
@@ -71,7 +58,7 @@ def make_doc(row: dict) -> dict:
         context, continuations = recorded_split(prompts, completions) or (context, continuations)
     likelihoods = (row.get("output_choice_negative_log_likelihoods") or {}).get("raw")
     return {
-        **shared.make_doc(row),
+        **rows.make_doc(row),
         "prompt": context,
         "gold": continuations[right].strip(),
         "gold_index": right,
@@ -79,6 +66,9 @@ def make_doc(row: dict) -> dict:
         "characters": [max(len(completion), 1) for completion in completions],
         "recorded_negative_log_likelihoods": likelihoods,
     }
+
+
+process_docs = rows.docs_by(make_doc)
 
 
 def recorded_split(prompts: list[str], completions: list[str]) -> tuple[str, list[str]] | None:
@@ -137,7 +127,7 @@ def gold_index(row: dict, prompts: list[str], continuations: list[str], completi
         ValueError: No way does.
     """
     responses = {response.strip().strip('"').strip() for response in row["input_correct_responses"]} - {""}
-    listed = [choice["key"] for choice in shared.choices(row) or []]
+    listed = [choice["key"] for choice in rows.choices(row) or []]
     ways = [
         [continuation.strip() in responses for continuation in continuations],
         [completion.strip() in responses for completion in completions],
@@ -147,9 +137,10 @@ def gold_index(row: dict, prompts: list[str], continuations: list[str], completi
     for named in ways:
         if sum(named) == 1:
             return named.index(True)
-    raise ValueError(
-        f"question hash {row['input_question_hash']}: the correct responses {row['input_correct_responses']} should "
-        f"name exactly one of the {len(prompts)} choices, and {sum(ways[-1])} prompts end in one of them"
+    raise rows.refused(
+        row,
+        f"the correct responses {row['input_correct_responses']} should name exactly one of the {len(prompts)} "
+        f"choices, and {sum(ways[-1])} prompts end in one of them",
     )
 
 
