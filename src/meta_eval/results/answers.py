@@ -81,6 +81,8 @@ class Doc:
         prompt_unchanged: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
             a pack of meta-eval, whose prompts nobody knows.
         subtask: Its subtask.
+        cluster: What it shares with others (a question in several languages, a passage), named by a short id: docs of
+            one cluster are not independent of each other. None where it stands alone, or nobody knows.
         gold: The right answer as the task writes it.
         choices: How many answers there are to choose from; None for free answers.
         recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.
@@ -96,6 +98,7 @@ class Doc:
     prompt_hashes: tuple[str, ...]
     prompt_unchanged: bool | None
     subtask: str | None
+    cluster: str | None
     gold: str
     choices: int | None
     recorded_is_correct: bool | None
@@ -181,6 +184,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
     of_meta, of_pack = isinstance(question, str), isinstance(hashes, list) and isinstance(doc.get("prompt"), str)
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if of_meta else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
+    cluster = doc.get("cluster") if of_meta else None
     output, requests = _output(sample), arguments(sample)
     choices = doc.get("choices") if of_pack else None
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
@@ -190,6 +194,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
         prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (_prompt_hash(sample, requests),),
         prompt_unchanged=requests[0][0] == doc["prompt"] if requests and of_pack else None,
         subtask=subtask if isinstance(subtask, str) else None,
+        cluster=cluster if isinstance(cluster, str) else None,
         gold=gold if isinstance(gold, str) else str(sample.get("target")),
         choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
