@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples
 
-from meta_eval.report.model import Gate
-
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -25,7 +23,7 @@ ROWS = ".rowgroup .row"
 
 @pytest.fixture
 def page(show: Show) -> Page:
-    opened = show(make_report(gate=Gate("NO-GO", (("meta_math_hard", "NO-GO", "too low"),))), make_samples(COUNT, 800))
+    opened = show(make_report(gated=True), make_samples(COUNT, 800))
     opened.wait_for_selector(ROWS)
     return opened
 
@@ -62,7 +60,7 @@ def selected(page: Page) -> str:
 
 def test_alarms_come_before_verdicts_and_verdicts_before_numbers(page: Page) -> None:
     titles = page.locator("h2").all_inner_texts()
-    assert titles[:4] == ["Gate: NO-GO", "Look at this first", "Does it hold?", "Scores"]
+    assert titles[:4] == ["DON'T", "Look at this first", "What is lost", "Beside the published numbers"]
     assert "meta_math_hard below" in " ".join(page.locator(".verdicts").inner_text().split())
 
 
