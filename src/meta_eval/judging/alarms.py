@@ -84,10 +84,10 @@ def alarms(
     Args:
         task: Its name.
         result: The run.
-        side: Its side; ``run`` says which of the side's runs it is.
-        run: See above.
+        side: The side that it is a run of.
+        run: Which of the side's runs it is.
         spec: The ``metric,filter`` of single verdicts.
-        baseline: What it is compared with, which has docs. What is true of as many of its answers is no fault of this run.
+        baseline: What it is compared with. What is as often true of its answers is no fault of this run.
         reference: The baseline's score, or the published one; None where neither is known.
     """
     docs = side.runs[run]
