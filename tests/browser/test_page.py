@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     Show = Callable[..., Page]
 
-pytest_plugins = ["chromium"]  # no conftest.py, since tests/ has one of that name already
 pytestmark = pytest.mark.browser
 
 COUNT = 600
