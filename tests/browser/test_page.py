@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples
 
-from meta_eval.report.model import Gate
-
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -24,7 +22,7 @@ ROWS = ".rowgroup .row"
 
 @pytest.fixture
 def page(show: Show) -> Page:
-    opened = show(make_report(gate=Gate("NO-GO", (("meta_math_hard", "NO-GO", "too low"),))), make_samples(COUNT, 800))
+    opened = show(make_report(gated=True), make_samples(COUNT, 800))
     opened.wait_for_selector(ROWS)
     return opened
 
@@ -59,15 +57,15 @@ def selected(page: Page) -> str:
 # What people see
 
 
-def test_alarms_come_before_verdicts_and_verdicts_before_numbers(page: Page) -> None:
+def test_the_decision_comes_first_then_alarms_then_drops_then_numbers(page: Page) -> None:
     titles = page.locator("h2").all_inner_texts()
-    assert titles[:4] == ["Gate: NO-GO", "Look at this first", "Does it hold?", "Scores"]
-    assert "meta_math_hard below" in " ".join(page.locator(".verdicts").inner_text().split())
+    assert titles[:4] == ["DON'T", "Look at this first", "What is lost", "Beside the published numbers"]
+    assert "meta_math_hard shown below" in " ".join(page.locator("table.plot").inner_text().split())
 
 
-def test_each_verdict_has_a_shape_of_its_own(page: Page) -> None:
+def test_each_outcome_has_a_shape_of_its_own(page: Page) -> None:
     used = page.eval_on_selector_all("td.chart use", "all => all.map(one => one.getAttribute('href'))")
-    assert {"#holds", "#below", "#above"} <= set(used)
+    assert {"#holds", "#below"} <= set(used)
 
 
 def test_nothing_is_wider_than_the_window(look: Page) -> None:
@@ -94,7 +92,7 @@ def test_without_samples_there_is_no_table(show: Show) -> None:
 
 def test_a_report_is_read_without_javascript(show: Show) -> None:
     page = show(make_report(), make_samples(5, 100), java_script_enabled=False)
-    assert "21.4 is 4.0 points under" in page.locator(".verdicts").inner_text()
+    assert "25.0 → 21.0" in page.locator("table.plot").inner_text()
     assert page.locator("noscript").is_visible()
 
 

@@ -4,61 +4,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from meta_eval.judging.compare import Comparison
-from meta_eval.judging.judge import TaskJudgement, reading_of, verdict_spec
+from meta_eval.judging.model import Task
 from meta_eval.report.model import Answer, Sample
 from meta_eval.results import answers as kept
-from meta_eval.results.recorded import recorded_verdicts
-from meta_eval.results.run import Run
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores
 
 
-def run_samples(judgements: Iterable[TaskJudgement]) -> Iterator[Sample]:
-    """Every doc of a run that has a verdict, by task and doc id.
+def samples_of(tasks: Iterable[Task]) -> Iterator[Sample]:
+    """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
 
     Raises:
         ResultsError: A samples file has changed since it was read.
     """
-    for judgement in judgements:
-        result, entry = judgement.result, judgement.entry
-        spec = verdict_spec(result, entry)
-        if result is None or result.samples_file is None or spec is None:
+    for task in tasks:
+        source = task.source
+        if source is None or any(run.samples_file is None for run in source.runs):
             continue
-        found = scores(result.docs, spec)
-        if found is None:
+        found = [scores([row[which] for row in source.docs], source.verdict) for which in range(len(source.runs))]
+        if any(one is None or found[0] is None or one.positions != found[0].positions for one in found):
             continue
-        metric = (entry.recorded_metric if entry else None) or spec.partition(",")[0]
-        recorded, _ = recorded_verdicts(result.docs, metric, reading_of(result, entry))
-        with open_samples(result.samples_file) as sample:
-            for position, verdict in zip(found.positions, found.raw, strict=True):
-                doc = result.docs[position]
-                whole = sample(_given(doc, spec))
-                answer = _answer(doc, spec, verdict, whole)
-                yield _sample(judgement.task, doc, whole, (answer,), recorded[position])
-
-
-def compared_samples(comparison: Comparison, before: Run, after: Run) -> Iterator[Sample]:
-    """Every doc of two runs with both answers.
-
-    Raises:
-        ResultsError: A samples file has changed since it was read.
-    """
-    for task in comparison.tasks:
-        files = before.tasks[task.task].samples_file, after.tasks[task.task].samples_file
-        first, second = [a for a, _ in task.pairs], [b for _, b in task.pairs]
-        found = scores(first, task.verdict), scores(second, task.verdict)
-        if files[0] is None or files[1] is None or found[0] is None or found[1] is None:
-            continue
-        recorded, _ = recorded_verdicts(first, task.verdict.partition(",")[0], task.reading)
-        with open_samples(files[0]) as sample, open_samples(files[1]) as twin_sample:
-            for position, a, b in zip(found[0].positions, found[0].raw, found[1].raw, strict=True):
-                doc, twin = task.pairs[position]
-                whole, other = sample(_given(doc, task.verdict)), twin_sample(_given(twin, task.verdict))
-                answers = _answer(doc, task.verdict, a, whole), _answer(twin, task.verdict, b, other)
-                yield _sample(task.task, doc, whole, answers, recorded[position])
+        with ExitStack() as stack:
+            read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
+            known = [one for one in found if one is not None]
+            for number, position in enumerate(known[0].positions):
+                docs = source.docs[position]
+                wholes = [sample(_given(doc, source.verdict)) for sample, doc in zip(read, docs, strict=True)]
+                answers = tuple(
+                    _answer(doc, source.verdict, one.raw[number], whole)
+                    for doc, one, whole in zip(docs, known, wholes, strict=True)
+                )
+                yield _sample(task.name, docs[0], wholes[0], answers, source.meta[position])
 
 
 def _given(doc: kept.Doc, spec: str) -> kept.Answer:
