@@ -51,6 +51,9 @@ def compare(
         built = build_comparison(comparison, runs[0], runs[1], gate=outcome)
         status.update("writing")
         shared.write(
-            built, html=html, markdown=markdown, samples=lambda: compared_samples(comparison, runs[0], runs[1])
+            built,
+            html=html,
+            markdown=markdown,
+            samples=lambda: compared_samples(comparison, runs[0], runs[1], count_tokens=count_tokens),
         )
     shared.finish(built, as_json=as_json)

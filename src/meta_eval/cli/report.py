@@ -56,10 +56,11 @@ def report(
     rules = rules_of(gate, max_drop, against="published")
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
+        count_tokens = counter(manifest)
         run = read_run(
             results,
             skip_damaged=skip_damaged,
-            count_tokens=counter(manifest),
+            count_tokens=count_tokens,
             step=lambda text: status.update(text.replace("[", r"\[")),
         )
         if manifest is not None:
@@ -69,7 +70,13 @@ def report(
         outcome = decide(rules, judgements) if rules is not None else None
         built = build_report(run, judgements, pack=pack, manifest=manifest, gate=outcome)
         status.update("writing")
-        write(built, html=html, markdown=markdown, eval_results=eval_results, samples=lambda: run_samples(judgements))
+        write(
+            built,
+            html=html,
+            markdown=markdown,
+            eval_results=eval_results,
+            samples=lambda: run_samples(judgements, count_tokens=count_tokens),
+        )
     finish(built, as_json=as_json)
 
 

@@ -257,12 +257,18 @@ class Answer:
         text: What was generated; of a choice the likelihoods, one line a continuation.
         extracted: What was taken for the answer; None where the whole is graded or nothing was found.
         flags: ``unextracted``, ``limit hit``, ``empty``, ``ungraded``: what is so.
+        tokens: Its length in tokens; None where nobody can count them, and of a choice.
+        limit: The tokens that it was allowed; None where nobody wrote that down.
+        likelihoods: Whether the text is the likelihoods of a choice, and so has no length to speak of.
     """
 
     verdict: float
     text: str
     extracted: str | None
     flags: tuple[str, ...] = ()
+    tokens: int | None = None
+    limit: int | None = None
+    likelihoods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +278,8 @@ class Sample:
     Attributes:
         answers: One, or A's and B's.
         meta: Meta's recorded verdict, 0 to 1; None where there is none.
-        meta_text: Meta's recorded answer; None where there is none.
+        meta_text: Meta's recorded answer, of a choice the recorded likelihoods; None where there is none.
+        meta_tokens: Its length in tokens; None where nobody can count them.
     """
 
     task: str
@@ -285,4 +292,5 @@ class Sample:
     answers: tuple[Answer, ...]
     meta: float | None = None
     meta_text: str | None = None
+    meta_tokens: int | None = None
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from meta_eval.judging.compare import Comparison
@@ -14,9 +14,15 @@ from meta_eval.results.run import Run
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores
 
+Counter = Callable[[str], int]
 
-def run_samples(judgements: Iterable[TaskJudgement]) -> Iterator[Sample]:
+
+def run_samples(judgements: Iterable[TaskJudgement], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
     """Every doc of a run that has a verdict, by task and doc id.
+
+    Args:
+        judgements: The tasks.
+        count_tokens: Counts the tokens of an answer; without it they are not known.
 
     Raises:
         ResultsError: A samples file has changed since it was read.
@@ -35,12 +41,20 @@ def run_samples(judgements: Iterable[TaskJudgement]) -> Iterator[Sample]:
             for position, verdict in zip(found.positions, found.raw, strict=True):
                 doc = result.docs[position]
                 whole = sample(_given(doc, spec))
-                answer = _answer(doc, spec, verdict, whole)
-                yield _sample(judgement.task, doc, whole, (answer,), recorded[position])
+                answer = _answer(doc, spec, verdict, whole, count_tokens)
+                yield _sample(judgement.task, doc, whole, (answer,), recorded[position], count_tokens)
 
 
-def compared_samples(comparison: Comparison, before: Run, after: Run) -> Iterator[Sample]:
+def compared_samples(
+    comparison: Comparison, before: Run, after: Run, *, count_tokens: Counter | None = None
+) -> Iterator[Sample]:
     """Every doc of two runs with both answers.
+
+    Args:
+        comparison: The tasks of both.
+        before: A.
+        after: B.
+        count_tokens: As of `run_samples`.
 
     Raises:
         ResultsError: A samples file has changed since it was read.
@@ -56,8 +70,11 @@ def compared_samples(comparison: Comparison, before: Run, after: Run) -> Iterato
             for position, a, b in zip(found[0].positions, found[0].raw, found[1].raw, strict=True):
                 doc, twin = task.pairs[position]
                 whole, other = sample(_given(doc, task.verdict)), twin_sample(_given(twin, task.verdict))
-                answers = _answer(doc, task.verdict, a, whole), _answer(twin, task.verdict, b, other)
-                yield _sample(task.task, doc, whole, answers, recorded[position])
+                answers = (
+                    _answer(doc, task.verdict, a, whole, count_tokens),
+                    _answer(twin, task.verdict, b, other, count_tokens),
+                )
+                yield _sample(task.task, doc, whole, answers, recorded[position], None)
 
 
 def _given(doc: kept.Doc, spec: str) -> kept.Answer:
@@ -65,9 +82,14 @@ def _given(doc: kept.Doc, spec: str) -> kept.Answer:
 
 
 def _sample(
-    task: str, doc: kept.Doc, whole: Mapping[str, Any], answers: tuple[Answer, ...], recorded: float | None
+    task: str,
+    doc: kept.Doc,
+    whole: Mapping[str, Any],
+    answers: tuple[Answer, ...],
+    recorded: float | None,
+    count_tokens: Counter | None,
 ) -> Sample:
-    recorded_output = _columns(whole).get("recorded_output")
+    recorded_text = _recorded(_columns(whole))
     return Sample(
         task=task,
         subtask=doc.subtask,
@@ -78,7 +100,8 @@ def _sample(
         gold=doc.gold,
         answers=answers,
         meta=recorded,
-        meta_text=recorded_output if isinstance(recorded_output, str) else None,
+        meta_text=recorded_text,
+        meta_tokens=None if recorded_text is None or answers[0].likelihoods else _tokens(recorded_text, count_tokens),
         metrics={
             f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, kept.Weighted) else value
             for name, answer in doc.answers.items()
@@ -87,7 +110,7 @@ def _sample(
     )
 
 
-def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any]) -> Answer:
+def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None) -> Answer:
     ours = _given(doc, spec)
     raised = {
         "unextracted": ours.metrics.get("unextracted") == 1,
@@ -96,7 +119,28 @@ def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any]) 
         "ungraded": ours.metrics.get("ungraded") == 1,
     }
     flags = tuple(flag for flag, is_so in raised.items() if is_so)
-    return Answer(verdict, _text(whole), ours.extracted, flags)
+    text, likelihoods = _text(whole)
+    tokens = None if likelihoods else _tokens(text, count_tokens)
+    return Answer(
+        verdict, text, ours.extracted, flags, tokens, None if likelihoods else kept.limit_of(whole), likelihoods
+    )
+
+
+def _tokens(text: str, count_tokens: Counter | None) -> int | None:
+    return count_tokens(text) if count_tokens else None
+
+
+def _recorded(doc: Mapping[str, Any]) -> str | None:
+    """Meta's recorded answer; of a choice the recorded log-likelihoods, as `_text` writes ours."""
+    output = doc.get("recorded_output")
+    if isinstance(output, str):
+        return output
+    costs, continuations = doc.get("recorded_negative_log_likelihoods"), doc.get("continuations")
+    if not isinstance(costs, list) or not isinstance(continuations, list) or len(costs) != len(continuations):
+        return None
+    if not all(isinstance(cost, int | float) and not isinstance(cost, bool) for cost in costs):
+        return None
+    return "\n".join(f"{-cost}  {continuation}" for cost, continuation in zip(costs, continuations, strict=True))
 
 
 def _question(doc: Mapping[str, Any]) -> str:
@@ -124,13 +168,14 @@ def _prompt(whole: Mapping[str, Any]) -> str:
     return contexts[0] if contexts else str(_columns(whole).get("prompt", ""))
 
 
-def _text(whole: Mapping[str, Any]) -> str:
-    """What was generated; of a choice the log-likelihood of each continuation, a line each."""
+def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
+    """What was generated; or of a choice the log-likelihood of each continuation, a line each, and that it is one."""
     responses = [one[0] if isinstance(one, list) and one else one for one in whole["resps"]]
     requests = kept.arguments(whole)
     if responses and all(isinstance(one, list) and one for one in responses):
-        return "\n".join(
+        lines = (
             f"{one[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"
             for number, one in enumerate(responses)
         )
-    return "\n\n".join(str(one) for one in responses)
+        return "\n".join(lines), True
+    return "\n\n".join(str(one) for one in responses), False
