@@ -195,7 +195,7 @@ def test_flips_both_ways(tmp_path: Path) -> None:
     assert found.detectable == pytest.approx(100 * stats.detectable_drop(5, 4 / 7))
 
 
-def test_other_scores_are_held_against_the_recorded_metric_of_their_name(tmp_path: Path) -> None:
+def test_other_scores_are_compared_with_the_recorded_metric_of_their_name(tmp_path: Path) -> None:
     metrics = {"recorded_metrics": json.dumps({"em": 0.0, "f1": 0.5})}
     task = entry(4, verdict="f1,strict-match")
     found = judged(tmp_path, [0.5, 0.5, 1.0, 0.0], metric="f1", doc=metrics, recorded=[True] * 4, task=task).recorded

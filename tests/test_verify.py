@@ -29,7 +29,7 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
 from meta_eval.templates import discover
-from meta_eval.verify import TOLERANCE, Report, TaskReport, out_folder, verify
+from meta_eval.verify import SAME_VERDICT, Report, TaskReport, out_folder, verify
 
 DISAGREEMENTS = json.loads((REPOSITORY / "src/meta_eval/sample/disagreements.json").read_text(encoding="utf-8"))
 LETTERS = "meta_mmlu_pro_instruct"
@@ -121,7 +121,7 @@ def test_each_task_says_what_it_asks_for(sample: Path) -> None:
     assert tasks[CHOICE].verdict == "acc,none"
 
 
-def test_what_is_no_verdict_is_held_against_its_reading_and_shown_as_no_score(verified: Any) -> None:
+def test_what_is_no_verdict_is_compared_with_its_reading_and_shown_as_no_score(verified: Any) -> None:
     done, told, _ = verified
     task = told["tasks"]["meta_ifeval"]
     assert (task["verdict"], task["compared"]) == ("prompt_level_strict_acc,none", "one_or_all_strict,none")
@@ -332,7 +332,7 @@ def own_row(output: str, **metrics: float) -> dict[str, Any]:
     return make_row(f"Question for {output} and {metrics}", output=output, output_metrics=metrics, correct=False)
 
 
-def test_scores_that_are_no_yes_or_no_are_held_against_the_recorded_ones(tmp_path: Path) -> None:
+def test_scores_that_are_no_yes_or_no_are_compared_with_the_recorded_ones(tmp_path: Path) -> None:
     pack = own_pack(
         tmp_path,
         [own_row("0.5", f1=0.5004), own_row("0.25", f1=0.5), own_row("1", f1=0.2), own_row("0.6", em=0.6)],
@@ -347,7 +347,7 @@ def test_scores_that_are_no_yes_or_no_are_held_against_the_recorded_ones(tmp_pat
     assert lines(report)[0]["detail"] == "0.2500 here, 0.5000 there"
 
 
-@pytest.mark.parametrize(("off", "agrees"), [(0.9 * TOLERANCE, True), (1.1 * TOLERANCE, False)])
+@pytest.mark.parametrize(("off", "agrees"), [(0.9 * SAME_VERDICT, True), (1.1 * SAME_VERDICT, False)])
 def test_a_thousandth_is_agreement(off: float, agrees: bool, tmp_path: Path) -> None:
     report = checked(own_pack(tmp_path, [own_row("0.5", f1=0.5 + off)]), "meta_own")
     assert (report.status == "passed") is agrees
@@ -512,7 +512,7 @@ def test_the_same_graders_give_a_finished_run_the_same_verdicts(sample: Path, fi
     assert report.tasks[LETTERS].file.parent == out_folder(sample, regraded=True) != out_folder(sample)
 
 
-def test_a_finished_run_is_graded_again_verdict_by_verdict_and_its_reading_held_against_metas(
+def test_a_finished_run_is_graded_again_verdict_by_verdict_and_its_reading_compared_with_metas(
     sample: Path, tmp_path: Path
 ) -> None:
     run_lm_eval(sample, tmp_path, "meta_ifeval")

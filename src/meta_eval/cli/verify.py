@@ -1,4 +1,4 @@
-"""``meta-eval verify``: replay Meta's recorded answers through a pack and hold every verdict against Meta's."""
+"""``meta-eval verify``: replay Meta's recorded answers through a pack and compare every verdict with Meta's."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _legend(report: Report) -> list[str]:
         lines.append("* measured with other settings than these rows: not to be compared")
     for reading in dict.fromkeys(r.entry.reading for r in results if r.comparison and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.reading == reading)
-        lines.append(f"{names}: is_correct is no verdict there; it is held against {reading}")
+        lines.append(f"{names}: is_correct is no verdict there; it is compared with {reading}")
     judged = [name for name, result in report.tasks.items() if result.comparison and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")
@@ -224,13 +224,13 @@ def _legend(report: Report) -> list[str]:
 
 
 def _object(report: Report) -> dict[str, Any]:
-    from meta_eval.verify import TOLERANCE
+    from meta_eval.verify import SAME_VERDICT
 
     return {
         "pack": str(report.pack),
         "regraded": None if report.regraded is None else str(report.regraded),
         "passed": report.passed,
-        "tolerance": TOLERANCE,
+        "tolerance": SAME_VERDICT,
         "tasks": {name: _task_object(result) for name, result in report.tasks.items()},
     }
 

@@ -24,7 +24,10 @@ def args_from_text(value: object) -> object:
 
 
 class Settings(BaseModel):
-    """What both the user's configuration and a pack say of a run."""
+    """What both the user's configuration and a pack say of a run, and of how it is judged.
+
+    ``margin`` is the largest drop that is allowed, in points: report reads it, and no command has it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
@@ -44,6 +47,7 @@ class Settings(BaseModel):
     verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = None
     log_samples: bool = True
     show_config: bool = False
+    margin: float = Field(default=1.0, gt=0, lt=100, allow_inf_nan=False)
 
     @field_validator("verbosity", mode="before")
     @classmethod

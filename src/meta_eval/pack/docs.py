@@ -17,6 +17,7 @@ from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, silent
 from meta_eval.pack.checks import Checked, check_rows
+from meta_eval.pack.clusters import clusters
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Place, Row, read_rows
 from meta_eval.templates.spec import Template
@@ -24,7 +25,7 @@ from meta_eval.templates.spec import Template
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What every doc of a pack must have, whatever its template adds.
+# What every doc that a template makes must have, whatever it adds. prepare itself adds ``cluster``.
 DOC_COLUMNS = (
     "question",
     "prompt",
@@ -49,12 +50,14 @@ class TaskDocs:
         checked: What passed, with what was noticed on the way.
         joined: What the original brought; None for a task without a join.
         table: The docs.
+        unclustered: The short name of a warning where they do not show what they share as the template says.
     """
 
     rows: Sequence[Row]
     checked: Checked
     joined: Joined | None
     table: pa.Table
+    unclustered: str | None
 
 
 def read_docs(
@@ -95,7 +98,31 @@ def read_docs(
         progress(f"{template.name}: reading the original of {join.name}")
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
     table = make_docs(root, template, joined.rows if joined else checked.rows, place)
-    return TaskDocs(rows, checked, joined, table)
+    table, unclustered = with_clusters(table, template)
+    return TaskDocs(rows, checked, joined, table, unclustered)
+
+
+def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
+    """Docs with a column ``cluster``: the template's own, else by its rule, else null; and the rule's warning.
+
+    Raises:
+        TemplateError: The template's own column holds something else than text and nulls.
+    """
+    import pyarrow as pa
+
+    rule, unclustered = template.spec.cluster, None
+    found: list[str | None] = [None] * table.num_rows
+    if "cluster" in table.column_names:
+        found = table.column("cluster").to_pylist()
+        if not all(one is None or isinstance(one, str) for one in found):
+            raise TemplateError(
+                "the docs' cluster is no text", where=str(template.file), hint="Use a short id, or None"
+            )
+        table = table.drop_columns(["cluster"])
+    elif rule is not None:
+        columns = ["prompt", "gold", "subtask_name", "answers"]
+        found, unclustered = clusters(table.select(columns).to_pylist(), rule)
+    return table.append_column("cluster", pa.array(found, pa.string())), unclustered
 
 
 def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place) -> pa.Table:

@@ -166,6 +166,8 @@ def _warnings(docs: TaskDocs) -> dict[str, int]:
         warnings["rows_left_out_by_the_template"] = len(docs.rows) - docs.table.num_rows
     if docs.joined and docs.joined.shown:
         warnings["question_is_not_the_originals_text_but_the_prompt_shows_it"] = len(docs.joined.shown)
+    if docs.unclustered:
+        warnings[docs.unclustered] = docs.table.num_rows
     return dict(sorted(warnings.items()))
 
 

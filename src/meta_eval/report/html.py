@@ -15,9 +15,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.judging.alarms import told_of
+from meta_eval.judging.model import Subtask, Task
 from meta_eval.report import text
 from meta_eval.report.files import replacing
-from meta_eval.report.model import Report, Sample, Subtask, Task
+from meta_eval.report.model import Report, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
 from meta_eval.version import __version__
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 _STEP = 0.025
 _STEPS = 4
 
-_SHAPES = {"holds": "holds", "below": "below", "above": "above", "cannot say": "unknown"}
+_SHAPES = {
+    "shown to hold": "holds", "shown below": "below", "not shown": "unknown",
+    "SHIP": "holds", "DON'T": "below", "NOT SHOWN": "unknown",
+}  # fmt: skip
 
 
 def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> None:
@@ -65,7 +70,7 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
             comparing=comparing,
             plot=plot(report),
             averages=text.averages(report),
-            alarms=[(task, alarm) for task in report.tasks for alarm in task.alarms],
+            compared_with=text.compared_with(report),
             first=_label(report, 0),
             second=_label(report, 1),
             style=Markup(style),  # noqa: S704 (our own file)
@@ -110,10 +115,14 @@ def _environment() -> Environment:
         "count": text.count,
         "plural": text.plural,
         "p_value": text.p_value,
+        "drop": text.drop,
+        "told": told_of,
+        "why": text.why,
+        "distance": text.distance,
         "shape": _SHAPES.__getitem__,
         "tiles": _tiles,
     }
-    environment.globals |= {"interval": text.interval, "points_interval": text.points_interval}
+    environment.globals |= {"interval": text.interval, "drop_interval": text.drop_interval}
     return environment
 
 

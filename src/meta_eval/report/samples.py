@@ -4,77 +4,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from meta_eval.judging.compare import Comparison
-from meta_eval.judging.judge import TaskJudgement, reading_of, recorded_verdicts, verdict_spec
+from meta_eval.judging.model import Task
 from meta_eval.report.model import Answer, Sample
 from meta_eval.results import answers as kept
-from meta_eval.results.run import Run
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores
 
 Counter = Callable[[str], int]
 
 
-def run_samples(judgements: Iterable[TaskJudgement], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
-    """Every doc of a run that has a verdict, by task and doc id.
+def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
+    """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
 
     Args:
-        judgements: The tasks.
+        tasks: The tasks.
         count_tokens: Counts the tokens of an answer; without it they are not known.
 
     Raises:
         ResultsError: A samples file has changed since it was read.
     """
-    for judgement in judgements:
-        result, entry = judgement.result, judgement.entry
-        spec = verdict_spec(result, entry)
-        if result is None or result.samples_file is None or spec is None:
+    for task in tasks:
+        source = task.source
+        if source is None or any(run.samples_file is None for run in source.runs):
             continue
-        found = scores(result.docs, spec)
-        if found is None:
+        found = [scores([row[which] for row in source.docs], source.verdict) for which in range(len(source.runs))]
+        if any(one is None or found[0] is None or one.positions != found[0].positions for one in found):
             continue
-        metric = (entry.recorded_metric if entry else None) or spec.partition(",")[0]
-        recorded, _ = recorded_verdicts(result.docs, metric, reading_of(result, entry))
-        with open_samples(result.samples_file) as sample:
-            for position, verdict in zip(found.positions, found.raw, strict=True):
-                doc = result.docs[position]
-                whole = sample(_given(doc, spec))
-                answer = _answer(doc, spec, verdict, whole, count_tokens)
-                yield _sample(judgement.task, doc, whole, (answer,), recorded[position], count_tokens)
-
-
-def compared_samples(
-    comparison: Comparison, before: Run, after: Run, *, count_tokens: Counter | None = None
-) -> Iterator[Sample]:
-    """Every doc of two runs with both answers.
-
-    Args:
-        comparison: The tasks of both.
-        before: A.
-        after: B.
-        count_tokens: As of `run_samples`.
-
-    Raises:
-        ResultsError: A samples file has changed since it was read.
-    """
-    for task in comparison.tasks:
-        files = before.tasks[task.task].samples_file, after.tasks[task.task].samples_file
-        first, second = [a for a, _ in task.pairs], [b for _, b in task.pairs]
-        found = scores(first, task.verdict), scores(second, task.verdict)
-        if files[0] is None or files[1] is None or found[0] is None or found[1] is None:
-            continue
-        recorded, _ = recorded_verdicts(first, task.verdict.partition(",")[0], task.reading)
-        with open_samples(files[0]) as sample, open_samples(files[1]) as twin_sample:
-            for position, a, b in zip(found[0].positions, found[0].raw, found[1].raw, strict=True):
-                doc, twin = task.pairs[position]
-                whole, other = sample(_given(doc, task.verdict)), twin_sample(_given(twin, task.verdict))
-                answers = (
-                    _answer(doc, task.verdict, a, whole, count_tokens),
-                    _answer(twin, task.verdict, b, other, count_tokens),
+        with ExitStack() as stack:
+            read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
+            known = [one for one in found if one is not None]
+            for number, position in enumerate(known[0].positions):
+                docs = source.docs[position]
+                wholes = [sample(_given(doc, source.verdict)) for sample, doc in zip(read, docs, strict=True)]
+                answers = tuple(
+                    _answer(doc, source.verdict, one.raw[number], whole, count_tokens)
+                    for doc, one, whole in zip(docs, known, wholes, strict=True)
                 )
-                yield _sample(task.task, doc, whole, answers, recorded[position], None)
+                yield _sample(task.name, docs[0], wholes[0], answers, source.meta[position], count_tokens if len(docs) == 1 else None)
 
 
 def _given(doc: kept.Doc, spec: str) -> kept.Answer:
