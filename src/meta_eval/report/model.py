@@ -17,11 +17,15 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where numbers come from: a label, the model, and facts (``lm-eval``: ``0.4.13`` …) in the order to show them."""
+    """Where numbers come from: a label, the model, and facts (``lm-eval``: ``0.4.13`` …) in the order to show them.
+
+    ``folder`` is where its files are, as the command line named it: what tells A from B where both are of one model.
+    """
 
     label: str
     model: str
     facts: tuple[tuple[str, str], ...]
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,10 @@ class Report:
             "title": self.title,
             "summary": self.summary,
             "decision": _decision(self.decision),
-            "runs": [{"label": one.label, "model": one.model, "facts": dict(one.facts)} for one in self.runs],
+            "runs": [
+                {"label": one.label, "model": one.model, "folder": one.folder, "facts": dict(one.facts)}
+                for one in self.runs
+            ],
             "alarms": [{**_plain(one), "veto": one.veto} for one in self.alarms],
             "tasks": [_task(one) for one in self.tasks],
             "notes": list(self.notes),

@@ -23,7 +23,7 @@ CHUNK_CHARACTERS = 3_000_000
 # Characters of a text that the index holds.
 _EXCERPT = 160
 
-# In the order of the bits of the index's flags.
+# In the order of the bits of the index's flags; those of B's answer follow A's.
 FLAGS = ("unextracted", "limit hit", "empty", "ungraded")
 
 
@@ -75,8 +75,8 @@ class _Index:
         self.doc.append(sample.doc)
         self.first.append(first)
         self.second.append(second)
-        raised = {flag for answer in sample.answers for flag in answer.flags}
-        self.flags.append(sum(1 << bit for bit, flag in enumerate(FLAGS) if flag in raised))
+        raised = [flag in answer.flags for answer in sample.answers for flag in FLAGS]
+        self.flags.append(sum(1 << bit for bit, is_so in enumerate(raised) if is_so))
         self.question.append(_excerpt(sample.question))
         extracted = sample.answers[-1].extracted
         self.extracted.append(None if extracted is None else _excerpt(extracted))

@@ -44,7 +44,14 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
                     _answer(doc, source.verdict, one.raw[number], whole, count_tokens)
                     for doc, one, whole in zip(docs, known, wholes, strict=True)
                 )
-                yield _sample(task.name, docs[0], wholes[0], answers, source.meta[position], count_tokens if len(docs) == 1 else None)
+                yield _sample(
+                    task.name,
+                    docs[0],
+                    wholes[0],
+                    answers,
+                    source.meta[position],
+                    count_tokens if len(docs) == 1 else None,
+                )
 
 
 def _given(doc: kept.Doc, spec: str) -> kept.Answer:

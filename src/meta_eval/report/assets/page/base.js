@@ -30,21 +30,32 @@ theme.addEventListener("click", () => {
   theme.textContent = `Theme: ${next || "system"}`;
 });
 
-// ---- The list of tasks: its filter, and everything that is folded, opened where a link leads into it.
+// ---- The list of tasks, and every other table of tasks: by a part of the name, and by what is said of them.
 const taskFilter = $("task-filter");
 if (taskFilter) {
-  taskFilter.closest(".tools").hidden = false;
+  const tools = taskFilter.closest(".tools");
+  const outcomes = [...tools.querySelectorAll("[data-outcome]")];
   const rows = [...document.querySelectorAll("[data-task-row]")];
-  const count = $("task-count");
-  taskFilter.addEventListener("input", () => {
+  const outcomeOf = new Map(rows.filter((row) => row.dataset.taskOutcome).map((row) => [row.dataset.taskRow, row.dataset.taskOutcome]));
+  const filterTasks = () => {
     const wanted = taskFilter.value.trim().toLowerCase();
+    const pressed = outcomes.filter((one) => one.getAttribute("aria-pressed") === "true").map((one) => one.dataset.outcome);
     const shown = new Set();
     for (const row of rows) {
-      row.hidden = !row.dataset.taskRow.toLowerCase().includes(wanted);
-      if (!row.hidden) shown.add(row.dataset.taskRow);
+      const name = row.dataset.taskRow;
+      row.hidden = !name.toLowerCase().includes(wanted) || (pressed.length > 0 && !pressed.includes(outcomeOf.get(name)));
+      if (!row.hidden) shown.add(name);
     }
-    count.textContent = wanted ? plural(shown.size, "task") : "";
-  });
+    $("task-count").textContent = wanted || pressed.length ? `${plural(shown.size, "task")} here and below` : "";
+  };
+  tools.hidden = false;
+  taskFilter.addEventListener("input", filterTasks);
+  for (const one of outcomes) {
+    one.addEventListener("click", () => {
+      one.setAttribute("aria-pressed", String(one.getAttribute("aria-pressed") !== "true"));
+      filterTasks();
+    });
+  }
 }
 
 // Before printing everything is unfolded: paper has no hands.

@@ -5,7 +5,7 @@ const elements = document.getElementsByClassName("chunk"); // live: a large file
 const cache = new Map();
 const comparing = browser.dataset.kind === "compare";
 const FLAGS = browser.dataset.flags.split(",");
-const bits = Object.fromEntries(FLAGS.map((flag, bit) => [flag, 1 << bit]));
+const bits = Object.fromEntries(["first", "second"].flatMap((side, at) => FLAGS.map((flag, bit) => [`${side}:${flag}`, 1 << (bit + at * FLAGS.length)])));
 
 // Whose the first and the second verdict are: short, and with the folder that it comes from.
 const SIDES = ["first", "second"];

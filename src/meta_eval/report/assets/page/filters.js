@@ -7,6 +7,14 @@ let haystacks = [];
 let asked = 0; // the latest question; an older one that is still searching gives up
 let matching = []; // what all filters but the one on lengths let through, in the order of the page
 
+// What occurs in this page at all; a chip of what does not would only take room.
+const everRaised = new Set();
+function findRaised() {
+  const all = index.flags.reduce((sum, one) => sum | one, 0);
+  for (const [kind, bit] of Object.entries(bits)) if (all & bit) everRaised.add(kind);
+  for (let sample = 0; sample < total && !(everRaised.has("first only") && everRaised.has("second only")); sample++) everRaised.add(flip(sample));
+}
+
 function haystack(sample) {
   return (haystacks[sample] ??= [
     index.question[sample], index.extracted[sample] ?? "", index.gold[sample], index.hash[sample], subtaskOf(sample),
@@ -46,7 +54,10 @@ async function refresh() {
   }
   // What is in whole texts is not counted for the chips: that would unpack everything on every key.
   const inside = wanted && state.deep;
-  for (const [chip, count] of counts) chip.querySelector("span").textContent = inside ? "" : number.format(count);
+  for (const [chip, count] of counts) {
+    chip.querySelector("span").textContent = inside ? "" : number.format(count);
+    chip.hidden = !everRaised.has(chip.dataset.only) && chip.getAttribute("aria-pressed") !== "true";
+  }
   if (inside) found = await deep(found, wanted, mine);
   if (mine !== asked) return false;
   matching = found;
@@ -93,6 +104,7 @@ function reflect() {
     $(name).value = state[name];
     if ($(name).selectedIndex < 0) $(name).value = state[name] = ""; // a link may name what this page has not
   }
+  browser.classList.toggle("one-task", state.task !== "");
   if (search.value !== state.q) search.value = state.q;
   $("deep").checked = state.deep !== "";
   const only = state.only.split(",");

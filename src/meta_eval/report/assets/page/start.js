@@ -54,6 +54,7 @@ async function start() {
   index = await unpack($("index"));
   total = index.doc.length;
   options($("task"), index.tasks);
+  findRaised();
   build();
   buildPane();
   wireFilters();
