@@ -19,6 +19,9 @@ from meta_eval.results.scores import scores, specs
 # The evals dataset that meta-eval brings along.
 SAMPLE = "sample"
 
+# The share of a task's docs that a baseline must have, for its score to be one of the task.
+_NEARLY = 0.99
+
 
 def numbers(name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None) -> tuple[Score, ...]:
     if entry and entry.published:
@@ -64,17 +67,15 @@ def _score(
         published=published,
         difference=value - published.value if comparable and published and value is not None else None,
         reason=reason,
-        distance=_distance(name, entry, number, meta, result) if entry and number and meta else None,
+        distance=_distance(name, entry, number, meta) if entry and number and meta else None,
     )
 
 
-def _distance(
-    name: str, entry: TaskEntry, number: PublishedEntry, meta: Side, result: TaskRun
-) -> BaselineDistance | None:
+def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -> BaselineDistance | None:
     found = meta.scores(number.our_metric)
-    if found is None or (len(meta.docs) < entry.docs and len(meta.docs) < len(result.docs)):
+    if entry.dataset_id == SAMPLE or found is None or len(meta.docs) < _NEARLY * entry.docs:
         return None
-    reason = next((gap.text.rstrip(".") for gap in known_gaps(entry, None)), None)
+    reason = next((gap.text.rstrip(".") for gap in known_gaps(entry, None) if gap.recorded), None)
     if not number.same_settings:
         reason = f"the published number was measured in another way{_note(number)}"
     decimals = len(repr(number.value).partition(".")[2])

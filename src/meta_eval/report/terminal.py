@@ -43,7 +43,7 @@ def show(report: Report, console: Console) -> None:
         say.line()
     if any(task.scores for task in report.tasks):
         console.print(_scores(report))
-        say.line("Percent; differences in points from the published number.", "dim")
+        say.line("Percent; differences of the run and of the baseline from the published number.", "dim")
     for line in _besides(report):
         say.line(line, "dim")
     say.line()
@@ -58,7 +58,8 @@ def _besides(report: Report) -> Iterator[str]:
     """What is no part of a drop: baselines and published numbers, lm-eval's averages, known reasons."""
     for task in report.tasks:
         for score in task.scores:
-            if told := write.distance(score):
+            told = None if score.distance and score.distance.rounded else write.distance(score)
+            if told:
                 yield f"{_of(task, score)}: the baseline scores {told}"
     for name, told in write.averages(report):
         yield f"{name}: {told}"
@@ -127,7 +128,7 @@ def _drops(report: Report) -> Table:
 
 
 def _scores(report: Report) -> Table:
-    table = _table("docs", "B" if report.kind == "compare" else "ours", "95 %", "publ.", "diff.")
+    table = _table("docs", "B" if report.kind == "compare" else "ours", "95 %", "publ.", "diff.", "base.")
     for task in report.tasks:
         for number, score in enumerate(task.scores):
             comparable = score.published and score.difference is not None
@@ -138,6 +139,7 @@ def _scores(report: Report) -> Table:
                 write.interval(score.interval),
                 write.percent(score.published.value if score.published and comparable else None),
                 write.points(score.difference),
+                write.points(score.distance.distance if score.distance else None),
             )
     return table
 

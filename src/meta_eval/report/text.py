@@ -106,11 +106,9 @@ def headline(decision: Decision) -> str:
             f"mean drop of {plural(len(decision.tasks), 'task')} {drop(decision.mean.value)} points "
             f"(95 % interval {drop_interval(decision.interval)})"
         )
-    why = "; ".join(decision.reasons)
+    clauses = "; ".join((f"{decision.outcome}: {told}, margin {100 * decision.margin:g}", *decision.reasons))
     settled = settling(decision.settling)
-    return f"{decision.outcome}: {told}, margin {100 * decision.margin:g}. " + " ".join(
-        f"{part[:1].upper()}{part[1:]}." for part in (why, settled) if part
-    )
+    return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
 
 def settling(one: Settling | None) -> str | None:
