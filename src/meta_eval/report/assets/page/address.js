@@ -45,7 +45,7 @@ function remember(step) {
 }
 
 function change(changes, { step = true } = {}) {
-  Object.assign(state, changes);
+  Object.assign(state, { q: search.value }, changes); // what was typed counts, though its own change may still wait
   remember(step);
   return apply();
 }
@@ -88,6 +88,9 @@ async function copy(text, what) {
   return say(`Copied the ${what}.`);
 }
 
+let silence;
 function say(text) {
   $("said").textContent = text;
+  clearTimeout(silence);
+  silence = setTimeout(() => ($("said").textContent = ""), 6000);
 }

@@ -15,7 +15,8 @@ function difference(left, right) {
   let [endX, endY] = [a.length, b.length];
   while (endX > x && endY > y && a[endX - 1] === b[endY - 1]) same[0][--endX] = same[1][--endY] = 1;
   while (x < endX && y < endY) [x, y] = stretch(a, b, x, y, endX, endY, same);
-  return [joined(a, smoothed(a, same[0])), joined(b, smoothed(b, same[1]))];
+  smooth(a, same);
+  return [joined(a, same[0]), joined(b, same[1])];
 }
 
 // One run of the algorithm from (fromX, fromY): marks what both have, and returns how far it came.
@@ -64,12 +65,15 @@ function stretch(a, b, fromX, fromY, endX, endY, same) {
   return stop;
 }
 
-// A space between two changed words is not worth an island of its own.
-function smoothed(words, same) {
-  for (let at = 1; at < words.length - 1; at++) {
-    if (same[at] && !same[at - 1] && !same[at + 1] && /^\s+$/.test(words[at])) same[at] = 0;
+// A space that both have between two changed words is not worth an island of its own.
+function smooth(words, same) {
+  const alone = ([list, at]) => list[at - 1] === 0 && list[at + 1] === 0;
+  for (let x = 0, y = 0; x < words.length; x++) {
+    if (!same[0][x]) continue;
+    while (!same[1][y]) y++; // the nth that is the same here is the nth there
+    if (/^\s+$/.test(words[x]) && alone([same[0], x]) && alone([same[1], y])) same[0][x] = same[1][y] = 0;
+    y++;
   }
-  return same;
 }
 
 function joined(words, same) {

@@ -2,6 +2,8 @@
 const form = $("filters");
 const search = $("search");
 const chips = [...form.querySelectorAll(".chips [aria-pressed]")];
+const kinds = chips.map((chip) => chip.dataset.only); // asking the page for each sample would take most of the time
+const masks = kinds.map((kind) => bits[kind] ?? 0);
 const SELECTS = ["task", "subtask", "first", "second"];
 let haystacks = [];
 let asked = 0; // the latest question; an older one that is still searching gives up
@@ -35,7 +37,7 @@ async function refresh() {
   const task = index.tasks.indexOf(state.task);
   const lengths = lengthFilter();
   const column = lengths && index[`${lengths.of}_${lengths.unit}`];
-  const counts = new Map(chips.map((chip) => [chip, 0]));
+  const counts = chips.map(() => 0);
   let found = [];
   for (let sample = 0; sample < total; sample++) {
     if (state.task && index.task[sample] !== task) continue;
@@ -44,9 +46,9 @@ async function refresh() {
     if (state.second && word(index.second[sample]) !== state.second) continue;
     if (wanted && !state.deep && !haystack(sample).includes(wanted)) continue;
     const flipped = flip(sample);
-    for (const chip of chips) {
-      const kind = chip.dataset.only;
-      if (kind === flipped || index.flags[sample] & bits[kind]) counts.set(chip, counts.get(chip) + 1);
+    const flags = index.flags[sample];
+    for (let at = 0; at < kinds.length; at++) {
+      if (kinds[at] === flipped || flags & masks[at]) counts[at]++;
     }
     if (flips.length && !flips.includes(flipped)) continue;
     if (mask && !(index.flags[sample] & mask)) continue;
@@ -54,10 +56,10 @@ async function refresh() {
   }
   // What is in whole texts is not counted for the chips: that would unpack everything on every key.
   const inside = wanted && state.deep;
-  for (const [chip, count] of counts) {
-    chip.querySelector("span").textContent = inside ? "" : number.format(count);
-    chip.hidden = !everRaised.has(chip.dataset.only) && chip.getAttribute("aria-pressed") !== "true";
-  }
+  chips.forEach((chip, at) => {
+    chip.querySelector("span").textContent = inside ? "" : number.format(counts[at]);
+    chip.hidden = !everRaised.has(kinds[at]) && !only.includes(kinds[at]);
+  });
   if (inside) found = await deep(found, wanted, mine);
   if (mine !== asked) return false;
   matching = found;
