@@ -89,12 +89,19 @@ def _task(
     raised: list[Raised] = [(kind, replace(one, run="B")) for kind, one in found.raised]
     spec, side = verdict_spec(before[0], entry), Side([one.docs for one in before])
     for number, one in enumerate(before if spec else ()):
-        of_a = alarms(name, one, side, number, spec or "", baseline=None, reference=None)
+        of_a = alarms(name, one, side, number, spec or "", baseline=Side([after[0].docs]), reference=None)
         raised += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_a]
     unlike = _unlike(before[0], after[0], rows)
+    if not unlike:
+        # What both do otherwise than the pack asks is no difference between them.
+        raised = [(kind, replace(one, veto=one.veto and kind not in ("prompts", "settings"))) for kind, one in raised]
     raised += [("unlike", Alarmed(name, note=unlike))] if unlike else []
     counts = [len(before[0].docs) - len(rows), len(after[0].docs) - len(rows)]
-    left_out = [f"{count:,} docs only in {run}" for run, count in zip("AB", counts, strict=True) if count]
+    left_out = [
+        f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
+        for run, count in zip("AB", counts, strict=True)
+        if count
+    ]
     if left_out:
         raised.append(("one side", Alarmed(name, note=" and ".join(left_out), veto=rule.min_docs is None)))
     known = found.task.prepared

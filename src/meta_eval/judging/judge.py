@@ -151,11 +151,11 @@ def draft(
         source=_source(result, before, ours, meta, rows, spec) if spec else None,
     )
     raised = _shortcomings(name, runs, entry, rule)
-    known = meta.scores(spec) if meta and spec else None
+    known = first.scores(spec) if first and spec else None
     published = next((one.published.value for one in beside if one.published and one.difference is not None), None)
     for number, one in enumerate(runs if spec else ()):
         expected = known.value if known else published
-        raised += alarms(name, one, ours, number, spec or "", baseline=answers, reference=expected)
+        raised += alarms(name, one, ours, number, spec or "", baseline=first if before else answers, reference=expected)
     against = rule.against or ("baseline" if before else None)
     if against == "baseline" and rows:
         found = _paired(rows, _metrics(before[0], entry), "run A")

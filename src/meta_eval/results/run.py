@@ -205,7 +205,7 @@ def _check_repeat(newest: TaskRun, other: TaskRun) -> None:
                 where=where,
                 hint=hint,
             )
-    if newest.time and newest.time == other.time:
+    if newest.time == other.time and (newest.time or newest.docs == other.docs):
         raise ResultsError(
             f"{newest.task}: this is one run that lies there twice, and no repeat", where=where, hint=hint
         )

@@ -1,5 +1,6 @@
 // How long the answers are: of what the filters let through, right and wrong, both sides, and task by task.
 const HEIGHT = 90; // pixels of a histogram
+const FEWEST = 11; // bins of an axis, less one
 const UNITS = ["characters", "tokens"];
 
 // Ten steps a decade, where whole numbers allow it: answers are from one character to tens of thousands.
@@ -84,7 +85,8 @@ function histogram(found, side, unit, from, to, most, height, small = false) {
 function common(list) {
   const bins = list.flatMap((found) => [...found.bins.keys()]);
   const most = Math.max(1, ...list.flatMap((found) => [...found.bins.values()].map(sum)));
-  return [Math.min(...bins), Math.max(...bins), most];
+  const from = Math.max(0, Math.min(...bins) - 1);
+  return [from, Math.max(from + FEWEST, ...bins), most];
 }
 
 function figure(found, side, unit, [from, to, most]) {
@@ -122,10 +124,11 @@ function byTask(unit) {
   }
   if (of.size < 2) return "";
   const list = make("ul", { class: "by-task" });
+  const [from, to] = common(SIDES.map((side) => measured(matching, side, unit))); // one axis for all
   for (const [task, samples] of [...of].sort(([a], [b]) => a - b)) {
     const both = SIDES.map((side) => measured(samples, side, unit));
     if (!both.some((found) => found.all.length)) continue;
-    const [from, to, most] = common(both);
+    const most = common(both)[2];
     const one = (found, side) => make("div", {}, histogram(found, side, unit, from, to, most, 28, true),
       make("small", {}, `${labels[side]}: median ${told(found.all, 0.5)}, nine in ten at most ${told(found.all, 0.9)}, longest ${told(found.all, 1)}`));
     list.append(make("li", {}, make("a", { class: "name", href: hashOf({ ...state, sample: "", length: "", task: index.tasks[task] }) }, plain(index.tasks[task])),
