@@ -34,7 +34,7 @@ REPEATS = typer.Option(
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Folders or files that lm_eval wrote."),
     pack: Path | None = typer.Option(
-        None, "--pack", metavar="WORK_DIR", help="The pack that was run: published numbers and missing tasks need it."
+        None, "--pack", metavar="WORK_DIR", help="The pack that was run: it says what a run is compared with."
     ),
     html: Path | None = HTML,
     markdown: Path | None = MARKDOWN,

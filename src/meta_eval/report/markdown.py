@@ -62,9 +62,11 @@ def _drops(report: Report) -> Iterator[str]:
     ):
         if mean and len(decision.tasks) > 1:
             numbers = f"**{drop(mean.value)}**", f"**{drop_interval(bounds)}**"
-            rows.append((f"**{name}**", f"**{outcome}**" if outcome else "", count(mean.docs), *numbers, "", ""))
-    last = "of A" if report.kind == "compare" else "could see"
-    yield from _table(("task", "outcome", "docs", "drop", "95 % interval", "p", last), "llrrrrr", rows)
+            rows.append(
+                (f"**{name}**", f"**{outcome}**" if outcome else "", count(mean.docs), "", "", *numbers, "", "")
+            )
+    first, second, last = ("A", "B", "of A") if report.kind == "compare" else ("baseline", "run", "could see")
+    yield from _table(("task", "outcome", "docs", first, second, "drop", "95 % interval", "p", last), "llrrrrrrr", rows)
     yield (
         f"Drops in points, positive for worse; at most {100 * decision.margin:g} is allowed. The interval decides; p "
         "is corrected for the number of tasks."
@@ -82,17 +84,12 @@ def _drop_cells(task: Task, report: Report) -> tuple[str, ...]:
     runs = f", {task.runs} runs" if task.runs > 1 else ""
     head = f"{_code(task.name)}{runs}", task.outcome
     if one is None:
-        return (*head, count(task.docs), "-", "-", "-", "-")
+        return (*head, count(task.docs), *["-"] * 6)
     recovery = f"{percent(one.drop.recovery)} %" if one.drop.recovery is not None else "-"
     last = recovery if report.kind == "compare" else percent(one.could_see)
-    return (
-        *head,
-        count(one.drop.docs),
-        drop(one.drop.value),
-        drop_interval(one.interval),
-        p_value(one.p_corrected),
-        last,
-    )
+    scores = percent(one.drop.before), percent(one.drop.after)
+    drops = drop(one.drop.value), drop_interval(one.interval), p_value(one.p_corrected)
+    return (*head, count(one.drop.docs), *scores, *drops, last)
 
 
 def _scores(report: Report) -> Iterator[str]:

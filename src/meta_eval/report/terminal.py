@@ -37,7 +37,10 @@ def show(report: Report, console: Console) -> None:
         say.line()
     if any(task.decision for task in report.tasks):
         console.print(_drops(report))
-        say.line("Drops in points, positive for worse; their 95 % intervals decide.", "dim")
+        say.line(
+            f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed.",
+            "dim",
+        )
         for words, names in write.compared_with(report):
             say.line(f"compared with {words}: {', '.join(names)}", "dim")
         say.line()
@@ -99,21 +102,21 @@ def _table(*headings: str, outcome: bool = False) -> Table:
 
 
 def _drops(report: Report) -> Table:
-    last = "of A" if report.kind == "compare" else "could\nsee"
-    table = _table("docs", "drop", "95 %", "p", last, outcome=True)
+    first, second, last = ("A", "B", "of A") if report.kind == "compare" else ("base", "ours", "could\nsee")
+    table = _table(first, second, "drop", "95 %", last, outcome=True)
     for task in report.tasks:
         one = task.decision
         if one is None:
-            table.add_row(_name(task), _styled(task.outcome), write.count(task.docs), *["-"] * 4)
+            table.add_row(_name(task), _styled(task.outcome), *["-"] * 5)
             continue
         recovery = f"{write.percent(one.drop.recovery)} %" if one.drop.recovery is not None else "-"
         table.add_row(
             _name(task),
             _styled(one.outcome),
-            write.count(one.drop.docs),
+            write.percent(one.drop.before),
+            write.percent(one.drop.after),
             write.drop(one.drop.value),
             write.drop_interval(one.interval),
-            write.p_value(one.p_corrected),
             recovery if report.kind == "compare" else write.percent(one.could_see),
         )
     decision = report.decision
@@ -122,8 +125,8 @@ def _drops(report: Report) -> Table:
             ("mean, by precision", decision.outcome, decision.mean, decision.interval),
             ("mean, every task the same", "", decision.equal, decision.equal_interval),
         ):
-            row = write.count(mean.docs), write.drop(mean.value), write.drop_interval(bounds)
-            table.add_row(Text(name, style="bold"), _styled(outcome), *row, "", "")
+            row = write.drop(mean.value), write.drop_interval(bounds)
+            table.add_row(Text(name, style="bold"), _styled(outcome), "", "", *row, "")
     return table
 
 

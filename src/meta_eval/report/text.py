@@ -107,7 +107,7 @@ def headline(decision: Decision) -> str:
             f"(95 % interval {drop_interval(decision.interval)})"
         )
     clauses = "; ".join((f"{decision.outcome}: {told}, margin {100 * decision.margin:g}", *decision.reasons))
-    settled = settling(decision.settling)
+    settled = settling(decision.settling) if decision.outcome == "NOT SHOWN" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
 
