@@ -105,7 +105,7 @@ def selected(page: Page) -> str:
 def test_the_decision_comes_first_and_alarms_are_folded(page: Page) -> None:
     titles = [title.strip() for title in page.locator("h2").all_inner_texts()]
     assert titles[:3] == ["DON'T", "Alarms", "What is lost"]
-    assert "Not run: meta_gpqa_cot." in page.locator("#decision .reasons").inner_text()
+    assert "not run: meta_gpqa_cot." in page.locator("#decision .reasons").inner_text()
     assert page.locator(".alarms details[open]").count() == 0
     assert page.locator(".alarms .veto summary").first.inner_text().split() == [
         "not",
