@@ -138,7 +138,8 @@ def _show(report: Report) -> None:
     differing = sum(len(result.comparison.disagreements) for result in checked.values() if result.comparison)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        err.print(f"{differing} disagreements are in {folder}", markup=False, highlight=False, soft_wrap=True)
+        kept = "" if report.regraded else ", the verdicts that runs are paired with in its folder baseline"
+        err.print(f"{differing} disagreements are in {folder}{kept}", markup=False, highlight=False, soft_wrap=True)
     passed = sum(result.status == "passed" for result in report.tasks.values())
     word = "passed" if report.passed else "not passed"
     err.print(f"{word}: {passed} of {len(report.tasks)} tasks", style="bold", markup=False, highlight=False)
@@ -237,7 +238,7 @@ def _object(report: Report) -> dict[str, Any]:
 
 def _task_object(result: TaskReport) -> dict[str, Any]:
     entry = result.entry
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "status": result.status,
         "reason": result.reason,
         "subset": entry.subset,
@@ -250,7 +251,7 @@ def _task_object(result: TaskReport) -> dict[str, Any]:
     }
     if result.comparison is not None:
         comparison = result.comparison
-        told |= {
+        payload |= {
             "against": comparison.against,
             "compared": comparison.metric,
             "metric": result.metric,
@@ -265,7 +266,7 @@ def _task_object(result: TaskReport) -> dict[str, Any]:
             "disagreements": len(comparison.disagreements),
             "file": str(result.file),
         }
-    return told
+    return payload
 
 
 def _tally_object(tally: Tally, verdicts: bool) -> dict[str, Any]:

@@ -84,10 +84,10 @@ def alarms(
     Args:
         task: Its name.
         result: The run.
-        side: Its side; ``run`` says which of the side's runs it is.
-        run: See above.
+        side: The side that it is a run of.
+        run: Which of the side's runs it is.
         spec: The ``metric,filter`` of single verdicts.
-        baseline: What it is compared with. What is true of as many of its answers is no fault of this run.
+        baseline: What it is compared with. What is as often true of its answers is no fault of this run.
         reference: The baseline's score, or the published one; None where neither is known.
     """
     docs = side.runs[run]
@@ -105,14 +105,11 @@ def alarms(
     yield from raised("empty", sum(doc.empty for doc in docs), EMPTY)
     yield from _too_low(task, side, run, spec, reference)
     lost = _count(docs, "unextracted", spec)
-    yield from raised("unextracted", lost, UNEXTRACTED, _share(baseline, "unextracted", spec), grave=GRAVE)
-    hit, unknown = (
-        sum(doc.limit_hit is True for doc in docs),
-        sum(doc.limit_hit is None and doc.tail != "" for doc in docs),
-    )
-    if found := raised("limit", hit, LIMIT_HIT):
-        yield from found
-    elif hit + unknown > LIMIT_HIT * len(docs):
+    yield from raised("unextracted", lost, UNEXTRACTED, _share(baseline, "unextracted", spec), GRAVE)
+    hit = _hits(docs)
+    yield from raised("limit", hit, LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0)
+    unknown = sum(doc.limit_hit is None and doc.tail != "" for doc in docs)
+    if unknown and hit <= LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", Alarmed(task, None, unknown, len(docs), veto=False)
     yield from raised("ungraded", _count(docs, "ungraded", spec), UNGRADED, _share(baseline, "ungraded", spec))
     yield from _format(task, result, side, run, spec)
@@ -184,10 +181,14 @@ def _format(task: str, result: TaskRun, side: Side, run: int, spec: str) -> Iter
     yield "format", Alarmed(task, note=note, veto=False)
 
 
+def _hits(docs: Sequence[Doc]) -> int:
+    return sum(doc.limit_hit is True for doc in docs)
+
+
 def _count(docs: Sequence[Doc], metric: str, spec: str) -> int:
     name = spec.partition(",")[2]
     return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.answers.get(name)) is not None)
 
 
 def _share(baseline: Side | None, metric: str, spec: str) -> float:
-    return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline and baseline.docs else 0.0
+    return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline else 0.0

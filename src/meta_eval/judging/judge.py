@@ -130,7 +130,7 @@ def draft(
         return Draft(task, None, (("not run", Alarmed(name)),))
     result, ours = runs[0], Side([one.docs for one in runs])
     spec = verdict_spec(result, entry)
-    answers = Side([baseline.docs[name]]) if baseline and name in baseline.docs else None
+    answers = Side([baseline.docs[name]]) if baseline and baseline.docs.get(name) else None
     verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
     meta = answers or verdicts
     first = Side([one.docs for one in before]) if before else meta

@@ -1,7 +1,7 @@
 """Meta's recorded answers as the pack's own graders judge them, doc by doc: what a run is paired with.
 
-`meta_eval.verify` writes them beside the pack, a file a task, and nothing else of what it saw: no prompts, no answers.
-The first line says which docs and graders they are of, or why there are none; each further line is a doc.
+`meta_eval.verify` writes them beside the pack, a file a task, with what was extracted, and no more of prompts and
+answers. The first line says which docs and graders they are of, or why there are none; each further line is a doc.
 """
 
 from __future__ import annotations

@@ -99,7 +99,8 @@ def stratified_wilson(strata: Sequence[tuple[float, int]], level: float = LEVEL)
 
     Yan and Su 2010, Statistics in Biopharmaceutical Research 2:329: the mean of the strata's Wilson limits, each taken
     at the smaller z at which their mean has the level that is asked for. One stratum gives Wilson's own interval.
-    Simulated coverage lies between 94 and 99 % from 6 strata of 3 docs to 57 of several hundred (tests/test_stats.py).
+    Simulated coverage lies between 94 and 99 % from 6 strata of 3 docs to 57 of several hundred
+    (tests/stats/test_stats.py).
     Where no stratum varies, the docs count as one sample of the effective size.
 
     Raises:

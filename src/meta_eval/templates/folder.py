@@ -6,6 +6,8 @@ meta-eval must know of it stands in its ``metadata: {meta_eval: …}`` block.
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -40,6 +42,12 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 _Loader.add_constructor("!function", lambda loader, node: FunctionRef(loader.construct_scalar(node)))
 
 
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> Any:
+    """One tree for all readers of a text; what a dozen tasks include is parsed once. Never to be changed."""
+    return yaml.load(text, Loader=_Loader)  # noqa: S506
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """A template's YAML as plain Python, ``!function`` as `FunctionRef`.
 
@@ -47,7 +55,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         TemplateError: It cannot be read or is not a YAML mapping.
     """
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506
+        tree = _parsed(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise TemplateError(f"cannot be read ({error})", where=str(path)) from None
     except yaml.MarkedYAMLError as error:
@@ -57,7 +65,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise TemplateError(f"is not YAML: {error}", where=str(path)) from None
     if not isinstance(tree, dict):
         raise TemplateError("must be a YAML mapping", where=str(path))
-    return tree
+    return copy.deepcopy(tree)
 
 
 def discover(root: Path) -> TemplateFolder:
@@ -186,6 +194,7 @@ def _closure(root: Path, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath,
     only the module. A function that the task replaces counts too: the one in its place builds on its module as a rule.
     """
     needed = set(chain)
+    folders: set[PurePosixPath] = set()
     for file in chain:
         for key, value in read_yaml(root / file).items():
             for reference in functions_in(value):
@@ -195,7 +204,9 @@ def _closure(root: Path, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath,
                     raise TemplateError(f"!function {reference}: there is no file {module}", where=where)
                 needed.add(module)
                 if module.parent != PurePosixPath("."):
-                    needed.update(_companions(root, module.parent))
+                    folders.add(module.parent)
+    for folder in folders:
+        needed.update(_companions(root, folder))
     return tuple(sorted(needed))
 
 

@@ -67,7 +67,7 @@ class TaskSpec(_Block):
 
     How verify judges it: ``verdict`` the metric, written as lm-eval writes it, that says whether one answer is right
     (without it the first metric under the first filter); ``recorded_metric`` the name among the recorded metrics that
-    it is held against where that is no yes or no (without it the metric's own name); ``reading`` another metric, for
+    it is compared with where that is no yes or no (without it the metric's own name); ``reading`` another metric, for
     where ``is_correct`` does not say whether an answer is right: what it says instead, read from our verdicts. verify
     then compares it with this metric, and nothing compares it with a verdict; ``graded_by`` what gave Meta's
     verdicts; ``min_agreement`` the share of docs, 0 to 1, on which both must agree (without it `MIN_AGREEMENT`).
