@@ -94,12 +94,9 @@ def alarms(
     if not docs:
         return
 
-    def raised(
-        kind: Kind, count: int, above: float, before: float = 0.0, *, grave: float | None = None
-    ) -> list[Raised]:
+    def raised(kind: Kind, count: int, above: float, before: float = 0.0, grave: float = 0.0) -> list[Raised]:
         more = count / len(docs) - before
-        veto = more > (above if grave is None else grave)
-        return [(kind, Alarmed(task, None, count, len(docs), veto=veto))] if more > above else []
+        return [(kind, Alarmed(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
     yield from raised("prompts", changed_prompts(docs), 0.0)
     yield from raised("empty", sum(doc.empty for doc in docs), EMPTY)
