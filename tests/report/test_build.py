@@ -140,6 +140,36 @@ def test_a_choice_shows_the_likelihood_of_each_continuation(tmp_path: Path) -> N
     assert (found.prompt, found.answers[0].text) == ("Q:", "-0.25   A\n-3.5   B")
 
 
+def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Path) -> None:
+    line = {
+        "arguments": {"gen_args_0": {"arg_0": "Q:", "arg_1": " A"}, "gen_args_1": {"arg_0": "Q:", "arg_1": " B"}},
+        "resps": [[["-0.25", "True"]], [["-3.5", "False"]]],
+        "filtered_resps": [["-0.25", "True"], ["-3.5", "False"]],
+    }
+    doc = {"recorded_output": None, "continuations": [" A", " B"], "recorded_negative_log_likelihoods": [0.5, 3.0]}
+    run = read_run([write_run(tmp_path, [1.0], line=line, doc=doc, results=False)])
+    (found,) = samples_of(judge(run, None).tasks, count_tokens=len)
+    assert found.meta_text == "-0.5   A\n-3.0   B"
+    assert (found.answers[0].likelihoods, found.answers[0].tokens, found.meta_tokens) == (True, None, None)
+
+
+def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path, [0.0])])
+    (counted,) = samples_of(judge(run, None).tasks, count_tokens=lambda text: len(text.split()))
+    assert (counted.answers[0].text, counted.answers[0].tokens, counted.meta_tokens) == ("The answer is B.", 4, 4)
+    (unknown,) = samples_of(judge(run, None).tasks)
+    assert (unknown.answers[0].tokens, unknown.meta_tokens) == (None, None)
+
+
+def test_a_run_names_its_folder_as_seen_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [read_run([write_run(tmp_path / name / "org__Some-Model", [1.0, 0.0])]) for name in ("bf16", "fp8")]
+    built = build_comparison(compare(*runs), *runs)
+    assert [run.folder for run in built.runs] == [str((tmp_path / name).resolve()) for name in ("bf16", "fp8")]
+    monkeypatch.chdir(tmp_path)
+    assert [run.folder for run in build_comparison(compare(*runs), *runs).runs] == ["bf16", "fp8"]
+    assert [run["folder"] for run in built.to_json()["runs"]] == [run.folder for run in built.runs]
+
+
 def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
     question = json.dumps({"dialog": [{"body": "one"}, {"body": "two"}]})
     assert shown(tmp_path, [1.0], doc={"question": question})[0].question == "two"

@@ -53,5 +53,5 @@ def compare(
         judged = run_compare(before, after, manifest, baseline, rules)
         built = build_comparison(judged, before, after, gated=gate is not None or max_drop is not None)
         status.update("writing")
-        shared.write(built, html=html, markdown=markdown)
+        shared.write(built, html=html, markdown=markdown, count_tokens=count_tokens)
     shared.finish(built, as_json=as_json)

@@ -61,11 +61,12 @@ def report(
     rules = rules_of(margin, gate, max_drop)
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
+        count_tokens = counter(manifest)
         run = read_run(
             results,
             skip_damaged=skip_damaged,
             repeats=repeats,
-            count_tokens=counter(manifest),
+            count_tokens=count_tokens,
             step=lambda text: status.update(text.replace("[", r"\[")),
         )
         if manifest is not None:
@@ -76,7 +77,7 @@ def report(
         gated = gate is not None or max_drop is not None
         built = build_report(run, judged, pack=pack, manifest=manifest, gated=gated)
         status.update("writing")
-        write(built, html=html, markdown=markdown, eval_results=eval_results)
+        write(built, html=html, markdown=markdown, eval_results=eval_results, count_tokens=count_tokens)
     finish(built, as_json=as_json)
 
 
@@ -115,6 +116,7 @@ def write(
     html: Path | None,
     markdown: Path | None,
     eval_results: Path | None = None,
+    count_tokens: Callable[[str], int] | None = None,
 ) -> None:
     """Write the files that were asked for, each whole or not at all.
 
@@ -132,7 +134,7 @@ def write(
             with replacing(path) as out:
                 out.write(render(built))
     if html is not None:
-        write_html(html, built, samples_of(built.tasks))
+        write_html(html, built, samples_of(built.tasks, count_tokens=count_tokens))
 
 
 def finish(built: Report, *, as_json: bool) -> None:

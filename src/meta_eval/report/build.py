@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ def build_report(
         kind="report",
         title=name,
         decision=judged.decision,
-        runs=(model.Run("this run", name, _facts(_provenances(run, run.tasks), pack, manifest)),),
+        runs=(model.Run("this run", name, _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)),),
         tasks=tuple(task for task in judged.tasks if task.name in run.tasks),
         alarms=judged.alarms,
         notes=(*run.notices, *judged.notes),
@@ -45,7 +46,7 @@ def build_comparison(judged: Judgement, before: Run, after: Run, *, gated: bool 
     names = _model_name(before), _model_name(after)
     tasks = [task.name for task in judged.tasks]
     runs = [
-        model.Run(label, name, _facts(_provenances(run, tasks), None, None))
+        model.Run(label, name, _facts(_provenances(run, tasks), None, None), _folder(run))
         for label, name, run in zip("AB", names, (before, after), strict=True)
     ]
     notes = [f"{label}: {notice}" for label, run in zip("AB", (before, after), strict=True) for notice in run.notices]
@@ -68,6 +69,19 @@ def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:
 def _model_name(run: Run) -> str:
     models = dict.fromkeys(result.provenance.model for result in run.tasks.values())
     return ", ".join(visible(name) for name in models if name) or "unknown model"
+
+
+def _folder(run: Run) -> str | None:
+    """The folder that holds all files of a run, seen from here; not the one that lm-eval makes in it for a model."""
+    found = [one for task in run.tasks for one in run.all_runs(task)]
+    files = [file for one in found for file in (one.samples_file, one.provenance.results_file) if file is not None]
+    if not files:
+        return None
+    folder = Path(os.path.commonpath([file.parent for file in files]))
+    models = {str(one.provenance.model).replace("/", "__") for one in found}
+    folder = (folder.parent if folder.name in {*models, "None"} else folder).resolve()
+    here = Path.cwd().resolve()
+    return visible(str(folder.relative_to(here) if here in folder.parents else folder))
 
 
 def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:

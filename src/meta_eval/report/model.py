@@ -17,11 +17,15 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where numbers come from: a label, the model, and facts (``lm-eval``: ``0.4.13`` …) in the order to show them."""
+    """Where numbers come from: a label, the model, and facts (``lm-eval``: ``0.4.13`` …) in the order to show them.
+
+    ``folder`` is where its files are, as the command line named it: what tells A from B where both are of one model.
+    """
 
     label: str
     model: str
     facts: tuple[tuple[str, str], ...]
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,10 @@ class Report:
             "title": self.title,
             "summary": self.summary,
             "decision": _decision(self.decision),
-            "runs": [{"label": one.label, "model": one.model, "facts": dict(one.facts)} for one in self.runs],
+            "runs": [
+                {"label": one.label, "model": one.model, "folder": one.folder, "facts": dict(one.facts)}
+                for one in self.runs
+            ],
             "alarms": [{**_plain(one), "veto": one.veto} for one in self.alarms],
             "tasks": [_task(one) for one in self.tasks],
             "notes": list(self.notes),
@@ -138,12 +145,18 @@ class Answer:
         text: What was generated; of a choice the likelihoods, one line a continuation.
         extracted: What was taken for the answer; None where the whole is graded or nothing was found.
         flags: ``unextracted``, ``limit hit``, ``empty``, ``ungraded``: what is so.
+        tokens: Its length in tokens; None where nobody can count them, and of a choice.
+        limit: The tokens that it was allowed; None where nobody wrote that down.
+        likelihoods: Whether the text is the likelihoods of a choice, and so has no length to speak of.
     """
 
     verdict: float
     text: str
     extracted: str | None
     flags: tuple[str, ...] = ()
+    tokens: int | None = None
+    limit: int | None = None
+    likelihoods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +166,8 @@ class Sample:
     Attributes:
         answers: One, or A's and B's.
         meta: The verdict on Meta's recorded answer, 0 to 1; None where there is none.
-        meta_text: Meta's recorded answer; None where there is none.
+        meta_text: Meta's recorded answer, of a choice the recorded likelihoods; None where there is none.
+        meta_tokens: Its length in tokens; None where nobody can count them.
     """
 
     task: str
@@ -166,4 +180,5 @@ class Sample:
     answers: tuple[Answer, ...]
     meta: float | None = None
     meta_text: str | None = None
+    meta_tokens: int | None = None
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,15 @@ from meta_eval.results import answers as kept
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores
 
+Counter = Callable[[str], int]
 
-def samples_of(tasks: Iterable[Task]) -> Iterator[Sample]:
+
+def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
     """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
+
+    Args:
+        tasks: The tasks.
+        count_tokens: Counts the tokens of an answer; without it they are not known.
 
     Raises:
         ResultsError: A samples file has changed since it was read.
@@ -35,10 +41,17 @@ def samples_of(tasks: Iterable[Task]) -> Iterator[Sample]:
                 docs = source.docs[position]
                 wholes = [sample(_given(doc, source.verdict)) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
-                    _answer(doc, source.verdict, one.raw[number], whole)
+                    _answer(doc, source.verdict, one.raw[number], whole, count_tokens)
                     for doc, one, whole in zip(docs, known, wholes, strict=True)
                 )
-                yield _sample(task.name, docs[0], wholes[0], answers, source.meta[position])
+                yield _sample(
+                    task.name,
+                    docs[0],
+                    wholes[0],
+                    answers,
+                    source.meta[position],
+                    count_tokens if len(docs) == 1 else None,
+                )
 
 
 def _given(doc: kept.Doc, spec: str) -> kept.Answer:
@@ -46,9 +59,14 @@ def _given(doc: kept.Doc, spec: str) -> kept.Answer:
 
 
 def _sample(
-    task: str, doc: kept.Doc, whole: Mapping[str, Any], answers: tuple[Answer, ...], recorded: float | None
+    task: str,
+    doc: kept.Doc,
+    whole: Mapping[str, Any],
+    answers: tuple[Answer, ...],
+    recorded: float | None,
+    count_tokens: Counter | None,
 ) -> Sample:
-    recorded_output = _columns(whole).get("recorded_output")
+    recorded_text = _recorded(_columns(whole))
     return Sample(
         task=task,
         subtask=doc.subtask,
@@ -59,7 +77,8 @@ def _sample(
         gold=doc.gold,
         answers=answers,
         meta=recorded,
-        meta_text=recorded_output if isinstance(recorded_output, str) else None,
+        meta_text=recorded_text,
+        meta_tokens=None if recorded_text is None or answers[0].likelihoods else _tokens(recorded_text, count_tokens),
         metrics={
             f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, kept.Weighted) else value
             for name, answer in doc.answers.items()
@@ -68,7 +87,7 @@ def _sample(
     )
 
 
-def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any]) -> Answer:
+def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None) -> Answer:
     ours = _given(doc, spec)
     raised = {
         "unextracted": ours.metrics.get("unextracted") == 1,
@@ -77,7 +96,28 @@ def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any]) 
         "ungraded": ours.metrics.get("ungraded") == 1,
     }
     flags = tuple(flag for flag, is_so in raised.items() if is_so)
-    return Answer(verdict, _text(whole), ours.extracted, flags)
+    text, likelihoods = _text(whole)
+    tokens = None if likelihoods else _tokens(text, count_tokens)
+    return Answer(
+        verdict, text, ours.extracted, flags, tokens, None if likelihoods else kept.limit_of(whole), likelihoods
+    )
+
+
+def _tokens(text: str, count_tokens: Counter | None) -> int | None:
+    return count_tokens(text) if count_tokens else None
+
+
+def _recorded(doc: Mapping[str, Any]) -> str | None:
+    """Meta's recorded answer; of a choice the recorded log-likelihoods, as `_text` writes ours."""
+    output = doc.get("recorded_output")
+    if isinstance(output, str):
+        return output
+    costs, continuations = doc.get("recorded_negative_log_likelihoods"), doc.get("continuations")
+    if not isinstance(costs, list) or not isinstance(continuations, list) or len(costs) != len(continuations):
+        return None
+    if not all(isinstance(cost, int | float) and not isinstance(cost, bool) for cost in costs):
+        return None
+    return "\n".join(f"{-cost}  {continuation}" for cost, continuation in zip(costs, continuations, strict=True))
 
 
 def _question(doc: Mapping[str, Any]) -> str:
@@ -105,13 +145,14 @@ def _prompt(whole: Mapping[str, Any]) -> str:
     return contexts[0] if contexts else str(_columns(whole).get("prompt", ""))
 
 
-def _text(whole: Mapping[str, Any]) -> str:
-    """What was generated; of a choice the log-likelihood of each continuation, a line each."""
+def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
+    """What was generated; or of a choice the log-likelihood of each continuation, a line each, and that it is one."""
     responses = [one[0] if isinstance(one, list) and one else one for one in whole["resps"]]
     requests = kept.arguments(whole)
     if responses and all(isinstance(one, list) and one for one in responses):
-        return "\n".join(
+        lines = (
             f"{one[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"
             for number, one in enumerate(responses)
         )
-    return "\n\n".join(str(one) for one in responses)
+        return "\n".join(lines), True
+    return "\n\n".join(str(one) for one in responses), False
