@@ -6,52 +6,35 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.cli import report as shared
-from meta_eval.cli.console import err
+from meta_eval.cli import options
+from meta_eval.cli.console import working
+from meta_eval.cli.report import finish, rules_of, write
 
 
 def compare(
     a: Path = typer.Argument(..., metavar="A", help="The baseline: what lm_eval wrote of it."),
-    b: Path = typer.Argument(..., metavar="B", help="The run that is held against it."),
+    b: Path = typer.Argument(..., metavar="B", help="The run that is compared with it."),
     pack: Path | None = typer.Option(None, "--pack", metavar="WORK_DIR", help="The pack of both."),
-    html: Path | None = shared.HTML,
-    markdown: Path | None = shared.MARKDOWN,
-    as_json: bool = shared.AS_JSON,
-    margin: float | None = shared.MARGIN,
-    gate: Path | None = shared.GATE,
-    max_drop: float | None = shared.MAX_DROP,
-    repeats: bool = shared.REPEATS,
-    skip_damaged: bool = shared.SKIP,
+    html: Path | None = options.HTML,
+    markdown: Path | None = options.MARKDOWN,
+    as_json: bool = options.SHARES_AS_JSON,
+    margin: float | None = options.MARGIN,
+    gate: Path | None = options.GATE,
+    max_drop: float | None = options.MAX_DROP,
+    repeats: bool = options.REPEATS,
+    skip_damaged: bool = options.SKIP_DAMAGED,
 ) -> None:
     """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
 
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
-    from meta_eval.judging.compare import compare as run_compare
-    from meta_eval.pack.manifest import read_manifest
-    from meta_eval.report.build import build_comparison
-    from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.run import check_pack, read_run
+    from meta_eval.api import compare as run
 
-    rules = shared.rules_of(margin, gate, max_drop)
-    manifest = read_manifest(pack) if pack is not None else None
-    with err.status("reading") as status:
-        count_tokens = shared.counter(manifest)
-
-        def step(text: str) -> None:
-            status.update(text.replace("[", r"\["))
-
-        before, after = (
-            read_run([path], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=step)
-            for path in (a, b)
+    rules = rules_of(margin, gate, max_drop)
+    with working("reading") as progress:
+        found = run(
+            a, b, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
         )
-        if manifest is not None:
-            for run in (before, after):
-                check_pack(run, manifest, pack=str(pack))
-        status.update("comparing")
-        baseline = read_baseline(pack, manifest) if pack is not None and manifest is not None else None
-        judged = run_compare(before, after, manifest, baseline, rules)
-        built = build_comparison(judged, before, after, gated=gate is not None or max_drop is not None)
-        status.update("writing")
-        shared.write(built, html=html, markdown=markdown, count_tokens=count_tokens)
-    shared.finish(built, as_json=as_json)
+        progress("writing")
+        write(found, pack=pack, html=html, markdown=markdown)
+    finish(found, as_json=as_json)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 
-from meta_eval.notes import log
+from meta_eval.notes import Progress, log
 
 err = Console(stderr=True)
 
@@ -31,6 +34,17 @@ class _Notes(logging.Handler):
 
 
 notes = _Notes(logging.WARNING)
+
+
+@contextmanager
+def working(first: str) -> Iterator[Progress]:
+    """A line that says what is being done, for as long as it is."""
+    with err.status(first) as status:
+
+        def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
+            status.update(escape(what))
+
+        yield progress
 
 
 def people() -> Console:

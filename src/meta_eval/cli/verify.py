@@ -13,28 +13,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from meta_eval.cli import options
 from meta_eval.cli.console import err, notes
-from meta_eval.config import DEFAULT_CONFIG
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from meta_eval.verify import Report, TaskReport
     from meta_eval.verify.compare import Tally
 
-_DEFAULT = Path(DEFAULT_CONFIG)
-
 
 def verify(
-    pack: Path | None = typer.Argument(None, metavar="[PACK]", help="The pack; default: the configuration's work_dir."),
-    config: Path = typer.Option(
-        _DEFAULT,
-        "--config",
-        "--config_path",
-        "-c",
-        metavar="FILE",
-        envvar="META_EVAL_CONFIG",
-        help="The configuration; read only where no PACK is named.",
-    ),
+    pack: Path | None = options.PACK,
+    config: Path = options.CONFIG_OF_PACK,
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
     min_agreement: float | None = typer.Option(
         None,
@@ -51,7 +41,7 @@ def verify(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also check tasks whose scoring runs code that a model wrote."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1."),
+    as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Prove a pack without a model: Meta's recorded answers in, lm-eval's verdicts out, compared doc by doc.
 
@@ -59,9 +49,9 @@ def verify(
     """
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
-    from meta_eval.verify import verify as run
+    from meta_eval.api import verify as run
 
-    folder = pack_folder(pack, config)
+    folder = options.pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with _Steps() as steps:
         report = run(
@@ -76,15 +66,6 @@ def verify(
     if as_json:
         typer.echo(json.dumps(_object(report), ensure_ascii=True))
     raise typer.Exit(report.exit_code)
-
-
-def pack_folder(pack: Path | None, config: Path) -> Path:
-    """The pack that was named, else the work_dir of the configuration."""
-    if pack is not None:
-        return pack
-    from meta_eval.config import load_config
-
-    return Path(load_config(config).work_dir).expanduser()
 
 
 class _Steps:

@@ -82,6 +82,16 @@ class Gate(_Rule):
         """The same with a margin: its own, else this, else the default."""
         return self if self.margin is not None else self.model_copy(update={"margin": points or 100 * MARGIN})
 
+    def with_margin(self, points: float, *, where: str = "margin") -> Gate:
+        """The same with another margin.
+
+        Raises:
+            ConfigError: It is no margin; ``where`` is where it was given.
+        """
+        if not 0 < points < 100:
+            raise ConfigError(f"{points:g} is no number of points above 0 and below 100", where=where)
+        return self.model_copy(update={"margin": points})
+
 
 def read_gate(path: Path) -> Gate:
     """Read ``gate.yaml``.

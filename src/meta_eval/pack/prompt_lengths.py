@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -45,8 +46,12 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
     """
     local = Path(model_name).expanduser() / "tokenizer.json"
     path: str | None = str(local) if local.is_file() else _cached(model_name)
-    if path is None:
-        return None
+    return None if path is None else _load(path)
+
+
+@lru_cache(maxsize=1)
+def _load(path: str) -> Tokenizer:
+    """A Llama tokenizer takes most of a second to load, and is asked for by every step that counts."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(path)
