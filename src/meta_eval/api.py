@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from meta_eval.report.model import Report
     from meta_eval.results.baseline import Baseline
     from meta_eval.results.run import Run
-    from meta_eval.verify import Report as Proof
+    from meta_eval.verify import Proof
 
 __all__ = ["compare", "prepare", "report", "verify"]
 
@@ -171,7 +171,7 @@ def compare(
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
     """
     from meta_eval.judging.compare import compare as run_compare
-    from meta_eval.report.build import build_comparison
+    from meta_eval.report.build import build_report_of_two
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
@@ -180,7 +180,7 @@ def compare(
     )
     progress("comparing")
     judged = run_compare(before, after, manifest, _baseline(folder, manifest), rules)
-    return build_comparison(judged, before, after, gated=gate is not None)
+    return build_report_of_two(judged, before, after, gated=gate is not None)
 
 
 def _rules(margin: float | None, gate: Gate | Path | str | None) -> Gate:

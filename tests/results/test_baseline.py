@@ -20,7 +20,7 @@ from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import Baseline, baseline_file, out_folder, read_baseline
 from meta_eval.results.run import read_run
 from meta_eval.results.scores import scores
-from meta_eval.verify import Report, verify
+from meta_eval.verify import Proof, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"
@@ -32,7 +32,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def verified(sample: Path) -> Report:
+def verified(sample: Path) -> Proof:
     return verify(sample, allow_code=True)
 
 
@@ -54,7 +54,7 @@ def baseline(pack: Path) -> Baseline:
 
 
 @pytest.mark.parametrize("task", all_tasks())
-def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verified: Report) -> None:
+def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verified: Proof) -> None:
     found = baseline(sample)
     assert task not in found.missing
     docs = found.docs[task]

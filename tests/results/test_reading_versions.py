@@ -17,7 +17,7 @@ from meta_eval.judging.alarms import changed_prompts
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
 from meta_eval.report import eval_results
-from meta_eval.report.build import build_comparison, build_report
+from meta_eval.report.build import build_report, build_report_of_two
 from meta_eval.report.model import Report
 from meta_eval.report.text import averages
 from meta_eval.results.answers import ResultsError, Weighted
@@ -308,7 +308,7 @@ def test_runs_that_differ_in_prompts_alone_have_their_docs_in_common(tmp_path: P
     runs = [read(recipe_run(tmp_path / name, [1, 0, 1, 1], name)) for name in ("five shots", "none")]
     comparison = compare(*runs)
     assert comparison.tasks[0].docs == 4
-    built = build_comparison(comparison, *runs)
+    built = build_report_of_two(comparison, *runs)
     assert "runs not alike: meta_some (4 of 4 docs had another prompt in B)" in built.decision.reasons
 
 

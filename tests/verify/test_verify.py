@@ -31,7 +31,7 @@ from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
 from meta_eval.source import sample as embedded
 from meta_eval.templates import discover
-from meta_eval.verify import SAME_VERDICT, Report, TaskReport, out_folder, verify
+from meta_eval.verify import SAME_VERDICT, Proof, TaskProof, out_folder, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 CHOICE = "meta_mmlu_pretrain"
@@ -54,11 +54,11 @@ def pack(sample: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sample, tmp_path / "work_dir"))
 
 
-def checked(pack: Path, task: str, **options: Any) -> TaskReport:
+def checked(pack: Path, task: str, **options: Any) -> TaskProof:
     return verify(pack, tasks=[task], **options).tasks[task]
 
 
-def lines(report: TaskReport) -> list[dict[str, Any]]:
+def lines(report: TaskProof) -> list[dict[str, Any]]:
     assert report.file is not None
     return [json.loads(line) for line in report.file.read_text(encoding="utf-8").split("\n") if line]
 
@@ -161,8 +161,8 @@ def test_a_broken_regex_is_caught(pack: Path) -> None:
     edit(yaml_of(pack, LETTERS), "'best answer is ([A-Z])'", "'best option is ([A-Z])'")
     report = checked(pack, LETTERS)
     assert report.status == "below"
-    assert report.comparison is not None
-    assert report.comparison.total.unextracted == report.comparison.total.docs
+    assert report.tallies is not None
+    assert report.tallies.total.unextracted == report.tallies.total.docs
     assert {line["why"] for line in lines(report)} == {"no match"}
 
 
@@ -265,8 +265,8 @@ def test_docs_without_an_answer_or_a_verdict_are_left_out_and_counted(pack: Path
 
     edit_docs(pack, "meta_gpqa", forget)
     report = checked(pack, "meta_gpqa")
-    assert report.comparison is not None
-    total = report.comparison.total
+    assert report.tallies is not None
+    total = report.tallies.total
     assert (total.docs, total.compared, total.not_recorded) == (15, 13, 2)
 
 
@@ -338,9 +338,9 @@ def test_scores_that_are_no_yes_or_no_are_compared_with_the_recorded_ones(tmp_pa
         [own_row("0.5", f1=0.5004), own_row("0.25", f1=0.5), own_row("1", f1=0.2), own_row("0.6", em=0.6)],
     )
     report = checked(pack, "meta_own")
-    assert report.comparison is not None
-    total = report.comparison.total
-    assert report.comparison.against == "recorded f1"
+    assert report.tallies is not None
+    total = report.tallies.total
+    assert report.tallies.against == "recorded f1"
     assert (total.compared, total.agreed, total.ours_only, total.theirs_only, total.not_recorded) == (3, 1, 1, 1, 1)
     assert total.meta_score == pytest.approx((0.5004 + 0.5 + 0.2) / 3)
     assert [line["why"] for line in lines(report)] == ["other score", "other score"]
@@ -364,8 +364,8 @@ def test_why_a_grader_failed_stands_beside_its_doc(tmp_path: Path) -> None:
     assert [(line["doc"], line["why"], line["detail"]) for line in lines(report)] == [
         (1, "ungraded", "no verdict within 5 s")
     ]
-    assert report.comparison is not None
-    assert report.comparison.total.ungraded == 1
+    assert report.tallies is not None
+    assert report.tallies.total.ungraded == 1
 
 
 def test_code_is_run_only_when_it_is_allowed(tmp_path: Path) -> None:
@@ -458,8 +458,8 @@ def test_verify_equals_the_graders_by_hand(
             doc[column], doc["recorded_is_correct"] = answer, verdict
         write_docs(pack, task, docs)
         report = checked(pack, task, min_agreement=1.0)
-        assert report.comparison is not None
-        total = report.comparison.total
+        assert report.tallies is not None
+        total = report.tallies.total
         scored = [by_hand(doc) for doc in docs]
         whole = [answer is not None and (column == "recorded_output" or None not in answer) for answer in answers]
         differ = {
@@ -495,9 +495,9 @@ def test_the_same_graders_give_a_finished_run_the_same_verdicts(sample: Path, fi
     report = verify(sample, tasks=[LETTERS, CHOICE, "meta_math"], regrade=finished)
     assert report.exit_code == 0
     for name, told in report.tasks.items():
-        assert told.comparison is not None
-        assert told.comparison.total.agreement == 1.0, name
-    total = report.tasks[LETTERS].comparison
+        assert told.tallies is not None
+        assert told.tallies.total.agreement == 1.0, name
+    total = report.tasks[LETTERS].tallies
     assert total is not None
     assert total.total.like_meta == 13  # of 15: the sample's two deliberate disagreements
     assert report.tasks[LETTERS].file is not None
@@ -509,17 +509,17 @@ def test_a_finished_run_is_graded_again_verdict_by_verdict_and_its_reading_compa
 ) -> None:
     report = checked(sample, "meta_ifeval", regrade=finished)
     assert report.status == "passed"
-    assert report.comparison is not None
-    assert report.comparison.metric == "prompt_level_strict_acc,none"
-    assert report.comparison.total.like_meta == 16  # of 18: the sample's two deliberate disagreements
+    assert report.tallies is not None
+    assert report.tallies.metric == "prompt_level_strict_acc,none"
+    assert report.tallies.total.like_meta == 16  # of 18: the sample's two deliberate disagreements
 
 
 def test_other_graders_show_where_they_differ_from_the_finished_run(pack: Path, finished: Path) -> None:
     edit(yaml_of(pack, LETTERS), "'best answer is ([A-Z])'", "'best option is ([A-Z])'")
     report = checked(pack, LETTERS, regrade=finished)
     assert report.status == "below"
-    assert report.comparison is not None
-    total = report.comparison.total
+    assert report.tallies is not None
+    total = report.tallies.total
     assert (total.ours, total.theirs, total.theirs_only) == (0, 8, 8)
     assert {(line["ours"], line["saved"], line["why"]) for line in lines(report)} == {(0.0, 1.0, "no match")}
 
@@ -531,10 +531,10 @@ def test_saved_answers_are_graded_and_not_the_recorded_ones(pack: Path, finished
     for one in samples:
         one["resps"] = [[f"The best answer is {one['doc']['gold']}."]]
     path.write_text("".join(json.dumps(one) + "\n" for one in random.Random(1).sample(samples, len(samples))))
-    comparison = checked(pack, LETTERS, regrade=out).comparison
-    assert comparison is not None
-    assert comparison.total.our_score == 1.0
-    assert comparison.total.ours_only == comparison.total.docs - comparison.total.theirs
+    tallies = checked(pack, LETTERS, regrade=out).tallies
+    assert tallies is not None
+    assert tallies.total.our_score == 1.0
+    assert tallies.total.ours_only == tallies.total.docs - tallies.total.theirs
 
 
 def test_a_run_over_some_docs_is_unfinished(sample: Path, finished: Path, tmp_path: Path) -> None:
@@ -548,8 +548,8 @@ def test_a_run_over_some_docs_is_unfinished(sample: Path, finished: Path, tmp_pa
     assert report.exit_code == 1
     for told in report.tasks.values():
         assert told.status == "unfinished"
-        assert told.comparison is not None
-        assert (told.comparison.total.docs, told.comparison.total.agreed) == (4, 4)
+        assert told.tallies is not None
+        assert (told.tallies.total.docs, told.tallies.total.agreed) == (4, 4)
 
 
 def test_a_samples_file_that_is_cut_off_names_its_line(sample: Path, finished: Path, tmp_path: Path) -> None:
@@ -601,7 +601,7 @@ def test_of_two_runs_the_newest_is_graded_and_said(sample: Path, finished: Path,
     older = samples_of(out, "meta_math").with_name("samples_meta_math_2024-01-01T00-00-00.000000.jsonl")
     older.write_text("cut off")
     with noted() as said:
-        report: Report = verify(sample, tasks=["meta_math"], regrade=out)
+        report: Proof = verify(sample, tasks=["meta_math"], regrade=out)
     assert report.exit_code == 0
     assert len(said) == 1
     assert str(samples_of(finished, "meta_math").name) in said[0]

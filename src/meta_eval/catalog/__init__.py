@@ -102,7 +102,7 @@ class _Datasets(_Fact):
     datasets: tuple[Dataset, ...]
 
 
-class _Row(_Fact):
+class _Numbers(_Fact):
     """One line of a source's table: the same benchmark for several models."""
 
     benchmark: str
@@ -120,7 +120,7 @@ class _Table(_Fact):
     source: str
     commit: str | None = None
     models: tuple[str, ...]
-    numbers: tuple[_Row, ...]
+    numbers: tuple[_Numbers, ...]
 
     @model_validator(mode="after")
     def _a_value_for_every_model(self) -> Self:
@@ -130,7 +130,7 @@ class _Table(_Fact):
         return self
 
 
-class _Published(_Fact):
+class _PublishedFile(_Fact):
     tables: tuple[_Table, ...]
     reproduced: tuple[Reproduction, ...]
 
@@ -208,8 +208,8 @@ def _datasets_by_id() -> Mapping[str, Dataset]:
 
 
 @cache
-def _published() -> _Published:
-    return _Published.model_validate(_read("published.yaml"))
+def _published() -> _PublishedFile:
+    return _PublishedFile.model_validate(_read("published.yaml"))
 
 
 @cache

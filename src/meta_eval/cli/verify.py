@@ -18,8 +18,8 @@ from meta_eval.cli.console import err, notes
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
-    from meta_eval.verify import Report, TaskReport
-    from meta_eval.verify.compare import Tally
+    from meta_eval.verify import Proof, TaskProof
+    from meta_eval.verify.tally import Tally
 
 
 def verify(
@@ -54,7 +54,7 @@ def verify(
     folder = options.pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with _Steps() as steps:
-        report = run(
+        proof = run(
             folder,
             tasks=names,
             min_agreement=min_agreement,
@@ -62,10 +62,10 @@ def verify(
             allow_code=allow_code,
             progress=steps.progress,
         )
-    _show(report)
+    _show(proof)
     if as_json:
-        typer.echo(json.dumps(_object(report), ensure_ascii=True))
-    raise typer.Exit(report.exit_code)
+        typer.echo(json.dumps(_object(proof), ensure_ascii=True))
+    raise typer.Exit(proof.exit_code)
 
 
 class _Steps:
@@ -104,51 +104,51 @@ class _Steps:
         self._name = name
 
 
-def _show(report: Report) -> None:
-    checked = {name: result for name, result in report.tasks.items() if result.comparison is not None}
+def _show(proof: Proof) -> None:
+    checked = {name: result for name, result in proof.tasks.items() if result.tallies is not None}
     if checked:
-        err.print(_table(report, checked))
-        for line in _legend(report):
+        err.print(_table(proof, checked))
+        for line in _legend(proof):
             err.print(line, style="dim", markup=False, highlight=False)
-    for name, result in report.tasks.items():
+    for name, result in proof.tasks.items():
         if result.status != "passed":
             style = "yellow" if result.status == "not checked" else "bold red"
             err.print(
                 f"{result.status}: {name}: {result.reason}", style=style, markup=False, highlight=False, soft_wrap=True
             )
-    differing = sum(len(result.comparison.disagreements) for result in checked.values() if result.comparison)
+    differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        kept = "" if report.regraded else ", the verdicts that runs are paired with in its folder baseline"
+        kept = "" if proof.regraded else ", the verdicts that runs are paired with in its folder baseline"
         err.print(f"{differing} disagreements are in {folder}{kept}", markup=False, highlight=False, soft_wrap=True)
-    passed = sum(result.status == "passed" for result in report.tasks.values())
-    word = "passed" if report.passed else "not passed"
-    err.print(f"{word}: {passed} of {len(report.tasks)} tasks", style="bold", markup=False, highlight=False)
+    passed = sum(result.status == "passed" for result in proof.tasks.values())
+    word = "passed" if proof.passed else "not passed"
+    err.print(f"{word}: {passed} of {len(proof.tasks)} tasks", style="bold", markup=False, highlight=False)
 
 
-def _table(report: Report, checked: dict[str, TaskReport]) -> Table:
+def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
     # A table of 80 columns: the numbers take 52, names fold in what is left.
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("task", overflow="fold", ratio=1)
-    theirs = "saved" if report.regraded else "Meta"
-    meta = ("Meta",) if report.regraded else ()
+    theirs = "saved" if proof.regraded else "Meta"
+    meta = ("Meta",) if proof.regraded else ()
     for heading in ("docs", "ours", theirs, *meta, "publ.", "agree", "ours\nonly", f"{theirs}\nonly", "none\nfound"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, result in checked.items():
-        if result.comparison is None:
+        if result.tallies is None:
             continue
         number = result.published
         published = f"{number.value:.1f}" + ("" if number.same_settings else "*") if number else "-"
         scores = [result.our_score, result.mean(_their_score)]
-        scores += [result.mean(_meta_score)] if report.regraded else []
+        scores += [result.mean(_meta_score)] if proof.regraded else []
         table.add_row(
             name + (" (m)" if result.averaging == "macro" else " (4)" if result.averaging == "mean of four" else ""),
-            *_cells(result.comparison.total, scores, published),
+            *_cells(result.tallies.total, scores, published),
             style=None if result.status == "passed" else "yellow" if result.status == "not checked" else "red",
         )
-        subtasks = result.comparison.subtasks
+        subtasks = result.tallies.subtasks
         for subtask, tally in subtasks.items() if len(subtasks) > 1 else ():
-            scores = [tally.our_score, tally.their_score, *([tally.meta_score] if report.regraded else [])]
+            scores = [tally.our_score, tally.their_score, *([tally.meta_score] if proof.regraded else [])]
             scores = scores if result.compares_verdicts else [None] * len(scores)
             table.add_row("  " + _short(subtask, subtasks), *_cells(tally, scores, ""), style="dim")
     return table
@@ -184,9 +184,9 @@ def _short(subtask: str, others: dict[str, Tally]) -> str:
     return subtask[len(prefix) + 1 :] if prefix and all(o.rpartition(".")[0] == prefix for o in others) else subtask
 
 
-def _legend(report: Report) -> list[str]:
-    results = [result for result in report.tasks.values() if result.comparison is not None]
-    saved = "saved: the run's own verdicts; " if report.regraded else ""
+def _legend(proof: Proof) -> list[str]:
+    results = [result for result in proof.tasks.values() if result.tallies is not None]
+    saved = "saved: the run's own verdicts; " if proof.regraded else ""
     lines = [f"percent; {saved}Meta: mean of its recorded verdicts; publ.: published number; ours: in its metric"]
     if any(result.averaging == "macro" for result in results):
         lines.append("(m) averaged over subtasks, as the published number is")
@@ -194,30 +194,30 @@ def _legend(report: Report) -> list[str]:
         lines.append("(4) mean of four accuracies, as the published number is")
     if any(result.published and not result.published.same_settings for result in results):
         lines.append("* measured with other settings than these rows: not to be compared")
-    for reading in dict.fromkeys(r.entry.reading for r in results if r.comparison and not r.compares_verdicts):
+    for reading in dict.fromkeys(r.entry.reading for r in results if r.tallies and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.reading == reading)
         lines.append(f"{names}: is_correct is no verdict there; it is compared with {reading}")
-    judged = [name for name, result in report.tasks.items() if result.comparison and result.entry.graded_by == "judge"]
+    judged = [name for name, result in proof.tasks.items() if result.tallies and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")
-    missing = {n: r.comparison.total.not_recorded for n, r in report.tasks.items() if r.comparison}
+    missing = {n: r.tallies.total.not_recorded for n, r in proof.tasks.items() if r.tallies}
     lines += [f"{n}: {count:,} docs without a verdict to compare with" for n, count in missing.items() if count]
     return lines
 
 
-def _object(report: Report) -> dict[str, Any]:
+def _object(proof: Proof) -> dict[str, Any]:
     from meta_eval.verify import SAME_VERDICT
 
     return {
-        "pack": str(report.pack),
-        "regraded": None if report.regraded is None else str(report.regraded),
-        "passed": report.passed,
+        "pack": str(proof.pack),
+        "regraded": None if proof.regraded is None else str(proof.regraded),
+        "passed": proof.passed,
         "tolerance": SAME_VERDICT,
-        "tasks": {name: _task_object(result) for name, result in report.tasks.items()},
+        "tasks": {name: _task_object(result) for name, result in proof.tasks.items()},
     }
 
 
-def _task_object(result: TaskReport) -> dict[str, Any]:
+def _task_object(result: TaskProof) -> dict[str, Any]:
     entry = result.entry
     payload: dict[str, Any] = {
         "status": result.status,
@@ -230,21 +230,21 @@ def _task_object(result: TaskReport) -> dict[str, Any]:
         "prepared_docs": entry.docs,
         "published": [number.model_dump(mode="json") for number in entry.published],
     }
-    if result.comparison is not None:
-        comparison = result.comparison
+    if result.tallies is not None:
+        tallies = result.tallies
         payload |= {
-            "against": comparison.against,
-            "compared": comparison.metric,
+            "against": tallies.against,
+            "compared": tallies.metric,
             "metric": result.metric,
             "averaging": result.averaging,
             "our_score": result.our_score,
             "their_score": result.mean(_their_score),
             "meta_score": result.mean(_meta_score),
-            "total": _tally_object(comparison.total, result.compares_verdicts),
+            "total": _tally_object(tallies.total, result.compares_verdicts),
             "subtasks": {
-                name: _tally_object(tally, result.compares_verdicts) for name, tally in comparison.subtasks.items()
+                name: _tally_object(tally, result.compares_verdicts) for name, tally in tallies.subtasks.items()
             },
-            "disagreements": len(comparison.disagreements),
+            "disagreements": len(tallies.disagreements),
             "file": str(result.file),
         }
     return payload

@@ -139,7 +139,7 @@ class Subtask:
 
 
 @dataclass(frozen=True, slots=True)
-class Average:
+class LmEvalAverage:
     """lm-eval's own average, of a task in a metric that is no share (perplexity, BLEU) or of a group.
 
     Attributes:
@@ -159,9 +159,9 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the samples of a task are: the runs that a row is of (one, or A and B), and a doc of each by row.
+    """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
 
-    ``meta`` is Meta's verdict by row, None where there is none; ``verdict`` the ``metric,filter`` of every verdict.
+    ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict.
     """
 
     verdict: str
@@ -208,7 +208,7 @@ class Task:
     flips: Flips | None = None
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()
-    averages: tuple[Average, ...] = ()
+    averages: tuple[LmEvalAverage, ...] = ()
     source: Source | None = None
 
     @property

@@ -9,7 +9,7 @@ from meta_eval import catalog
 from meta_eval.judging.alarms import changed_prompts
 from meta_eval.judging.decide import BaselineDistance, baseline_distance
 from meta_eval.judging.gaps import known_gaps
-from meta_eval.judging.model import Average, Published, Score
+from meta_eval.judging.model import LmEvalAverage, Published, Score
 from meta_eval.judging.sides import Side
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.results_file import Aggregate
@@ -145,10 +145,10 @@ def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     return entry.reading if entry is not None else result.reading if result is not None else None
 
 
-def averages(name: str, aggregates: Mapping[str, Aggregate], *, shares: bool) -> tuple[Average, ...]:
+def averages(name: str, aggregates: Mapping[str, Aggregate], *, shares: bool) -> tuple[LmEvalAverage, ...]:
     """lm-eval's own averages: all of them, or those that are no shares."""
     return tuple(
-        Average(name, spec, one.value, one.interval, one.share)
+        LmEvalAverage(name, spec, one.value, one.interval, one.share)
         for spec, one in aggregates.items()
         if shares or not one.share
     )

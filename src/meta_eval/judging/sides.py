@@ -1,4 +1,4 @@
-"""The docs of one side of a comparison, with every score of them taken once; and which doc of one is which of another.
+"""What is compared, a side each: its docs, every score of them taken once, and which doc of one is which of the other.
 
 A side is a model's answers to the docs of one task: several runs of it in the same order of docs, whose scores are
 averaged doc by doc; or Meta's recorded answers, which are docs like any other.
@@ -71,7 +71,7 @@ def _averaged(found: Sequence[Scores]) -> Scores:
 
 
 def aligned(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
-    """The docs that both sides have, row by row: docs with the same key, by the first key that finds one.
+    """The docs that both sides have, in one order: docs with the same key, by the first key that finds one.
 
     Of several docs with one key the first goes with the first, and so on.
     """
@@ -85,8 +85,8 @@ def aligned(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
             if place not in found and (same := waiting.get(key(doc))):
                 found[place] = same.pop()
         left = [place for places in waiting.values() for place in reversed(places)]
-    rows = sorted(found.items())
-    return before.only([place for place, _ in rows]), after.only([place for _, place in rows])
+    pairs = sorted(found.items())
+    return before.only([place for place, _ in pairs]), after.only([place for _, place in pairs])
 
 
 def both(before: Side, after: Side, spec: str) -> tuple[Scores, Scores] | None:

@@ -14,7 +14,7 @@ from meta_eval.notes import log
 from meta_eval.pack.manifest import PublishedEntry
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row, read_rows
-from meta_eval.templates.spec import Published, Template
+from meta_eval.templates.spec import PublishedMetric, Template
 
 # The metrics subset names what it averages in its tags, ``macro_avg/acc``: which of our averagings each is.
 _AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}
@@ -95,7 +95,7 @@ def published_entries(
     return tuple(entries)
 
 
-def _reported(wanted: Published, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _reported(wanted: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The one row of the metrics subset that is the wanted number; None when there is none, or a choice of several.
 
     The mean of IFEval's four accuracies is in no evals dataset: its metrics hold prompt accuracies alone.

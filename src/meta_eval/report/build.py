@@ -32,7 +32,7 @@ def build_report(
         kind="report",
         title=name,
         decision=judged.decision,
-        runs=(model.Run("this run", name, _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)),),
+        runs=(model.RunFacts("this run", name, _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)),),
         tasks=tuple(task for task in judged.tasks if task.name in run.tasks),
         alarms=judged.alarms,
         notes=(*run.notices, *judged.notes),
@@ -41,12 +41,12 @@ def build_report(
     )
 
 
-def build_comparison(judged: Judgement, before: Run, after: Run, *, gated: bool = False) -> model.Report:
+def build_report_of_two(judged: Judgement, before: Run, after: Run, *, gated: bool = False) -> model.Report:
     """The report of two runs: A, the baseline, and B."""
     names = _model_name(before), _model_name(after)
     tasks = [task.name for task in judged.tasks]
     runs = [
-        model.Run(label, name, _facts(_provenances(run, tasks), None, None), _folder(run))
+        model.RunFacts(label, name, _facts(_provenances(run, tasks), None, None), _folder(run))
         for label, name, run in zip("AB", names, (before, after), strict=True)
     ]
     notes = [f"{label}: {notice}" for label, run in zip("AB", (before, after), strict=True) for notice in run.notices]

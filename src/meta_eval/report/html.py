@@ -22,7 +22,7 @@ from meta_eval.judging.alarms import told_of
 from meta_eval.judging.model import Subtask, Task
 from meta_eval.report import text
 from meta_eval.report.files import replacing
-from meta_eval.report.model import Report, Run, Sample
+from meta_eval.report.model import Report, RunFacts, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
 from meta_eval.version import __version__
@@ -113,7 +113,7 @@ def _sides(report: Report) -> tuple[_Side, _Side]:
     return first, second
 
 
-def _names(runs: Sequence[Run]) -> list[str]:
+def _names(runs: Sequence[RunFacts]) -> list[str]:
     """What tells runs apart in a few letters: the end of the folders that they do not share, else the models."""
     parts = [Path(run.folder).parts if run.folder else () for run in runs]
     shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))

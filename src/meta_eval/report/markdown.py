@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from meta_eval.judging.model import Published, Score, Task
-from meta_eval.report.model import Report, Run
+from meta_eval.report.model import Report, RunFacts
 from meta_eval.report.text import (
     alarm_tasks,
     averages,
@@ -196,7 +196,7 @@ def _provenance(report: Report) -> Iterator[str]:
     yield "</details>"
 
 
-def _run(run: Run) -> Iterator[str]:
+def _run(run: RunFacts) -> Iterator[str]:
     yield f"{_plain(run.label)}: {_plain(run.model)}"
     yield ""
     yield from (f"- {_plain(name)}: {_plain(value)}" for name, value in run.facts)

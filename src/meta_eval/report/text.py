@@ -9,7 +9,7 @@ from meta_eval.judging.alarms import told_of
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling
-    from meta_eval.judging.model import Alarm, Average, Score, Task
+    from meta_eval.judging.model import Alarm, LmEvalAverage, Score, Task
     from meta_eval.report.model import Report
     from meta_eval.stats import Interval
 
@@ -89,7 +89,7 @@ def averages(report: Report) -> list[tuple[str, str]]:
     return [(name, "; ".join(lines)) for name, lines in told.items()]
 
 
-def _average(one: Average) -> str:
+def _average(one: LmEvalAverage) -> str:
     if one.share:
         return percent(one.value) + (f" ({interval(one.interval)})" if one.interval else "")
     return f"{one.value:.4g}" + (f" ({one.interval.lower:.4g} to {one.interval.upper:.4g})" if one.interval else "")

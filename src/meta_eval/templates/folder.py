@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from meta_eval import assets
 from meta_eval.errors import TemplateError, suggestion
-from meta_eval.templates.spec import FunctionRef, Published, TaskSpec, Template, functions_in
+from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, functions_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def _spec_error(error: ValidationError, where: str) -> TemplateError:
     first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
     key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":
-        known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(Published.model_fields)
+        known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)
         what = f"{key}: there is no such key{suggestion(str(first['loc'][-1]), known)}"
         return TemplateError(what, where=where, hint=f"Known keys: {', '.join(sorted(known))}")
     if first["type"] == "missing":

@@ -43,7 +43,7 @@ class _Block(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Published(_Block):
+class PublishedMetric(_Block):
     """Which published number a metric of this task answers.
 
     ``metric`` is written as lm-eval writes it, with its filter (``exact_match_macro,strict-match``); ``averaging`` and
@@ -79,7 +79,7 @@ class TaskSpec(_Block):
     join: str | None = None
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     aliases: tuple[str, ...] = ()
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedMetric, ...] = ()
     format: FormatStatus = "assumed"
     cluster: ClusterRule | None = None
     verdict: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")

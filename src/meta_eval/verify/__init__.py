@@ -21,11 +21,11 @@ from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, out_folder, pack_keys
 from meta_eval.results.find import Files
 from meta_eval.results.recorded import SAME_VERDICT
-from meta_eval.verify.compare import Comparison, Context, Tally, compare, macro
 from meta_eval.verify.evaluate import Evaluated, Evaluator
 from meta_eval.verify.saved import Saved, find_samples, read_saved
+from meta_eval.verify.tally import Explanations, Tallies, Tally, macro, tally_task
 
-__all__ = ["SAME_VERDICT", "Report", "Status", "TaskReport", "out_folder", "verify"]
+__all__ = ["SAME_VERDICT", "Proof", "Status", "TaskProof", "out_folder", "verify"]
 
 _GITIGNORE = "# These files quote Meta's gated evals datasets; `meta-eval verify` makes them anew.\n*\n"
 
@@ -34,7 +34,7 @@ Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
 
 
 @dataclass(slots=True)
-class TaskReport:
+class TaskProof:
     """What is known of one task.
 
     Attributes:
@@ -42,7 +42,7 @@ class TaskReport:
         status: Only ``passed`` is a pass.
         reason: Why it is none; None for a pass.
         min_agreement: What was asked for, 0 to 1.
-        comparison: Counts and disagreements; None when nothing was scored.
+        tallies: Counts and disagreements; None when nothing was scored.
         scores: Every score of the task, 0 to 1, by ``metric,filter``, as its own aggregations give it.
         file: Where the disagreements stand.
     """
@@ -51,7 +51,7 @@ class TaskReport:
     status: Status
     reason: str | None
     min_agreement: float
-    comparison: Comparison | None = None
+    tallies: Tallies | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     file: Path | None = None
 
@@ -84,15 +84,15 @@ class TaskReport:
     @property
     def compares_verdicts(self) -> bool:
         """Whether what was compared are verdicts, and not readings, whose mean is no score."""
-        return self.comparison is not None and self.comparison.metric == self.entry.verdict
+        return self.tallies is not None and self.tallies.metric == self.entry.verdict
 
     def mean(self, which: Callable[[Tally], float | None]) -> float | None:
         """The mean of others' verdicts, 0 to 1, averaged as our score is; None where they are none in its metric."""
-        if self.comparison is None or not self.compares_verdicts:
+        if self.tallies is None or not self.compares_verdicts:
             return None
         if self.metric == self._macro:
-            return macro(self.comparison.subtasks, which) if self.comparison.subtasks else which(self.comparison.total)
-        return which(self.comparison.total) if self.metric == self.entry.verdict else None
+            return macro(self.tallies.subtasks, which) if self.tallies.subtasks else which(self.tallies.total)
+        return which(self.tallies.total) if self.metric == self.entry.verdict else None
 
     @property
     def _macro(self) -> str:
@@ -101,12 +101,12 @@ class TaskReport:
 
 
 @dataclass(slots=True)
-class Report:
+class Proof:
     """What verify found out about a pack; ``regraded`` is the folder of the run whose answers were graded, if any."""
 
     pack: Path
     regraded: Path | None
-    tasks: dict[str, TaskReport] = field(default_factory=dict)
+    tasks: dict[str, TaskProof] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -130,7 +130,7 @@ def verify(
     regrade: Path | None = None,
     allow_code: bool = False,
     progress: Progress = silent,
-) -> Report:
+) -> Proof:
     """Replay the recorded answers through a pack and compare every verdict with Meta's.
 
     Args:
@@ -152,12 +152,12 @@ def verify(
     files = find_samples(regrade, chosen) if regrade is not None else None
     evaluator = Evaluator(pack)
     keys = pack_keys(pack, manifest)
-    report = Report(pack, regrade)
+    report = Proof(pack, regrade)
     folder = out_folder(pack, regraded=regrade is not None)
     for name in chosen:
         entry = manifest.tasks[name]
         wanted = entry.min_agreement if min_agreement is None else min_agreement
-        result = TaskReport(entry, "failed", None, wanted)
+        result = TaskProof(entry, "failed", None, wanted)
         report.tasks[name] = result
         progress(name, 0, 0)
         if entry.unsafe_code and not allow_code:
@@ -168,16 +168,16 @@ def verify(
             result.status, result.reason = "not checked", f"no samples file of it in {regrade}"
             continue
         try:
-            evaluated, result.comparison = _check(evaluator, name, entry, files, allow_code, progress)
+            evaluated, result.tallies = _check(evaluator, name, entry, files, allow_code, progress)
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
                 _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}"), folder)
             continue
         result.scores = evaluated.scores
-        result.status, result.reason = _judge(result.comparison, entry, wanted)
+        result.status, result.reason = _judge(result.tallies, entry, wanted)
         result.file = folder / f"{name}.jsonl"
-        _write(result.file, "".join(map(_line, result.comparison.disagreements)), folder)
+        _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
         if regrade is None:
             kept = (
                 missing_text(keys[name], f"verify did not check all docs: {result.reason}")
@@ -209,7 +209,7 @@ def choose(manifest: Manifest, names: Sequence[str]) -> list[str]:
 
 def _check(
     evaluator: Evaluator, name: str, entry: TaskEntry, files: Files | None, allow_code: bool, progress: Progress
-) -> tuple[Evaluated, Comparison]:
+) -> tuple[Evaluated, Tallies]:
     task = evaluator.load(name)
     docs = task.eval_docs
     if not docs:
@@ -225,16 +225,16 @@ def _check(
         allow_code=allow_code,
         progress=lambda done, total: progress(name, done, total),
     )
-    context = Context(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
-    return evaluated, compare(name, entry, evaluated.samples, context)
+    context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
+    return evaluated, tally_task(name, entry, evaluated.samples, context)
 
 
-def _judge(comparison: Comparison, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
-    total = comparison.total
+def _judge(tallies: Tallies, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
+    total = tallies.total
     if total.docs != entry.docs:
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
     if total.agreement is None:
-        return "not checked", f"nothing to compare our verdicts with: {comparison.against} is not there for any doc"
+        return "not checked", f"nothing to compare our verdicts with: {tallies.against} is not there for any doc"
     if total.agreement < wanted:
         judge = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
         return "below", (
