@@ -237,7 +237,7 @@ class Table:
 
 
 def rate(count: float, runs: int, least: float = 0.0, most: float = 1.0) -> str:
-    """A percentage with its Monte-Carlo standard error; told aloud where it is not what it should be."""
+    """A percentage with its Monte-Carlo standard error; pointed out where it is not what it should be."""
     share = count / runs
     error = math.sqrt(share * (1 - share) / runs)
     text = f"{100 * share:.1f} ± {100 * error:.1f}"

@@ -31,7 +31,7 @@ def make_doc(row: dict) -> dict:
     """The columns that every doc of every task has; a task may add to them.
 
     The ``recorded_*`` columns are what Meta's own model answered and whether Meta counted it as right: what your
-    model's answers can be held against, sample by sample. ``answers`` are all correct responses, the gold's among them.
+    model's answers can be compared with, sample by sample. ``answers`` are all correct responses, with the gold.
     """
     return {
         "question": row["input_question"],

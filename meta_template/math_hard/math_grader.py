@@ -18,7 +18,7 @@ from .equivalence import Verdict
 LIMIT_S = 5.0  # for one verdict; the recipe's limit
 MEMORY_BYTES = 4 << 30
 
-MEND = 'run: pip install "lm-eval[math]" "antlr4-python3-runtime==4.11.*"'
+INSTALL = 'run: pip install "lm-eval[math]" "antlr4-python3-runtime==4.11.*"'
 
 
 class Grader:
@@ -79,4 +79,4 @@ class Grader:
 
 def _refuse_missing(hello: dict) -> None:
     if hello["missing"]:
-        raise ImportError(f"MATH cannot be graded here: {hello['missing']}. {MEND}")
+        raise ImportError(f"MATH cannot be graded here: {hello['missing']}. {INSTALL}")

@@ -6,8 +6,9 @@ import dataclasses
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from meta_eval.judging.decide import Decision, Evidence, Veto, baseline_distance, decide
+from meta_eval.judging.decide import Decision, Evidence, Veto, decide
 from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
+from meta_eval.judging.numbers import baseline_distance
 from meta_eval.report.model import Report, RunFacts, Sample, ShownAnswer
 from meta_eval.stats import Drop, Interval, paired_drop
 

@@ -17,9 +17,9 @@ from meta_eval.judging.decide import (
     Settling,
     TaskDecision,
     Veto,
-    baseline_distance,
     decide,
 )
+from meta_eval.judging.numbers import baseline_distance
 
 
 def drop_of(lost: int, won: int, n: int) -> stats.Drop:

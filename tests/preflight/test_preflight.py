@@ -1,4 +1,4 @@
-"""preflight: each thing that can go wrong before generation is caught by the check that should, and told how to fix."""
+"""preflight: each thing that can go wrong before generation is caught by the check that should, with what fixes it."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ def set_manifest(pack: Path, *path: str, value: Any) -> None:
 def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_path: Path) -> None:
     before = tree(sample)
     done = process("preflight", sample, "--json", cwd=tmp_path)
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["passed"]) == (0, True)
-    statuses = {check["name"]: check["status"] for check in told["checks"]}
+    payload = json.loads(done.stdout)
+    assert (done.returncode, payload["passed"]) == (0, True)
+    statuses = {check["name"]: check["status"] for check in payload["checks"]}
     for name in ("manifest", "files", "lm_eval", "functions", "first docs", "scoring: math_verify", "scoring: langdetect",
                  "scoring: antlr", "length", "output", "disk"):  # fmt: skip
         assert statuses[name] == "passed", name
     assert statuses["special tokens"] == statuses["BOS"] == "not checked"
-    assert all(check["hint"] is None for check in told["checks"])
+    assert all(check["hint"] is None for check in payload["checks"])
     assert tree(sample) == before
     lines = done.stderr.splitlines()
-    assert len(lines) == len(told["checks"]) + 1
-    for line, check in zip(lines, told["checks"], strict=False):
+    assert len(lines) == len(payload["checks"]) + 1
+    for line, check in zip(lines, payload["checks"], strict=False):
         assert line.startswith(check["status"])
         assert check["what"] in line
 

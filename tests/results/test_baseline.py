@@ -59,8 +59,8 @@ def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verifie
     assert task not in found.missing
     docs = found.docs[task]
     report = verified.tasks[task]
-    told = report.comparison
-    assert told is not None
+    tallies = report.tallies
+    assert tallies is not None
     assert [(doc.doc_id, doc.question_hash, doc.subtask) for doc in docs] == [
         (number, doc["input_question_hash"], doc["subtask_name"])
         for number, doc in enumerate(read_docs(sample, task))

@@ -69,21 +69,21 @@ def lines(report: TaskProof) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("task", all_tasks())
 def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample: Path, verified: Any) -> None:
     entry = read_manifest(sample).tasks[task]
-    told = verified[1]["tasks"][task]
+    proof = verified[1]["tasks"][task]
     if entry.unsafe_code:
-        assert told["status"] == "not checked"
+        assert proof["status"] == "not checked"
         return
     expected = set(embedded.tables()[f"{entry.model}-evals", entry.subset].disagreements)
-    found = [json.loads(line) for line in Path(told["file"]).read_text(encoding="utf-8").split("\n") if line]
+    found = [json.loads(line) for line in Path(proof["file"]).read_text(encoding="utf-8").split("\n") if line]
     assert {line["question_hash"] for line in found} == expected
-    assert len(found) == told["disagreements"] == told["total"]["ours_only"] + told["total"]["theirs_only"]
-    assert told["total"]["docs"] == entry.docs
+    assert len(found) == proof["disagreements"] == proof["total"]["ours_only"] + proof["total"]["theirs_only"]
+    assert proof["total"]["docs"] == entry.docs
 
 
 def test_the_command_line_says_it_in_eighty_columns_and_nothing_else(verified: Any) -> None:
-    done, told, _ = verified
+    done, proof, _ = verified
     assert done.returncode == 1  # a dozen docs and a deliberate disagreement are below 0.99
-    assert told["passed"] is False
+    assert proof["passed"] is False
     assert done.stderr.rstrip().splitlines()[-1].startswith("not passed: ")
     assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +32\.8 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
     assert re.search(r"^  boolean_expressions +6 +66\.7 +50\.0 ", done.stderr, re.MULTILINE)
@@ -123,8 +123,8 @@ def test_each_task_says_what_it_asks_for(sample: Path) -> None:
 
 
 def test_what_is_no_verdict_is_compared_with_its_reading_and_shown_as_no_score(verified: Any) -> None:
-    done, told, _ = verified
-    task = told["tasks"]["meta_ifeval"]
+    done, proof, _ = verified
+    task = proof["tasks"]["meta_ifeval"]
     assert (task["verdict"], task["compared"]) == ("prompt_level_strict_acc,none", "one_or_all_strict,none")
     assert (task["total"]["agreement"], task["total"]["our_score"]) == (pytest.approx(16 / 18), None)
     assert task["their_score"] is None
@@ -149,7 +149,7 @@ def test_the_score_is_the_published_metric_by_the_tasks_own_aggregation(sample: 
 
 def test_progress_counts_every_answer_under_every_filter(sample: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    verify(sample, tasks=["meta_gpqa"], progress=lambda *told: seen.append(told))
+    verify(sample, tasks=["meta_gpqa"], progress=lambda *proof: seen.append(proof))
     assert seen[0] == ("meta_gpqa", 0, 0)
     assert seen[1:] == [("meta_gpqa", done, 30) for done in range(1, 31)]
 
@@ -494,9 +494,9 @@ def samples_of(out: Path, task: str) -> Path:
 def test_the_same_graders_give_a_finished_run_the_same_verdicts(sample: Path, finished: Path) -> None:
     report = verify(sample, tasks=[LETTERS, CHOICE, "meta_math"], regrade=finished)
     assert report.exit_code == 0
-    for name, told in report.tasks.items():
-        assert told.tallies is not None
-        assert told.tallies.total.agreement == 1.0, name
+    for name, proof in report.tasks.items():
+        assert proof.tallies is not None
+        assert proof.tallies.total.agreement == 1.0, name
     total = report.tasks[LETTERS].tallies
     assert total is not None
     assert total.total.like_meta == 13  # of 15: the sample's two deliberate disagreements
@@ -546,10 +546,10 @@ def test_a_run_over_some_docs_is_unfinished(sample: Path, finished: Path, tmp_pa
     next(out.rglob("results_*.json")).unlink()
     report = verify(sample, tasks=[LETTERS, CHOICE], regrade=out)
     assert report.exit_code == 1
-    for told in report.tasks.values():
-        assert told.status == "unfinished"
-        assert told.tallies is not None
-        assert (told.tallies.total.docs, told.tallies.total.agreed) == (4, 4)
+    for proof in report.tasks.values():
+        assert proof.status == "unfinished"
+        assert proof.tallies is not None
+        assert (proof.tallies.total.docs, proof.tallies.total.agreed) == (4, 4)
 
 
 def test_a_samples_file_that_is_cut_off_names_its_line(sample: Path, finished: Path, tmp_path: Path) -> None:

@@ -134,20 +134,20 @@ def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
     wanted = set(tasks)
     found = []
     for alarm in alarms:
-        told = [told_of(one) for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
-        if told:
-            more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-            listed = ", ".join(filter(None, told[:_NAMED]))
+        said = [in_words(one) for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
+        if said:
+            more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+            listed = ", ".join(filter(None, said[:_NAMED]))
             found.append(Veto(f"{alarm.kind}: {listed}{more}" if listed else alarm.kind))
     return tuple(found)
 
 
-def told_of(one: Alarmed) -> str:
+def in_words(one: Alarmed) -> str:
     """``meta_ifeval in B (54 of 541)``; empty for the whole run."""
     where = f" in {one.run}" if one.run else ""
     count = None if one.count is None else f"{one.count:,} of {one.of:,}"
-    told = ": ".join(filter(None, (count, one.note)))
-    return f"{one.task}{where}{f' ({told})' if told else ''}" if one.task else told
+    more = ": ".join(filter(None, (count, one.note)))
+    return f"{one.task}{where}{f' ({more})' if more else ''}" if one.task else more
 
 
 def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None) -> Iterator[Raised]:

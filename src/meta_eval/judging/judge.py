@@ -8,7 +8,7 @@ What a task's drop is a drop from, the first of these that there is:
    would charge the run with what only the graders differ in.
 3. **The published number** alone, where it was measured as these docs are.
 
-What the baseline itself differs from the published number by is told beside it (`decide.baseline_distance`), and no
+What the baseline itself differs from the published number by is said beside it (`numbers.baseline_distance`), and no
 part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
 """
 
@@ -265,8 +265,8 @@ def _shortcomings(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, r
         if not result.docs:
             found.append(("no samples", Alarmed(name)))
             continue
-        told = unfinished(result, entry) if entry and rule.min_docs is None else None
-        found += [("unfinished", Alarmed(name, note=told))] if told else []
+        part = unfinished(result, entry) if entry and rule.min_docs is None else None
+        found += [("unfinished", Alarmed(name, note=part))] if part else []
         settings = other_generation(result) if entry else None
         found += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
     found += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meta_eval.judging.decide import BaselineDistance, Decision, Outcome, TaskDecision
+from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.answers import Doc
 from meta_eval.results.run import TaskRun
 from meta_eval.stats import Interval
@@ -25,6 +25,29 @@ class Published:
     shots: str | None
     source: str
     note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineDistance:
+    """How far the baseline is from the published number: what is the graders' or the record's, and never the copy's.
+
+    Attributes:
+        task: Its name.
+        metric: Our metric, ``metric,filter``.
+        baseline: The score of Meta's recorded answers under our graders; None where there are none.
+        published: The published number, 0 to 1.
+        distance: ``baseline - published``; None without a baseline.
+        rounded: Whether the distance is no more than what the published decimals leave open.
+        reason: Where the distance comes from, in one sentence without a full stop; None where it is not known.
+    """
+
+    task: str
+    metric: str
+    baseline: float | None
+    published: float
+    distance: float | None
+    rounded: bool
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)

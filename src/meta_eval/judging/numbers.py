@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from meta_eval import catalog
 from meta_eval.judging.alarms import changed_prompts
-from meta_eval.judging.decide import BaselineDistance, baseline_distance
 from meta_eval.judging.gaps import known_gaps
-from meta_eval.judging.model import LmEvalAverage, Published, Score
+from meta_eval.judging.model import BaselineDistance, LmEvalAverage, Published, Score
 from meta_eval.judging.sides import Side
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.results_file import Aggregate
@@ -80,6 +79,24 @@ def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -
         reason = f"the published number was measured in another way{_note(number)}"
     decimals = len(repr(number.value).partition(".")[2])
     return baseline_distance(name, number.our_metric, found.value, number.value / 100, reason, decimals)
+
+
+def baseline_distance(
+    task: str, metric: str, baseline: float | None, published: float, reason: str | None = None, decimals: int = 1
+) -> BaselineDistance:
+    """The distance between Meta's recorded answers under our graders and the published number.
+
+    Args:
+        task: Its name.
+        metric: Our metric, ``metric,filter``.
+        baseline: The score of the recorded answers, 0 to 1; None where there are none.
+        published: The published number, 0 to 1.
+        reason: Where the distance comes from.
+        decimals: Of the published number in percent: 0.1 percent leaves 0.0005 open.
+    """
+    distance = None if baseline is None else baseline - published
+    within = distance is not None and abs(distance) <= 0.5 * 10.0 ** (-2 - decimals) + 1e-9
+    return BaselineDistance(task, metric, baseline, published, distance, within, reason)
 
 
 def incomparable(result: TaskRun, ours: Side, entry: TaskEntry | None, number: PublishedEntry | None) -> str | None:

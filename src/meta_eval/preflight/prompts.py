@@ -71,7 +71,7 @@ def _special_tokens(tokenizer: Tokenizer | None, model: str, prompts: dict[str, 
 
 
 def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, list[str]]) -> Iterator[Check]:
-    """Exactly one BOS: from the engine, told by add_bos_token, and none from the prompts.
+    """Exactly one BOS: from the engine, as add_bos_token says, and none from the prompts.
 
     With add_bos_token=True every backend of lm-eval encodes with the tokenizer's own special tokens, so that encoding a
     prompt in this way shows what the engine will see.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from meta_eval.judging.alarms import told_of
+from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import Subtask, Task
 from meta_eval.report import text
 from meta_eval.report.files import replacing
@@ -156,7 +156,7 @@ def _environment() -> Environment:
         "plural": text.plural,
         "p_value": text.p_value,
         "drop": text.drop,
-        "told": told_of,
+        "in_words": in_words,
         "why": text.why,
         "distance": text.distance,
         "shape": _SHAPES.__getitem__,

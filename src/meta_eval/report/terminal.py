@@ -61,11 +61,11 @@ def _besides(report: Report) -> Iterator[str]:
     """What is no part of a drop: baselines and published numbers, lm-eval's averages, known reasons."""
     for task in report.tasks:
         for score in task.scores:
-            told = None if score.distance and score.distance.rounded else write.distance(score)
-            if told:
-                yield f"{_of(task, score)}: the baseline scores {told}"
-    for name, told in write.averages(report):
-        yield f"{name}: {told}"
+            beside = None if score.distance and score.distance.rounded else write.distance(score)
+            if beside:
+                yield f"{_of(task, score)}: the baseline scores {beside}"
+    for name, numbers in write.averages(report):
+        yield f"{name}: {numbers}"
     for task in report.tasks:
         for gap in task.gaps if task.outcome == "shown below" else ():
             yield f"{task.name}: {gap}"
@@ -75,9 +75,9 @@ def _explained(report: Report) -> list[tuple[str, str, str]]:
     """Outcomes with what the table does not say; tasks of which the same is to be said stand together."""
     names: dict[tuple[str, str], list[str]] = {}
     for task in report.tasks:
-        if told := write.why(task):
-            names.setdefault((task.outcome, told), []).append(task.name)
-    return [(outcome, ", ".join(of), told) for (outcome, told), of in names.items()]
+        if why := write.why(task):
+            names.setdefault((task.outcome, why), []).append(task.name)
+    return [(outcome, ", ".join(of), why) for (outcome, why), of in names.items()]
 
 
 class _Speaker:

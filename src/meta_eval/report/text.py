@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from meta_eval.judging.alarms import told_of
+from meta_eval.judging.alarms import in_words
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling
@@ -83,10 +83,10 @@ def short_names(names: list[str]) -> dict[str, str]:
 
 def averages(report: Report) -> list[tuple[str, str]]:
     """Groups and tasks with lm-eval's own averages of them: ``("wikitext", "word_perplexity,none 181.3")``."""
-    told: dict[str, list[str]] = {}
+    numbers: dict[str, list[str]] = {}
     for one in (*report.totals, *(one for task in report.tasks for one in task.averages)):
-        told.setdefault(one.name, []).append(f"{one.metric} {_average(one)}")
-    return [(name, "; ".join(lines)) for name, lines in told.items()]
+        numbers.setdefault(one.name, []).append(f"{one.metric} {_average(one)}")
+    return [(name, "; ".join(lines)) for name, lines in numbers.items()]
 
 
 def _average(one: LmEvalAverage) -> str:
@@ -100,13 +100,13 @@ def _average(one: LmEvalAverage) -> str:
 
 def headline(decision: Decision) -> str:
     """The whole in one line: the decision with its numbers, its reasons, and what would settle it."""
-    told = "nothing was compared"
+    compared = "nothing was compared"
     if decision.mean is not None:
-        told = (
+        compared = (
             f"mean drop of {plural(len(decision.tasks), 'task')} {drop(decision.mean.value)} points "
             f"(95 % interval {drop_interval(decision.interval)})"
         )
-    clauses = "; ".join((f"{decision.outcome}: {told}, margin {100 * decision.margin:g}", *decision.reasons))
+    clauses = "; ".join((f"{decision.outcome}: {compared}, margin {100 * decision.margin:g}", *decision.reasons))
     settled = settling(decision.settling) if decision.outcome == "NOT SHOWN" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
@@ -134,16 +134,16 @@ def why(task: Task) -> str | None:
 
 def compared_with(report: Report) -> list[tuple[str, list[str]]]:
     """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
-    told: dict[str, list[str]] = {}
+    tasks: dict[str, list[str]] = {}
     for task in report.tasks:
         if task.against:
-            told.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
-    return list(told.items())
+            tasks.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+    return list(tasks.items())
 
 
 def alarm_tasks(alarm: Alarm) -> str:
     """``meta_ifeval (54 of 541), meta_math``; empty for the whole run."""
-    return ", ".join(filter(None, map(told_of, alarm.tasks)))
+    return ", ".join(filter(None, map(in_words, alarm.tasks)))
 
 
 def distance(score: Score) -> str | None:

@@ -84,7 +84,7 @@ def bundle_task(
         text: The template's YAML.
         inherited: The keys that its includes set, which must be switched off here where they no longer hold.
         docs_file: The parquet file, relative to the YAML's folder.
-        sha256: Its digest, which the loader holds it against.
+        sha256: Its digest, which the loader compares it with.
         beside: The files that scoring reads beside the YAML, each with its digest, which the loader compares as well,
             so that a pack without one stops before anything is generated.
     """

@@ -76,7 +76,7 @@ class Evaluator:
                 # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
                 docs = list(task.eval_docs)
         except Exception as error:
-            raise _told(error, self._pack, name) from None
+            raise _in_one_line(error, self._pack, name) from None
         split = task.config.test_split or task.config.validation_split
         task.dataset = {split: docs}
         task.config.process_docs = None  # they are made
@@ -100,7 +100,7 @@ class Evaluator:
             answers: Instead of the recorded ones, one item a doc that is scored.
             indices: The docs to score, sorted; None for all.
             allow_code: Run what the task marks as unsafe code.
-            progress: Told after every answer scored.
+            progress: Called after every answer scored.
 
         Raises:
             PackError: lm-eval cannot evaluate it.
@@ -122,7 +122,7 @@ class Evaluator:
         except UserError:
             raise
         except Exception as error:
-            raise _told(error, self._pack, name) from None
+            raise _in_one_line(error, self._pack, name) from None
         # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
         numbers = list(indices) if indices is not None else list(range(watch.docs))
         return Evaluated(
@@ -223,7 +223,7 @@ class _Void(io.TextIOBase):
         return len(text)
 
 
-def _told(error: Exception, pack: Path, name: str) -> PackError:
+def _in_one_line(error: Exception, pack: Path, name: str) -> PackError:
     """An error out of lm-eval in one line; pack_docs and the templates have said what is to be done already."""
     if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
         return PackError(str(error).rstrip("."), where=f"{pack}, task {name}")

@@ -65,7 +65,7 @@ def read_saved(
         task: The task.
         docs: Its docs in this pack.
         verdict: ``metric,filter`` whose saved value is the verdict.
-        say: Told what must be said of the files.
+        say: Called with what must be said of the files.
 
     Raises:
         ResultsError: The files are damaged, or the run was of other docs than these.
