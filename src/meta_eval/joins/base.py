@@ -135,7 +135,7 @@ class RowJoin(Join):
     known: tuple[KnownDifference, ...] = ()
     copies: tuple[str, ...] = ()
 
-    def question(self, row: Row, where: str) -> str:  # noqa: ARG002 (a join may say where a row is malformed)
+    def question(self, row: Row, number: int, place: Place) -> str:  # noqa: ARG002 (a join may say where a row is malformed)
         """The text of the question in a row of the evals dataset."""
         return str(row["input_question"])
 
@@ -170,7 +170,7 @@ class RowJoin(Join):
             DataError: An original that is needed is malformed.
         """
         source = f"{originals.dataset_id}, split {self.split}"
-        left = [self.question(row, place.row(number, row)) for number, row in enumerate(rows)]
+        left = [self.question(row, number, place) for number, row in enumerate(rows)]
         right = [self._key(original, f"{source}, row {number}") for number, original in enumerate(originals.rows)]
         matching = self.match(left, right, rows, originals.rows)
         if matching.problems:

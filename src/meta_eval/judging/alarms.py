@@ -7,10 +7,13 @@ from typing import Literal
 
 from meta_eval import stats
 from meta_eval.judging.decide import Veto
+from meta_eval.judging.gate import Rule
 from meta_eval.judging.model import Alarm, Alarmed
 from meta_eval.judging.sides import Side
+from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import Doc
 from meta_eval.results.run import TaskRun
+from meta_eval.source.open import SAMPLE
 
 # Shares of docs above which a thing is said: a judgement, not a measurement. A twentieth of unreadable or cut answers
 # is worth more than most differences between models; an empty answer or a failed grader should hardly ever be.
@@ -189,3 +192,44 @@ def _count(docs: Sequence[Doc], metric: str, spec: str) -> int:
 
 def _share(baseline: Side | None, metric: str, spec: str) -> float:
     return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline else 0.0
+
+
+def shortcomings(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
+    """What a run lacks, whatever its answers are."""
+    found: list[Raised] = []
+    for result in runs:
+        if not result.docs:
+            found.append(("no samples", Alarmed(name)))
+            continue
+        part = unfinished(result, entry) if entry and rule.min_docs is None else None
+        found += [("unfinished", Alarmed(name, note=part))] if part else []
+        settings = other_generation(result) if entry else None
+        found += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
+    found += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
+    return found
+
+
+def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
+    """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
+    provenance = result.provenance
+    if provenance.results_file is None:
+        return "there is no results file beside the samples, so nobody knows what was run"
+    if result.skipped:
+        return f"{result.skipped} damaged lines or docs are left out"
+    if len(result.docs) != entry.docs:
+        limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
+        return f"{len(result.docs)} of {entry.docs} docs were run{limited}"
+    return None
+
+
+def other_settings(result: TaskRun) -> str | None:
+    """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
+    changed = changed_prompts(result.docs)
+    if changed:
+        return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
+    return other_generation(result)
+
+
+def other_generation(result: TaskRun) -> str | None:
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
+    return f"the answers were generated with other settings than the task's: {settings}" if settings else None

@@ -13,8 +13,7 @@ from meta_eval.judging.alarms import Raised, alarms, changed_prompts
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.judge import Draft, conclude, draft
 from meta_eval.judging.model import Alarmed, Judgement
-from meta_eval.judging.numbers import verdict_spec
-from meta_eval.judging.sides import Side, shared_questions
+from meta_eval.judging.sides import Side, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.baseline import Baseline

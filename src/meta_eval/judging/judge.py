@@ -19,24 +19,26 @@ from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.errors import ConfigError
-from meta_eval.judging.alarms import Raised, alarms, by_kind, vetoes
+from meta_eval.judging.alarms import Raised, alarms, by_kind, shortcomings, vetoes
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.model import Alarmed, Flips, Judgement, Source, Subtask, Task
-from meta_eval.judging.numbers import (
-    SAMPLE,
-    averages,
-    gaps,
-    incomparable,
-    numbers,
-    other_generation,
+from meta_eval.judging.model import Alarmed, Flips, Judgement, Subtask, Task
+from meta_eval.judging.numbers import averages, gaps, incomparable, numbers
+from meta_eval.judging.sides import (
+    Side,
+    aligned,
+    both,
+    by_number,
+    by_prompt,
+    by_question,
+    cluster_names,
     reading_of,
-    unfinished,
+    recorded_side,
+    shared_questions,
+    source_of,
     verdict_spec,
 )
-from meta_eval.judging.sides import Side, aligned, both, cluster_names, recorded_side, shared_questions
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.results.answers import Doc
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
@@ -134,8 +136,9 @@ def draft(
     verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
     meta = answers or verdicts
     first = Side([one.docs for one in before]) if before else meta
-    keys = (_with_prompt, _question) if before else (_number,)
+    keys = (by_prompt, by_question) if before else (by_number,)
     sides = aligned(first, ours, *keys) if first else None
+    source = source_of(result, before, ours, meta, sides, spec) if spec else None
     beside = numbers(name, result, ours, entry, meta)
     task = Task(
         name=name,
@@ -148,9 +151,9 @@ def draft(
         gaps=gaps(entry, result),
         subtasks=_subtasks(ours, spec, sides) if spec else (),
         averages=averages(name, result.aggregates, shares=False),
-        source=_source(result, before, ours, meta, sides, spec) if spec else None,
+        source=source,
     )
-    raised = _shortcomings(name, runs, entry, rule)
+    raised = shortcomings(name, runs, entry, rule)
     known = first.scores(spec) if first and spec else None
     published = next((one.published.value for one in beside if one.published and one.difference is not None), None)
     for number, one in enumerate(runs if spec else ()):
@@ -198,7 +201,7 @@ def _reference(
     if rule.against != "published":
         for words, side in ((ANSWERS, answers), (VERDICTS, verdicts if entry.graded_by == "program" else None)):
             if side is not None:
-                sides = aligned(side, ours, _number)
+                sides = aligned(side, ours, by_number)
                 found = _paired(sides, wanted, words)
                 if not isinstance(found, str) and len(sides[0].docs) >= MOST * len(ours.docs):
                     return found
@@ -246,33 +249,6 @@ def _evidence(name: str, found: _Reference, rule: Rule, shared: frozenset[str], 
     return Evidence(name, drop, rule.share, len(found.after.runs), baseline_runs, noise)
 
 
-def _number(doc: Doc) -> Hashable:
-    return doc.doc_id, doc.question_hash
-
-
-def _question(doc: Doc) -> Hashable:
-    return doc.question_hash, doc.gold
-
-
-def _with_prompt(doc: Doc) -> Hashable:
-    return doc.question_hash, doc.gold, doc.prompt_hashes
-
-
-def _shortcomings(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
-    """What a run lacks, whatever its answers are."""
-    found: list[Raised] = []
-    for result in runs:
-        if not result.docs:
-            found.append(("no samples", Alarmed(name)))
-            continue
-        part = unfinished(result, entry) if entry and rule.min_docs is None else None
-        found += [("unfinished", Alarmed(name, note=part))] if part else []
-        settings = other_generation(result) if entry else None
-        found += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
-    found += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
-    return found
-
-
 # Doc by doc
 
 
@@ -315,24 +291,4 @@ def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[S
             clear.get(name, False),
         )
         for name, values in sorted(groups.items())
-    )
-
-
-def _source(
-    result: TaskRun,
-    before: Sequence[TaskRun],
-    ours: Side,
-    meta: Side | None,
-    sides: tuple[Side, Side] | None,
-    spec: str,
-) -> Source:
-    known = meta.of(0, spec) if meta else None
-    verdicts: dict[Hashable, float] = {}
-    if meta and known:
-        verdicts = {_number(meta.docs[at]): one for at, one in zip(known.positions, known.raw, strict=True)}
-    if before and sides:
-        docs = tuple(zip(sides[0].docs, sides[1].docs, strict=True))
-        return Source(spec, (before[0], result), docs, tuple(verdicts.get(_number(doc)) for _, doc in docs))
-    return Source(
-        spec, (result,), tuple((doc,) for doc in ours.docs), tuple(map(verdicts.get, map(_number, ours.docs)))
     )

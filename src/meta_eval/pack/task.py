@@ -87,6 +87,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched, progress=context.progress
     )
     join = _join_entry(template, docs.joined)
+    published = _published(template, dataset, docs.rows, context)
     warnings = _warnings(docs)
     _log_warnings(template, warnings, docs)
     docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
@@ -109,7 +110,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         warnings=warnings,
         recorded_settings={key: tuple(values) for key, values in docs.checked.recorded_settings.items()},
         longest_prompt=_length(template, docs.table, context),
-        published=_published(template, dataset, docs.rows, context),
+        published=published,
         format=spec.format,
         filters=template.filters,
         verdict=template.verdict,
