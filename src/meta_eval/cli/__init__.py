@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from meta_eval.cli import compare, init, new_task, preflight, prepare, report, tasks, verify
+from meta_eval.cli import init, new_task, preflight, prepare, report, tasks, verify
 from meta_eval.cli.console import err, notes
 from meta_eval.errors import UserError
 from meta_eval.notes import log
@@ -32,7 +32,7 @@ app.command("preflight", short_help="Check what can go wrong before generation, 
 app.command("validate", hidden=True)(preflight.preflight)
 app.command("verify", short_help="Prove a pack: replay Meta's answers, compare every verdict.")(verify.verify)
 app.command("report", short_help="Judge a run beside the published numbers and Meta's verdicts.")(report.report)
-app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(compare.compare)
+app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(report.compare)
 app.command("init", short_help="Write eval_config.yaml and meta_template/ to edit.")(init.init)
 app.add_typer(tasks.app, name="tasks")
 app.command("new-task", short_help="Write a template folder to start from.")(new_task.new_task)

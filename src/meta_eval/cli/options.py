@@ -28,19 +28,6 @@ PACK = typer.Argument(None, metavar="[PACK]", help="The pack; default: the confi
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
 
-# Of report and compare
-HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
-MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
-SKIP_DAMAGED = typer.Option(False, "--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
-MARGIN = typer.Option(
-    None, "--margin", metavar="POINTS", help="The largest drop that is allowed; else the pack's, which is 1 by default."
-)
-GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
-MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
-REPEATS = typer.Option(
-    False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
-)
-
 
 def pack_folder(pack: Path | None, config: Path) -> Path:
     """The pack that was named, else the work_dir of the configuration."""

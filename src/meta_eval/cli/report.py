@@ -1,4 +1,4 @@
-"""``meta-eval report``: does it hold? A run beside the published numbers, on the terminal and in files."""
+"""``meta-eval report`` and ``meta-eval compare``: does a run hold, beside Meta's answers or another run?"""
 
 from __future__ import annotations
 
@@ -16,41 +16,82 @@ if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.report.model import Report
 
+_HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
+_MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
+_SKIP_DAMAGED = typer.Option(False, "--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
+_MARGIN = typer.Option(
+    None, "--margin", metavar="POINTS", help="The largest drop that is allowed; else the pack's, which is 1 by default."
+)
+_GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
+_MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
+_REPEATS = typer.Option(
+    False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
+)
+
 
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Folders or files that lm_eval wrote."),
     pack: Path | None = typer.Option(
         None, "--pack", metavar="WORK_DIR", help="The pack that was run: it says what a run is compared with."
     ),
-    html: Path | None = options.HTML,
-    markdown: Path | None = options.MARKDOWN,
+    html: Path | None = _HTML,
+    markdown: Path | None = _MARKDOWN,
     eval_results: Path | None = typer.Option(
         None, "--eval-results", metavar="FILE", help="Write the hub's .eval_results/*.yaml."
     ),
     as_json: bool = options.SHARES_AS_JSON,
-    margin: float | None = options.MARGIN,
-    gate: Path | None = options.GATE,
-    max_drop: float | None = options.MAX_DROP,
-    repeats: bool = options.REPEATS,
-    skip_damaged: bool = options.SKIP_DAMAGED,
+    margin: float | None = _MARGIN,
+    gate: Path | None = _GATE,
+    max_drop: float | None = _MAX_DROP,
+    repeats: bool = _REPEATS,
+    skip_damaged: bool = _SKIP_DAMAGED,
 ) -> None:
     """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from Meta's answers, with intervals, beside a margin.
 
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
-    from meta_eval.api import report as run
+    from meta_eval import api
 
-    rules = rules_of(margin, gate, max_drop)
+    rules = _rules_of(margin, gate, max_drop)
     with working("reading") as progress:
-        found = run(
+        found = api.report(
             results, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
         )
         progress("writing")
-        write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
-    finish(found, as_json=as_json)
+        _write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
+    _finish(found, as_json=as_json)
 
 
-def rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate | Path | None:
+def compare(
+    a: Path = typer.Argument(..., metavar="A", help="The baseline: what lm_eval wrote of it."),
+    b: Path = typer.Argument(..., metavar="B", help="The run that is compared with it."),
+    pack: Path | None = typer.Option(None, "--pack", metavar="WORK_DIR", help="The pack of both."),
+    html: Path | None = _HTML,
+    markdown: Path | None = _MARKDOWN,
+    as_json: bool = options.SHARES_AS_JSON,
+    margin: float | None = _MARGIN,
+    gate: Path | None = _GATE,
+    max_drop: float | None = _MAX_DROP,
+    repeats: bool = _REPEATS,
+    skip_damaged: bool = _SKIP_DAMAGED,
+) -> None:
+    """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
+
+    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
+    """
+    from meta_eval import api
+
+    rules = _rules_of(margin, gate, max_drop)
+    with working("reading") as progress:
+        found = api.compare(
+            a, b, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
+        )
+        progress("writing")
+        _write(found, pack=pack, html=html, markdown=markdown)
+    _finish(found, as_json=as_json)
+
+
+def _rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate | Path | None:
     """The rules that the exit code follows; None where it follows none.
 
     Raises:
@@ -67,7 +108,7 @@ def rules_of(margin: float | None, gate: Path | None, max_drop: float | None) ->
     return gate if max_drop is None else Gate().with_margin(max_drop, where="--max-drop")
 
 
-def write(
+def _write(
     found: Report,
     *,
     pack: Path | None,
@@ -98,7 +139,7 @@ def write(
         write_html(html, found, samples_of(found.tasks, count_tokens=count_tokens))
 
 
-def finish(found: Report, *, as_json: bool) -> None:
+def _finish(found: Report, *, as_json: bool) -> None:
     """Show the report to people, print it for machines, and end with its exit code."""
     from meta_eval.report.terminal import show
 

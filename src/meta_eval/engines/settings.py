@@ -29,9 +29,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model_name: Name = Field(description="the model that is evaluated")
-    engine: Name = Field(
-        "vllm", description="what lm_eval runs the model with, its `--model`; `vllm` is the only one yet"
-    )
+    engine: Name = Field("vllm", description="what lm_eval runs the model with, its `--model`")
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs that one copy of the model takes")
     data_parallel_size: int = Field(
         1, ge=1, description="copies of the model; more than 1 is reported to hang in lm-eval"
