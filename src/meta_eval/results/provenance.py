@@ -37,7 +37,6 @@ class Provenance:
         dataset_revision: Commit of the evals dataset, of a pack whose rows stay on the hub.
         docs_of_task: How many docs the task has, of which a limit takes some.
         docs_run: How many lm_eval says that it ran; with ``--samples`` and lm-eval up to 0.4.11 all of the task.
-        task_version: The version in the task's metadata.
     """
 
     results_file: Path | None
@@ -56,7 +55,6 @@ class Provenance:
     dataset_revision: str | None
     docs_of_task: int | None
     docs_run: int | None
-    task_version: str | None
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -102,7 +100,6 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         dataset_revision=_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,
         docs_run=results.count(task, "effective") if results else None,
-        task_version=_text(mapping(config.get("metadata")).get("version")),
     )
 
 
