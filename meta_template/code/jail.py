@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import errno
+import fcntl
 import gc
 import json
 import os
@@ -32,6 +33,7 @@ import kernel_limits
 sys.path.pop(0)
 
 FIRST_PIPE = 3  # a forked process has its pipes here and after, and nothing else open
+OUT_OF_THE_WAY = 100
 MOST_BYTES = 1 << 16  # of what one process may tell; more is a program that found the pipe
 MOST_THREADS = 32
 LOOK_EVERY_S = 0.01
@@ -73,17 +75,26 @@ class _Cage:
 
     def __init__(self, settings: dict) -> None:
         self.files: list[int] = settings["files"]  # of the program, of the tests; never read here
+        # Where a process says that it could not be held, in which case nothing of a program runs.
+        self.trouble, self.in_trouble = (_out_of_the_way(pipe) for pipe in os.pipe())
         readable = [*ALWAYS_READABLE, *settings["path"], *settings["readable"]]
         self._holds: dict[str, kernel_limits.PathRules | kernel_limits.CallFilter] = {}  # in the order of loading
-        self._try("paths", settings, lambda: kernel_limits.PathRules(readable, settings["landlock"]))
+        self._try("paths", settings, lambda: _path_rules(readable, settings["landlock"]))
         write_null = "paths" in self._holds or settings["walled"]
         self._try("calls", settings, lambda: kernel_limits.CallFilter(write_null=write_null))
         self.kernel = {name: name in self._holds for name in ("calls", "paths")}
 
     def _try(self, name: str, settings: dict, made: Callable[[], kernel_limits.PathRules | kernel_limits.CallFilter]) -> None:
         with contextlib.suppress(OSError):
-            if name not in settings["without"] and _works((hold := made()).load):
-                self._holds[name] = hold
+            if name not in settings["without"]:
+                hold = made()
+                if _works(hold.load):
+                    self._holds[name] = hold
+
+    def check(self) -> None:
+        """Raise SystemExit where a process was not held."""
+        if select.select([self.trouble], [], [], 0)[0]:
+            sys.exit(1)
 
     def shut(self) -> None:
         """Hold this process, for good."""
@@ -92,6 +103,19 @@ class _Cage:
             hold.load()
         if not self.kernel["calls"]:
             _discourage()
+
+
+def _path_rules(readable: list[str], most: int) -> kernel_limits.PathRules:
+    rules = kernel_limits.PathRules(readable, most)
+    rules.rules = _out_of_the_way(rules.rules)
+    return rules
+
+
+def _out_of_the_way(number: int) -> int:
+    """The same open file under a number that no process's own pipes will take."""
+    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+    os.close(number)
+    return moved
 
 
 def _works(attempt: Callable[[], None]) -> bool:
@@ -126,12 +150,14 @@ def _supervise(request: dict, cage: _Cage) -> dict:
     for pipe in (asked, asking, answering, answers, reporting):
         os.close(pipe)
     said = _watch(report, {"program": program, "tests": tests}, words, request)
+    cage.check()
     if said.pop("kind") != apart.TOGETHER:
         return {**said, "self_judged": False}
     report, reporting = os.pipe()
     both = _fork(request, cage, [reporting], apart.together, cage.files, words)
     os.close(reporting)
     said = _watch(report, {"program": both}, words, request)
+    cage.check()
     del said["kind"]
     return {**said, "self_judged": said["passed"] > 0}
 
@@ -251,8 +277,12 @@ def _fork(
         return child
     leave = os._exit
     try:
-        texts = [json.loads(os.pread(file, os.fstat(file).st_size, 0)) for file in files]
-        _restrict(request, cage, pipes, supervisor)
+        try:
+            texts = [json.loads(os.pread(file, os.fstat(file).st_size, 0)) for file in files]
+            _restrict(request, cage, pipes, supervisor)
+        except BaseException:
+            os.write(cage.in_trouble, b"!")
+            leave(1)
         work(*texts, *arguments, *range(FIRST_PIPE, FIRST_PIPE + len(pipes)))
     except BaseException:
         leave(1)
@@ -266,8 +296,7 @@ def _restrict(request: dict, cage: _Cage, pipes: list[int], supervisor: int) -> 
     os.setpgid(0, 0)
     for number in (0, 1, 2):
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
-    kept = [os.dup2(pipe, 100 + number) for number, pipe in enumerate(pipes)]
-    for number, pipe in enumerate(kept):
+    for number, pipe in enumerate([_out_of_the_way(pipe) for pipe in pipes]):
         os.dup2(pipe, FIRST_PIPE + number)
     threads = {name: "1" for name in os.environ if name.endswith("_NUM_THREADS")}
     os.environ.clear()

@@ -198,12 +198,13 @@ class PathRules:
         handled = sum(rights for since, rights in _RIGHTS_SINCE.items() if since <= abi)
         # The second number would refuse TCP ports, which the filter does; the third signals and abstract sockets.
         attributes = struct.pack("QQQ", handled, 0, 0b11 if abi >= 6 else 0)[: 24 if abi >= 6 else 8]
-        self._rules = _syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
-        if self._rules < 0:
+        rules = _syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
+        if rules < 0:
             raise _os_error("landlock_create_ruleset")
+        self.rules = rules  # an open file
         for path in readable:
-            _allow(self._rules, path, (_READ_FILE | _READ_DIR | _EXECUTE) & handled)
-        _allow(self._rules, os.devnull, handled)
+            _allow(self.rules, path, (_READ_FILE | _READ_DIR | _EXECUTE) & handled)
+        _allow(self.rules, os.devnull, handled)
 
     def load(self) -> None:
         """Hold this process, which may get no privileges any more, and every thread that it will start.
@@ -211,7 +212,7 @@ class PathRules:
         Raises:
             OSError: The kernel refuses.
         """
-        if _syscall(_LANDLOCK_RESTRICT, self._rules, 0) != 0:
+        if _syscall(_LANDLOCK_RESTRICT, self.rules, 0) != 0:
             raise _os_error("landlock_restrict_self")
 
 
