@@ -1,10 +1,10 @@
 """A program and its tests in two processes: calls go to the program's and values come back, by value.
 
-So nothing of a test, and no word that would prove it passed, is where the program can reach it, and what a test compares
-are values of Python's own types: a program's object with an ``__eq__`` of its own never arrives. Where a value cannot
-come over (an object of the program's own, a generator), and where a test needs more of a program than its function,
-`test` says so, and `together` runs both in one process, as the benchmarks' own harnesses do. There a program can fake a
-pass, with an ``__eq__`` to begin with, so a pass is then told apart.
+So nothing of a test, and no word that would prove it passed, is where the program can reach it, and what a test
+compares are values of Python's own types: an object of the program's own, with an ``__eq__`` of its own, never arrives.
+Where a value cannot come over (such an object, a generator), and where a test needs more of a program than its
+function, `test` says so, and `together` runs both in one process, as the benchmarks' own harnesses do. There a program
+can fake a pass, with an ``__eq__`` to begin with, so a pass is then told apart.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import collections
 import datetime
 import decimal
 import fractions
+import importlib
 import io
 import os
 import pickle
@@ -70,7 +71,7 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, made: tuple) -> Any:
         name, *parts = made
         if name == "numpy":
-            import numpy  # noqa: ICN001
+            import numpy
 
             array, kind, shape, data = parts
             if not re.fullmatch(r"[<>|=][biufc]\d{1,2}", kind):
@@ -121,19 +122,23 @@ def _receive(pipe: int) -> bytes:
 def serve(program: dict, asked: int, answers: int) -> None:
     """Run a program, then its function, as often as the tests ask for it.
 
-    What comes of it is a pair of a word and a value: ``ran`` and whether there is such a function; ``value``; the name of
-    an exception that was ``raised``; ``object``, which has no value.
+    What comes of it is a pair of a word and a value: ``ran`` and the names that the program gave a meaning, with
+    whether that is the module of this name; ``value``; the name of an exception that was ``raised``; ``object``, which
+    has no value.
     """
     space = _module("program")
     name = program["entry_point"]
     run = exec
     try:
         run(compile(program["setup"], "<setup>", "exec", dont_inherit=True), space)
+        before = dict(space)
         run(compile(program["code"], "<program>", "exec", dont_inherit=True), space)
     except BaseException as error:
         _send(answers, _dumped(("raised", _kind(error))))
         return
-    _send(answers, _dumped(("ran", name in space)))
+    given = {key: one for key, one in space.items() if key not in before or before[key] is not one}
+    modules = {key: isinstance(one, types.ModuleType) and one.__name__ == key for key, one in given.items()}
+    _send(answers, _dumped(("ran", modules)))
     while True:
         arguments, named = _loaded(_receive(asked))
         try:
@@ -157,8 +162,9 @@ def test(program: dict, tests: dict, words: list[str], report: int, asked: int, 
     space = _module("tests")
     try:
         codes = [compile(text, "<tests>", "exec", dont_inherit=True) for text in tests["tests"]]
-        for text in (program["setup"], tests["helpers"]):
-            exec(compile(text, "<setup>", "exec", dont_inherit=True), space)  # noqa: S102
+        exec(compile(program["setup"], "<setup>", "exec", dont_inherit=True), space)  # noqa: S102
+        helpers: dict = {}
+        exec(compile(tests["helpers"], "<setup>", "exec", dont_inherit=True), helpers)  # noqa: S102
     except BaseException as error:
         _tell(report, FAILURE, f"{_described(error, 'the set-up')} ({error})"[:300])
         return
@@ -191,12 +197,17 @@ def test(program: dict, tests: dict, words: list[str], report: int, asked: int, 
             _leave(report, ENDED)
         return value
 
-    # Before anything is told of a program, it ran: what is wrong with it alone is wrong with it in one process, too.
-    if answer("ran"):
-        ask.__name__ = ask.__qualname__ = name
-        space[name] = ask
-    if _needed(tests["tests"]) - {name} - set(space) - set(dir(builtins)):
-        _leave(report, TOGETHER)
+    given = answer("ran")
+    ask.__name__ = ask.__qualname__ = name
+    for needed in _needed(tests["tests"]):
+        if needed in given and needed == name:
+            space[name] = ask
+        elif needed in helpers and needed != name:
+            space[needed] = helpers[needed]
+        elif given.get(needed) is True and needed in sys.stdlib_module_names:
+            space[needed] = importlib.import_module(needed)
+        elif needed in given:
+            _leave(report, TOGETHER)
     _run_tests(codes, space, words, report)
 
 

@@ -37,6 +37,7 @@ OUT_OF_THE_WAY = 100
 MOST_BYTES = 1 << 16  # of what one process may tell; more is a program that found the pipe
 MOST_THREADS = 32
 LOOK_EVERY_S = 0.01
+ENDED_EARLY = "ended before its tests were over"
 ALWAYS_READABLE = ("/usr", "/lib", "/lib64", "/etc/localtime", "/dev/zero", "/dev/random", "/dev/urandom")
 # All that can be told of an exception where the program could write it itself.
 _WHY = re.compile(r"([A-Za-z]{1,40}) in (?:the program|the tests(?:, line \d{1,6})?)")
@@ -80,11 +81,12 @@ class _Cage:
         readable = [*ALWAYS_READABLE, *settings["path"], *settings["readable"]]
         self._holds: dict[str, kernel_limits.PathRules | kernel_limits.CallFilter] = {}  # in the order of loading
         self._try("paths", settings, lambda: _path_rules(readable, settings["landlock"]))
-        write_null = "paths" in self._holds or settings["walled"]
-        self._try("calls", settings, lambda: kernel_limits.CallFilter(write_null=write_null))
+        self._try("calls", settings, lambda: kernel_limits.CallFilter(write_null="paths" in self._holds))
         self.kernel = {name: name in self._holds for name in ("calls", "paths")}
 
-    def _try(self, name: str, settings: dict, made: Callable[[], kernel_limits.PathRules | kernel_limits.CallFilter]) -> None:
+    def _try(
+        self, name: str, settings: dict, made: Callable[[], kernel_limits.PathRules | kernel_limits.CallFilter]
+    ) -> None:
         with contextlib.suppress(OSError):
             if name not in settings["without"]:
                 hold = made()
@@ -177,25 +179,26 @@ def _watch(report: int, children: dict[str, int], words: list[str], request: dic
         kind, reason = told[:1], told[1:].decode("ascii", "replace")
         silent = cut_off is None and passed < len(words) and kind in (b"", apart.ENDED)
         ends = [_end(child, wait=silent) for child in children.values()]
+    # Out of CPU time may be who ignored the first signal; the kernel measures limit and usage with different clocks.
+    enough = 0.8 * request["cpu_s"]
     verdict = {"kind": kind, "passed": passed, "why": cut_off, "failure": None}
     if passed == len(words):
-        return {**verdict, "why": None}
-    # Out of CPU time may be who ignored the first signal. The kernel measures a limit and a usage with different clocks.
-    if any(by == signal.SIGXCPU or (by == signal.SIGKILL and cpu_s > 0.8 * request["cpu_s"]) for by, cpu_s, _ in ends):
-        return {**verdict, "kind": b"", "why": "timeout"}
-    if cut_off is not None:
-        return {**verdict, "kind": b""}
-    if "tests" in children and kind == apart.FAILURE:
-        return {**verdict, "failure": reason}
-    if "tests" in children and kind == apart.TOGETHER:
-        return verdict
-    if kind == apart.WHY:
-        return {**verdict, "why": _checked(reason)}
-    fates = [by for by, _, killed in ends if by and not killed]
-    if signal.SIGKILL in fates:
-        return {**verdict, "failure": "killed from outside, as when memory runs out"}
-    why = f"killed by {signal.Signals(fates[0]).name}" if fates else "ended before its tests were over"
-    return {**verdict, "why": why}
+        verdict["why"] = None
+    elif any(by == signal.SIGXCPU or (by == signal.SIGKILL and cpu_s > enough) for by, cpu_s, _ in ends):
+        verdict |= {"kind": b"", "why": "timeout"}
+    elif cut_off is not None:
+        verdict["kind"] = b""
+    elif kind == apart.WHY:
+        verdict["why"] = _checked(reason)
+    elif "tests" in children and kind == apart.FAILURE:
+        verdict["failure"] = reason
+    elif "tests" not in children or kind != apart.TOGETHER:
+        fates = [by for by, _, killed in ends if by and not killed]
+        if signal.SIGKILL in fates:
+            verdict["failure"] = "killed from outside, as when memory runs out"
+        else:
+            verdict["why"] = f"killed by {signal.Signals(fates[0]).name}" if fates else ENDED_EARLY
+    return verdict
 
 
 def _checked(reason: str) -> str:

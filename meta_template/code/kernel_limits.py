@@ -18,24 +18,27 @@ import functools
 import os
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
 # What a program may ask of the kernel, whatever the arguments: its own memory, time, signal handlers and threads; to
 # read files that Landlock lets it open; to write to what is open already; to learn about itself.
-_ALLOWED = """
-read readv pread64 write writev lseek close close_range dup dup2 dup3 pipe pipe2 eventfd2
-stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 readlink readlinkat getdents64 getcwd
-chdir fchdir umask select pselect6 poll ppoll epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait
-mmap munmap mremap mprotect madvise brk
-rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigpending rt_sigtimedwait sigaltstack pause restart_syscall
-alarm setitimer getitimer nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time times getrusage
-exit exit_group futex set_robust_list set_tid_address rseq membarrier arch_prctl sched_yield sched_getaffinity
-sched_get_priority_max sched_get_priority_min getpriority getcpu
-getpid getppid gettid getuid geteuid getgid getegid getgroups getresuid getresgid getpgrp getpgid getsid
-uname sysinfo getrandom getrlimit setrlimit recvfrom getsockopt getsockname getpeername shutdown
-""".split()
+_ALLOWED: Sequence[str] = (
+    "read", "readv", "pread64", "write", "writev", "lseek", "close", "close_range", "dup", "dup2", "dup3", "pipe",
+    "pipe2", "eventfd2", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs", "access",
+    "faccessat", "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "chdir", "fchdir", "umask",
+    "select", "pselect6", "poll", "ppoll", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait",
+    "epoll_pwait", "mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "rt_sigaction", "rt_sigprocmask",
+    "rt_sigreturn", "rt_sigsuspend", "rt_sigpending", "rt_sigtimedwait", "sigaltstack", "pause", "restart_syscall",
+    "alarm", "setitimer", "getitimer", "nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres",
+    "gettimeofday", "time", "times", "getrusage", "exit", "exit_group", "futex", "set_robust_list",
+    "set_tid_address", "rseq", "membarrier", "arch_prctl", "sched_yield", "sched_getaffinity",
+    "sched_get_priority_max", "sched_get_priority_min", "getpriority", "getcpu", "getpid", "getppid", "gettid",
+    "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp", "getpgid", "getsid",
+    "uname", "sysinfo", "getrandom", "getrlimit", "setrlimit", "recvfrom", "getsockopt", "getsockname",
+    "getpeername", "shutdown",
+)  # fmt: skip
 
 # libseccomp's comparisons, and rules on arguments: which one, compared how, with what. A masked comparison reads its
 # first number as the mask. Rules for one call are alternatives.
@@ -60,7 +63,7 @@ _WITH: list[tuple[str, tuple[_Test, ...]]] = [
     *(("prctl", ((0, _EQUAL, option, 0),)) for option in (15, 16, 39, 0x53564D41)),
     ("prlimit64", ((0, _EQUAL, 0, 0),)),
 ]
-# For opening /dev/null, where the file system or Landlock refuses to write anything else.
+# For opening /dev/null, where Landlock refuses to write anything else.
 _WRITE_ONLY: list[tuple[str, tuple[_Test, ...]]] = [
     ("open", ((1, _MASKED, os.O_ACCMODE, os.O_WRONLY),)),
     ("openat", ((2, _MASKED, os.O_ACCMODE, os.O_WRONLY),)),
@@ -93,7 +96,7 @@ class CallFilter:
     """The seccomp filter: built once, loaded by each process that is to be held by it.
 
     Args:
-        write_null: Let files be opened for writing, which something else then must refuse but for /dev/null.
+        write_null: Let files be opened for writing, which Landlock then must refuse but for /dev/null.
 
     Raises:
         OSError: No libseccomp, or it does not do what it is asked for.

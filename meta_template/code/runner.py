@@ -3,11 +3,11 @@
 What holds while a program runs:
 
 * Everywhere: a process of its own without this one's environment, stdin, output or open files; another for its tests
-  (see `apart`); limits of CPU time, wall time, address space and open files, no byte in any file; killed when it is over,
-  and when this process is.
+  (see `apart`); limits of CPU time, wall time, address space and open files, no byte in any file; killed when it is
+  over, and when this process is.
 * On Linux with libseccomp, for root too and in a container: no system call but those that a small program needs. So no
-  socket, no new process, no other program, no signal or look into another process, nothing shared with one, no file made
-  or changed, and no privilege in any way. More than a few threads end it.
+  socket, no new process, no other program, no signal or look into another process, nothing shared with one, no file
+  made or changed, and no privilege in any way. More than a few threads end it.
 * On Linux with Landlock (5.13 and later, where a container does not forbid it), or with bubblewrap where users may make
   namespaces: nothing is read but the Python installation and the system's libraries. Without both, what this user can
   read, a program can read, and that includes the environment of this user's processes.
@@ -50,8 +50,8 @@ NEWEST_LANDLOCK = 7
 class Program(NamedTuple):
     """The set-up, the code of the answer, and each of its tests.
 
-    ``entry_point`` is the function that the tests call; ``helpers`` is what else the problem gives them. Tests that need
-    more of the program run in one process with it.
+    ``entry_point`` is the function that the tests call; ``helpers`` is what else the problem gives them. Tests that
+    need more of the program run in one process with it.
     """
 
     setup: str
@@ -139,8 +139,8 @@ class Sandbox:
             what = f"programs that the model wrote are not held here as they should be: {'; '.join(lacking)}"
             if os.environ.get(ACCEPT[0]) != ACCEPT[1]:
                 raise SandboxError(
-                    f"{what}. docs/code_tasks.md says what they could do. Run this elsewhere, best in a virtual machine "
-                    f"that holds nothing of value; to run it here all the same, set {ACCEPT[0]}={ACCEPT[1]}"
+                    f"{what}. docs/code_tasks.md says what they could do. Run this elsewhere, best in a virtual "
+                    f"machine that holds nothing of value; to run it here all the same, set {ACCEPT[0]}={ACCEPT[1]}"
                 )
             logger.warning("%s; accepted by %s=%s", what, *ACCEPT)
         return kernel
@@ -247,14 +247,13 @@ class _Jail:
         return self._started([])
 
     def _started(self, wall: list[str]) -> dict[str, bool]:
-        self._files = [tempfile.TemporaryFile() for _ in range(2)]
+        self._files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 (as long as the process)
         numbers = [file.fileno() for file in self._files]
         settings = {
             "parent": 1 if wall else os.getpid(),  # bubblewrap's own first process is the parent there
             "preload": self._preload,
             "without": self._means.without,
             "landlock": self._means.landlock,
-            "walled": bool(wall),
             "files": numbers,
             "path": _packages(),
             "readable": _installation(),
