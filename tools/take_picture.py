@@ -18,7 +18,7 @@ def main() -> None:
         page.wait_for_timeout(1000)
         end = page.get_by_text("Known reasons").first.bounding_box()
         assert end is not None
-        page.screenshot(path=EXAMPLES / "report.png", clip={"x": 0, "y": 0, "width": 1160, "height": end["y"] - 8})
+        page.screenshot(path=EXAMPLES / "report.png", clip={"x": 0, "y": 0, "width": 1160, "height": end["y"] - 30})
         browser.close()
 
 
