@@ -13,9 +13,9 @@ demo: .venv/.installed
 	$(BIN)/meta-eval prepare --config eval_config.yaml --set evals_dataset=sample --set tasks=meta_instruct,meta_pretrain --set work_dir=$(DEMO)/work_dir
 	$(BIN)/meta-eval verify $(DEMO)/work_dir --min-agreement 0.8
 
-# What needs the real engine or a real browser runs in .ci/run.
+# What needs the real engine or a real browser runs in .ci/run. Files in their own order: by count of tests the slowest come last.
 test: .venv/.installed
-	$(BIN)/python -m pytest -m "not engine and not browser" -n auto --dist loadfile
+	$(BIN)/python -m pytest -m "not engine and not browser" -n auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -27,10 +27,8 @@ check: lint test
 
 # Everything in the repository that is made from something else in it.
 generate: .venv/.installed
-	$(BIN)/python tools/build_sample.py
-	$(BIN)/python tests/golden.py
-	$(BIN)/python tools/write_tasks_page.py
-	$(BIN)/python tools/write_fidelity_page.py
+	$(BIN)/python tests/helpers/golden.py
+	$(BIN)/python tools/write_pages.py
 	$(BIN)/python tools/write_example_reports.py
 
 # Made anew when what is to be installed changes. pip understands --group from 25.1 on.

@@ -1,4 +1,4 @@
-"""Time and memory of ``meta-eval verify`` (and ``validate``) over packs as large as the real ones.
+"""Time and memory of ``meta-eval verify`` (and ``preflight``) over packs as large as the real ones.
 
     python benchmarks/verify_full_size.py                    all of them
     python benchmarks/verify_full_size.py mmlu_pro --scale 0.1
@@ -183,7 +183,7 @@ def main() -> None:
             keys = generate(folder, SIZES[name], arguments.scale)
             config = folder / "eval_config.yaml"
             config.write_text(json.dumps(keys), encoding="utf-8")
-            for verb in ("prepare", "verify", "validate"):
+            for verb in ("prepare", "verify", "preflight"):
                 seconds, memory, said = measured(verb, "-c", str(config))
                 docs = f"{max(1, int(SIZES[name].rows * arguments.scale)):,}"
                 line = re.search(rf"^{SIZES[name].task}.*", said, re.MULTILINE)

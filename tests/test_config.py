@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import REPOSITORY
 from ruamel.yaml import YAML
 
 from meta_eval.config import Config, load_config
@@ -46,13 +47,13 @@ def test_a_recipe_file_works_unchanged(tmp_path: Path) -> None:
 
 
 def test_the_shipped_file_states_the_defaults() -> None:
-    shipped = load_config(Path(__file__).parents[1] / "eval_config.yaml")
+    shipped = load_config(REPOSITORY / "eval_config.yaml")
     required = {"model_name": "m", "evals_dataset": "e", "tasks": "t"}
     defaults = Config.model_validate(required).model_dump()
     assert {k: v for k, v in shipped.model_dump().items() if k not in required} == {
         k: v for k, v in defaults.items() if k not in required
     }
-    text = (Path(__file__).parents[1] / "eval_config.yaml").read_text(encoding="utf-8")
+    text = (REPOSITORY / "eval_config.yaml").read_text(encoding="utf-8")
     assert set(YAML(typ="safe").load(text)) == set(Config.model_fields)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
+from places import REPOSITORY
 
 PACKAGE = REPOSITORY / "src" / "meta_eval"
 
@@ -26,7 +26,7 @@ ROOMS = [
     "templates",
     "pack",
     "replay",
-    "validate",
+    "preflight",
     "results",  # what lm_eval wrote
     "verify",
     "judging",

@@ -188,11 +188,13 @@ def teach(model: LlamaForCausalLM, what: Lessons) -> bool:
     return False
 
 
-def house_texts() -> list[str]:
-    """Texts to learn the merges from: whatever prose the repository has, in a fixed order."""
-    root = Path(__file__).resolve().parents[1]
-    files = [root / "LICENSE", *sorted(root.glob("*.md")), *sorted(root.glob("docs/**/*.md"))]
-    return [file.read_text(encoding="utf-8") for file in files]
+def word_list() -> list[str]:
+    """What the merges are learned from: each line of the list is a count and the words that stand so often in a text.
+
+    The list is a file of its own and stays as it is, so that no edit of docs or sample changes the tokenizer.
+    """
+    lines = Path(__file__).with_name("tiny_llama_words.txt").read_text(encoding="utf-8").splitlines()
+    return [" " + " ".join(int(count) * words.split()) for count, _, words in (line.partition(" ") for line in lines)]
 
 
 def read_pairs(file: Path) -> list[tuple[str, str]]:
@@ -208,7 +210,7 @@ def main() -> int:
     parser.add_argument("--answers", type=Path, help='JSON lines of {"prompt": …, "answer": …} to be known by heart')
     arguments = parser.parse_args()
 
-    tokenizer = build_tokenizer(house_texts())
+    tokenizer = build_tokenizer(word_list())
     model = build_model(tokenizer)
     learned = not arguments.answers or teach(model, lessons(tokenizer, read_pairs(arguments.answers)))
     model.save_pretrained(arguments.out)

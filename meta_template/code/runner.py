@@ -20,27 +20,25 @@ Where less than the first three holds, nothing is run unless the user accepts it
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
 import os
-import select
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from .._common.worker import Worker
+
 logger = logging.getLogger("meta_eval.code")
 _JAIL = Path(__file__).resolve().with_name("jail.py")
 
-START_LIMIT_S = 120.0  # importing numpy from a slow network disk
-START_TRIES = 3
 GRACE_S = 15.0  # beyond a program's own time: a loaded machine
 # The variable, and what it must hold, to run programs where less holds them than should.
 ACCEPT = ("META_EVAL_CODE_SANDBOX", "weak")
@@ -122,7 +120,7 @@ class Sandbox:
         """
         jail = _Jail(["numpy"] if needs_numpy else [], self._means)
         try:
-            kernel = jail.start()
+            jail.start()
             limits = Limits(cpu_s=10, wall_s=60)
             right = jail.run(Program("", "def f(n):\n    return n + 1\n", ("assert f(1) == 2",), "f"), limits)
             wrong = jail.run(Program("", "def f(n):\n    return n\n", ("assert f(1) == 2",), "f"), limits)
@@ -132,6 +130,7 @@ class Sandbox:
             jail.close()
         if right.passed != 1 or wrong.passed or wrong.failure:
             raise SandboxError(f"programs cannot be run here: a right one gives {right}, a wrong one {wrong}")
+        kernel = jail.kernel
         lacking = [] if kernel["calls"] else ["no filter of system calls, which takes Linux and libseccomp.so.2"]
         if not kernel["paths"] and not kernel["bubblewrap"]:
             lacking.append("nothing that limits what files they read, which takes Landlock (Linux 5.13) or bubblewrap")
@@ -177,42 +176,70 @@ class _Means(NamedTuple):
     landlock: int
 
 
-class _Jail:
+class _Jail(Worker):
     """One supervisor process, which runs one program at a time; used by one thread."""
 
     def __init__(self, preload: list[str], means: _Means) -> None:
-        self._preload = preload
-        self._means = means
+        self.kernel: dict[str, bool] = {}
+        self._wall: list[str] = []
         self._files = []  # what is run and what tests it, each for the one process that may know
-        self._kernel: dict[str, bool] = {}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._failed_starts = 0
+        self._means = means
+        self._preload = preload
+        # The variables are for the supervisor: a program sees none of them. Not -I, which would ignore the first, and
+        # then the order of a set of strings, and with it a verdict, could be another on each run.
+        environment = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "TZ": "UTC"}
+        environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+        options = ["-s", "-P", "-B"]
+        super().__init__(
+            "the sandbox", _JAIL, options, self._described, self._hear, end_s=GRACE_S, env=environment, cwd="/"
+        )
+
+    def start(self) -> None:
+        """Start the supervisor where it does not run yet, in namespaces where there can be any."""
+        if self.runs():
+            return
+        for wall in [[]] if "bubblewrap" in self._means.without else [_wall(), []]:
+            self._wall = wall
+            self._files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 (as long as the process)
+            self._popen["pass_fds"] = [file.fileno() for file in self._files]
+            try:
+                super().start(wall)
+                return
+            except (OSError, EOFError):  # users may make no namespaces here, as in many containers
+                self.close()
+                if not wall:
+                    raise
+
+    def _described(self) -> dict:
+        """The settings of the supervisor."""
+        return {
+            "parent": 1 if self._wall else os.getpid(),  # bubblewrap's own first process is the parent there
+            "preload": self._preload,
+            "without": self._means.without,
+            "landlock": self._means.landlock,
+            "files": self._popen["pass_fds"],
+            "path": _packages(),
+            "readable": _installation(),
+        }
+
+    def _hear(self, hello: dict) -> None:
+        if hello["missing"]:
+            raise ValueError(f"tests need what cannot be imported: {', '.join(hello['missing'])}")
+        self.kernel = {**hello["kernel"], "bubblewrap": bool(self._wall)}
 
     def verdict(self, program: Program, limits: Limits) -> Verdict:
         """`run`, where every failure is a verdict and not an exception."""
-        if self._failed_starts >= START_TRIES:
-            return Verdict(0, failure="the sandbox does not start")
-        try:
-            self.start()
-        except (OSError, EOFError, ValueError) as error:  # TimeoutError is an OSError
-            self._failed_starts += 1
-            self.close()
-            return Verdict(0, failure=f"the sandbox does not start ({type(error).__name__}: {error})")
-        self._failed_starts = 0
-        try:
-            return self.run(program, limits)
-        except TimeoutError:
-            self.close()
-            return Verdict(0, failure=f"no verdict within {limits.wall_s + GRACE_S:g} s")
-        except (OSError, EOFError, ValueError, KeyError):
-            self.close()
-            return Verdict(0, failure="the sandbox died")
+        reply, failure = self.answer((program, limits), _seconds(limits))
+        return Verdict(0, failure=failure) if failure else Verdict(**reply)
 
     def run(self, program: Program, limits: Limits) -> Verdict:
         """Run one program in the process that `start` started."""
-        process = self._process
-        if process is None:
-            raise EOFError("it was closed")
+        return Verdict(**self.ask((program, limits), _seconds(limits)))
+
+    def ask(self, request: tuple[Program, Limits], limit_s: float) -> dict:
+        """Put the program and its tests where only their processes read them, then ask for the verdict."""
+        program, limits = request
         code = {"setup": program.setup, "code": program.code, "entry_point": program.entry_point}
         tests = {"tests": program.tests, "helpers": program.helpers}
         for file, content in zip(self._files, (code, tests), strict=True):
@@ -220,80 +247,24 @@ class _Jail:
             file.truncate()
             file.write(json.dumps(content).encode())
             file.flush()
-        process.stdin.write(json.dumps({"tests": len(program.tests), **limits._asdict()}).encode() + b"\n")
-        process.stdin.flush()
-        reply = _reply(process, 2 * limits.wall_s + GRACE_S)  # twice: apart from its tests, and then with them
-        return Verdict(int(reply["passed"]), reply["why"], reply["failure"], reply["self_judged"])
-
-    def start(self) -> dict[str, bool]:
-        """Start the supervisor where it does not run yet.
-
-        Returns:
-            Which of the kernel's means hold.
-
-        Raises:
-            OSError: It does not start.
-            EOFError: It starts and ends.
-            ValueError: A module that tests need cannot be imported.
-        """
-        if self._process is not None:
-            return self._kernel
-        wall = [] if "bubblewrap" in self._means.without else _wall()
-        if wall:
-            try:
-                return self._started(wall)
-            except (OSError, EOFError):  # users may make no namespaces here, as in many containers
-                self.close()
-        return self._started([])
-
-    def _started(self, wall: list[str]) -> dict[str, bool]:
-        self._files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115 (as long as the process)
-        numbers = [file.fileno() for file in self._files]
-        settings = {
-            "parent": 1 if wall else os.getpid(),  # bubblewrap's own first process is the parent there
-            "preload": self._preload,
-            "without": self._means.without,
-            "landlock": self._means.landlock,
-            "files": numbers,
-            "path": _packages(),
-            "readable": _installation(),
-        }
-        # The variables are for the supervisor: a program sees none of them. Not -I, which would ignore the first, and
-        # then the order of a set of strings, and with it a verdict, could be another on each run.
-        environment = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "TZ": "UTC"}
-        environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
-        self._process = subprocess.Popen(
-            [*wall, sys.executable, "-s", "-P", "-B", str(_JAIL), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            pass_fds=numbers,
-            cwd="/",
-            start_new_session=True,  # Ctrl-C is for the evaluation, which then ends this process
-        )
-        hello = _reply(self._process, START_LIMIT_S)
-        if hello["missing"]:
-            raise ValueError(f"tests need what cannot be imported: {', '.join(hello['missing'])}")
-        self._kernel = {**hello["kernel"], "bubblewrap": bool(wall)}
-        return self._kernel
+        return super().ask({"tests": len(program.tests), **limits._asdict()}, limit_s)
 
     def close(self) -> None:
-        """End the supervisor, which ends its program and deletes what it wrote."""
-        process, self._process = self._process, None
+        """End the supervisor, which ends its program."""
+        super().close()
         for file in self._files:
             file.close()
-        if process is None:
-            return
-        with contextlib.suppress(OSError):  # a request that never went out
-            process.stdin.close()
-        try:
-            process.wait(timeout=GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+
+
+def _seconds(limits: Limits) -> float:
+    """How long a reply may take: a program may run twice, apart from its tests and then with them."""
+    return 2 * limits.wall_s + GRACE_S
+
+
+@functools.cache
+def sandbox() -> Sandbox:
+    """The one that all tasks share."""
+    return Sandbox()
 
 
 def _packages() -> list[str]:
@@ -320,20 +291,3 @@ def _wall() -> list[str]:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _reply(process: subprocess.Popen[bytes], limit_s: float) -> dict:
-    """One line of the process, as JSON; TimeoutError when it does not come, EOFError when it cannot."""
-    deadline = time.monotonic() + limit_s
-    line = b""
-    ready = select.poll()
-    ready.register(process.stdout, select.POLLIN)
-    while not line.endswith(b"\n"):
-        left = deadline - time.monotonic()
-        if left <= 0 or not ready.poll(left * 1000):
-            raise TimeoutError(f"silent for {limit_s:g} s")
-        piece = os.read(process.stdout.fileno(), 1 << 16)
-        if not piece:
-            raise EOFError("it ended")
-        line += piece
-    return json.loads(line)

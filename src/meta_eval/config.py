@@ -71,17 +71,36 @@ else:
 class Config(Settings):
     """One evaluation: which model, which evals dataset, which tasks, and how lm_eval is to be started."""
 
-    evals_dataset: Name
-    tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas), Field(min_length=1)]
+    evals_dataset: Name = Field(
+        description="what Meta published; old `Meta-Llama-3.1-*` names are translated. A local folder is a hub "
+        "snapshot, or holds `<subset>.parquet` or `<subset>.jsonl` files"
+    )
+    tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
+        min_length=1, description="tasks and groups of tasks; [tasks.md](tasks.md) lists them"
+    )
 
-    work_dir: Name = "./work_dir"
-    template_dir: Name = "./meta_template"
+    work_dir: Name = Field("./work_dir", description="where the pack goes; replaced whole, in one step")
+    template_dir: Name = Field(
+        "./meta_template", description="the task templates; the shipped ones where there is no such folder"
+    )
 
-    evals_revision: str | None = None
-    originals: Originals = Originals()
-    bundle: bool = True
-    allow_unmatched: bool = False
-    allow_code: bool = False
+    evals_revision: str | None = Field(
+        None, description="commit or branch of the evals dataset; null for the newest. The manifest records the commit"
+    )
+    originals: Originals = Field(Originals(), description="where the joins find the ground truth: [below](#originals)")
+    bundle: bool = Field(
+        True,
+        description="write every doc into the pack, so that the GPU machine needs no hub and no token; `false` leaves "
+        "tasks without a join on the hub, and their docs without `cluster`",
+    )
+    allow_unmatched: bool = Field(
+        False, description="leave out rows that have no original, and list them, instead of stopping"
+    )
+    allow_code: bool = Field(
+        False,
+        description="prepare the tasks whose scoring runs programs that the model writes (human_eval, mbpp); "
+        "[what holds them in](code_tasks.md)",
+    )
 
     @field_validator("tasks")
     @classmethod
@@ -251,7 +270,7 @@ def _first_error(error: ValidationError, place: _Place) -> ConfigError:
     return ConfigError(f"{'.'.join(key)}: {what}{rest}", where=place.of(key), hint=allowed)
 
 
-_ALLOWED = {
+ALLOWED = {
     "engine": ", ".join(ENGINES),
     "model_name": "a model id of the hub or the path of a local folder",
     "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
@@ -260,12 +279,13 @@ _ALLOWED = {
     "limit": "null for all docs, a whole number of docs from 1, or a fraction between 0 and 1",
     "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",
     "gpu_memory_utilization": "a number above 0 and up to 1",
+    "margin": "a number of points above 0 and below 100: the largest drop that report allows",
     "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
 }
 
 
 def _allowed(key: tuple[str, ...]) -> str | None:
-    return f"Allowed: {_ALLOWED[key[0]]}" if key and key[0] in _ALLOWED else None
+    return f"Allowed: {ALLOWED[key[0]]}" if key and key[0] in ALLOWED else None
 
 
 def _keys_at(path: Iterable[str]) -> set[str]:

@@ -18,10 +18,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from golden import verdicts
+from places import GOLDEN, REPOSITORY
 
 pytestmark = pytest.mark.engine
 
-ROOT = Path(__file__).resolve().parents[2]
 TAUGHT = 24
 
 # What the same model says under transformers, where the number of BOS in front is ours to choose: the greedy answer
@@ -97,7 +98,7 @@ def taught(folder: Path, told: dict[str, Any], engine: Path) -> dict[str, str]:
     known = dict(sorted(pairs.items(), key=lambda pair: (len(pair[0]) + len(pair[1]), pair))[:TAUGHT])
     lines = [json.dumps({"prompt": prompt, "answer": answer}) + "\n" for prompt, answer in known.items()]
     (folder / "answers.jsonl").write_text("".join(lines))
-    tool = [str(engine / "bin/python"), str(ROOT / "tools/tiny_llama.py"), "tiny", "--answers", "answers.jsonl"]
+    tool = [str(engine / "bin/python"), str(REPOSITORY / "tools/tiny_llama.py"), "tiny", "--answers", "answers.jsonl"]
     subprocess.run(tool, cwd=folder, check=True)
     return known
 
@@ -147,9 +148,6 @@ def test_the_engine_gives_every_taught_answer_back_word_for_word(finished: Finis
 
 
 def test_a_taught_answer_gets_the_verdict_that_its_replay_gets(finished: Finished) -> None:
-    sys.path.insert(0, str(ROOT / "tests"))
-    from golden import GOLDEN, verdicts
-
     for task, samples in finished.samples.items():
         known = [sample for sample in samples if sample["doc"]["prompt"] in finished.taught]
         golden = (GOLDEN / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from meta_eval.cli import compare, init, new_task, prepare, report, tasks, validate, verify
+from meta_eval.cli import compare, init, new_task, preflight, prepare, report, tasks, verify
 from meta_eval.cli.console import err, notes
 from meta_eval.errors import UserError
 from meta_eval.notes import log
@@ -27,7 +27,9 @@ app = typer.Typer(
 )
 # Each whole in 80 columns; the first sentence of a command's own help says more.
 app.command("prepare", short_help="Make a task pack, and print the lm_eval command that runs it.")(prepare.prepare)
-app.command("validate", short_help="Check what can go wrong before generation, without a GPU.")(validate.validate)
+app.command("preflight", short_help="Check what can go wrong before generation, without a GPU.")(preflight.preflight)
+# Its name until lm-eval had a `validate` of its own, which checks something else.
+app.command("validate", hidden=True)(preflight.preflight)
 app.command("verify", short_help="Prove a pack: replay Meta's answers, compare every verdict.")(verify.verify)
 app.command("report", short_help="Judge a run beside the published numbers and Meta's verdicts.")(report.report)
 app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(compare.compare)

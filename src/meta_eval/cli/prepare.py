@@ -42,7 +42,7 @@ def prepare(
     from meta_eval.config import load_config
     from meta_eval.pack.manifest import MANIFEST
     from meta_eval.pack.prepare import prepare as run
-    from meta_eval.validate import cheap
+    from meta_eval.preflight import cheap
 
     settings = load_config(config, overrides)
     with err.status("starting") as status:

@@ -1,4 +1,4 @@
-"""``meta-eval verify``: replay Meta's recorded answers through a pack and hold every verdict against Meta's."""
+"""``meta-eval verify``: replay Meta's recorded answers through a pack and compare every verdict with Meta's."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def _show(report: Report) -> None:
     differing = sum(len(result.comparison.disagreements) for result in checked.values() if result.comparison)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        err.print(f"{differing} disagreements are in {folder}", markup=False, highlight=False, soft_wrap=True)
+        kept = "" if report.regraded else ", the verdicts that runs are paired with in its folder baseline"
+        err.print(f"{differing} disagreements are in {folder}{kept}", markup=False, highlight=False, soft_wrap=True)
     passed = sum(result.status == "passed" for result in report.tasks.values())
     word = "passed" if report.passed else "not passed"
     err.print(f"{word}: {passed} of {len(report.tasks)} tasks", style="bold", markup=False, highlight=False)
@@ -214,7 +215,7 @@ def _legend(report: Report) -> list[str]:
         lines.append("* measured with other settings than these rows: not to be compared")
     for reading in dict.fromkeys(r.entry.reading for r in results if r.comparison and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.reading == reading)
-        lines.append(f"{names}: is_correct is no verdict there; it is held against {reading}")
+        lines.append(f"{names}: is_correct is no verdict there; it is compared with {reading}")
     judged = [name for name, result in report.tasks.items() if result.comparison and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")
@@ -224,20 +225,20 @@ def _legend(report: Report) -> list[str]:
 
 
 def _object(report: Report) -> dict[str, Any]:
-    from meta_eval.verify import TOLERANCE
+    from meta_eval.verify import SAME_VERDICT
 
     return {
         "pack": str(report.pack),
         "regraded": None if report.regraded is None else str(report.regraded),
         "passed": report.passed,
-        "tolerance": TOLERANCE,
+        "tolerance": SAME_VERDICT,
         "tasks": {name: _task_object(result) for name, result in report.tasks.items()},
     }
 
 
 def _task_object(result: TaskReport) -> dict[str, Any]:
     entry = result.entry
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "status": result.status,
         "reason": result.reason,
         "subset": entry.subset,
@@ -250,7 +251,7 @@ def _task_object(result: TaskReport) -> dict[str, Any]:
     }
     if result.comparison is not None:
         comparison = result.comparison
-        told |= {
+        payload |= {
             "against": comparison.against,
             "compared": comparison.metric,
             "metric": result.metric,
@@ -265,7 +266,7 @@ def _task_object(result: TaskReport) -> dict[str, Any]:
             "disagreements": len(comparison.disagreements),
             "file": str(result.file),
         }
-    return told
+    return payload
 
 
 def _tally_object(tally: Tally, verdicts: bool) -> dict[str, Any]:

@@ -28,22 +28,47 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    model_name: Name
-    engine: Name = "vllm"
-    tensor_parallel_size: int = Field(default=1, ge=1)
-    data_parallel_size: int = Field(default=1, ge=1)
-    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
-    max_model_len: int = Field(default=8192, ge=1)
-    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = "auto"
-    seed: int = Field(default=42, ge=0)
-    model_args: Annotated[dict[str, Scalar], BeforeValidator(args_from_text)] = Field(default_factory=dict)
+    model_name: Name = Field(description="the model that is evaluated")
+    engine: Name = Field(
+        "vllm", description="what lm_eval runs the model with, its `--model`; `vllm` is the only one yet"
+    )
+    tensor_parallel_size: int = Field(1, ge=1, description="GPUs that one copy of the model takes")
+    data_parallel_size: int = Field(
+        1, ge=1, description="copies of the model; more than 1 is reported to hang in lm-eval"
+    )
+    gpu_memory_utilization: float = Field(
+        0.9, gt=0, le=1, description="share of each GPU's memory that the engine may take"
+    )
+    max_model_len: int = Field(
+        8192, ge=1, description="tokens of prompt and answer together; prepare checks every prompt against it"
+    )
+    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = Field(
+        "auto", description="the engine's dtype"
+    )
+    seed: int = Field(42, ge=0, description="of the engine and of lm_eval")
+    model_args: Annotated[dict[str, Scalar], BeforeValidator(args_from_text)] = Field(
+        default_factory=dict, description="further arguments of the engine"
+    )
 
-    batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = "auto"
-    output_path: Name = "eval_results"
-    limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = None
-    verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = None
-    log_samples: bool = True
-    show_config: bool = False
+    batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = Field(
+        "auto", description="lm_eval's"
+    )
+    output_path: Name = Field("eval_results", description="where lm_eval writes")
+    limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="docs a task, or a fraction of them; a limited run is not comparable"
+    )
+    verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = Field(
+        None, description="lm_eval's log level"
+    )
+    log_samples: bool = Field(True, description="keep every answer: report and compare need them")
+    show_config: bool = Field(False, description="lm_eval prints its full configuration")
+    margin: float = Field(
+        1.0,
+        gt=0,
+        lt=100,
+        allow_inf_nan=False,
+        description="the largest drop that report allows, in points; it changes nothing of the run",
+    )
 
     @field_validator("verbosity", mode="before")
     @classmethod

@@ -35,6 +35,10 @@ class Checked:
 
 # Each warning as a sentence: the key stands in the manifest, where programs look for it.
 _IN_WORDS = {
+    "docs_are_not_parallel_over_subtasks": "do not have the same golds in the same order in every subtask, so those "
+    "with the same gold count as one question in standard errors",
+    "docs_do_not_show_what_they_share": "all share one passage, or none of them with another, by the template's rule, "
+    "so that each counts as independent and standard errors may be too small",
     "duplicate_prompts": "repeat the prompts of another row",
     "output_missing": "hold no recorded answer, so verify cannot replay them",
     "prompt_hash_differs_in_every_row": "have a prompt hash that is not the SHA-256 of the prompt (not one is, so the "

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
+import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -17,14 +20,16 @@ from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, silent
 from meta_eval.pack.checks import Checked, check_rows
+from meta_eval.pack.clusters import clusters
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Place, Row, read_rows
+from meta_eval.templates.folder import place_of
 from meta_eval.templates.spec import Template
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What every doc of a pack must have, whatever its template adds.
+# What every doc that a template makes must have, whatever it adds. prepare itself adds ``cluster``.
 DOC_COLUMNS = (
     "question",
     "prompt",
@@ -49,12 +54,14 @@ class TaskDocs:
         checked: What passed, with what was noticed on the way.
         joined: What the original brought; None for a task without a join.
         table: The docs.
+        unclustered: The short name of a warning where they do not show what they share as the template says.
     """
 
     rows: Sequence[Row]
     checked: Checked
     joined: Joined | None
     table: pa.Table
+    unclustered: str | None
 
 
 def read_docs(
@@ -95,7 +102,31 @@ def read_docs(
         progress(f"{template.name}: reading the original of {join.name}")
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
     table = make_docs(root, template, joined.rows if joined else checked.rows, place)
-    return TaskDocs(rows, checked, joined, table)
+    table, unclustered = with_clusters(table, template)
+    return TaskDocs(rows, checked, joined, table, unclustered)
+
+
+def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
+    """Docs with a column ``cluster``: the template's own, else by its rule, else null; and the rule's warning.
+
+    Raises:
+        TemplateError: The template's own column holds something else than text and nulls.
+    """
+    import pyarrow as pa
+
+    rule, unclustered = template.spec.cluster, None
+    found: list[str | None] = [None] * table.num_rows
+    if "cluster" in table.column_names:
+        found = table.column("cluster").to_pylist()
+        if not all(one is None or isinstance(one, str) for one in found):
+            raise TemplateError(
+                "the docs' cluster is no text", where=str(template.file), hint="Use a short id, or None"
+            )
+        table = table.drop_columns(["cluster"])
+    elif rule is not None:
+        columns = ["prompt", "gold", "subtask_name", "answers"]
+        found, unclustered = clusters(table.select(columns).to_pylist(), rule)
+    return table.append_column("cluster", pa.array(found, pa.string())), unclustered
 
 
 def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place) -> pa.Table:
@@ -113,19 +144,21 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
         module_file, name = template.process_docs
         where = f"{root / module_file}: {name}"
         try:
-            dataset = getattr(_module(root, module_file), name)(dataset)
+            with _whole(root, template) as folder:
+                dataset = getattr(_module(folder, module_file), name)(dataset)
         except ValueError as error:
             raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
         except Exception as error:
-            line = traceback.extract_tb(error.__traceback__)[-1].lineno
-            raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, line {line}") from None
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            line = f"{Path(last.filename).name} line {last.lineno}"
+            raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
     table: pa.Table = dataset.with_format("arrow")[:]
     missing = [column for column in DOC_COLUMNS if column not in table.column_names]
     if missing:
         raise TemplateError(
             f"process_docs makes docs without {', '.join(missing)}",
             where=str(root / template.file),
-            hint=f"Every doc has {', '.join(DOC_COLUMNS)}; mmlu_pro/utils.py shows how",
+            hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
         )
     for column in ("prompt", "gold"):
         for number, value in enumerate(table.column(column).to_pylist()):
@@ -136,6 +169,20 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
                 )
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
     return table.replace_schema_metadata(None)
+
+
+@contextmanager
+def _whole(root: Path, template: Template) -> Iterator[Path]:
+    """A folder with every file of a template: the template folder, or a copy where shipped files complete it."""
+    if all((root / file).exists() for file in template.files):
+        yield root
+        return
+    with tempfile.TemporaryDirectory(prefix="meta-eval-templates-") as folder:
+        for file in template.files:
+            copy = Path(folder) / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(place_of(root, file), copy)
+        yield Path(folder)
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

@@ -81,6 +81,8 @@ class Doc:
         prompt_unchanged: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
             a pack of meta-eval, whose prompts nobody knows.
         subtask: Its subtask.
+        cluster: What it shares with others (a question in several languages, a passage), named by a short id: docs of
+            one cluster are not independent of each other. None where it stands alone, or nobody knows.
         gold: The right answer as the task writes it.
         choices: How many answers there are to choose from; None for free answers.
         recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.
@@ -96,6 +98,7 @@ class Doc:
     prompt_hashes: tuple[str, ...]
     prompt_unchanged: bool | None
     subtask: str | None
+    cluster: str | None
     gold: str
     choices: int | None
     recorded_is_correct: bool | None
@@ -138,7 +141,9 @@ def read_sample(
     name = _filter(sample, filter_name, where)
     try:
         doc = _doc(doc_id, sample, where)
-        return doc, name, Answer(_extracted(sample), _metrics(sample, where, may_be_nan), offset, length)
+        found = extracted(sample)
+        metrics = read_metrics(sample, where, may_be_nan)
+        return doc, name, Answer(None if found is None else found[:EXTRACTED], metrics, offset, length)
     except RecursionError:
         raise foreign("is nested too deeply", where) from None
 
@@ -181,7 +186,8 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
     of_meta, of_pack = isinstance(question, str), isinstance(hashes, list) and isinstance(doc.get("prompt"), str)
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if of_meta else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
-    output, requests = _output(sample), arguments(sample)
+    cluster = doc.get("cluster") if of_meta else None
+    answer, requests = output(sample), arguments(sample)
     choices = doc.get("choices") if of_pack else None
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
     return Doc(
@@ -190,12 +196,13 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
         prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (_prompt_hash(sample, requests),),
         prompt_unchanged=requests[0][0] == doc["prompt"] if requests and of_pack else None,
         subtask=subtask if isinstance(subtask, str) else None,
+        cluster=cluster if isinstance(cluster, str) else None,
         gold=gold if isinstance(gold, str) else str(sample.get("target")),
         choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
         recorded_metrics=metrics if isinstance(metrics, str) and of_meta else None,
-        tail=(output or "")[-TAIL:],
-        empty=output is not None and not output.strip(),
+        tail=(answer or "")[-TAIL:],
+        empty=answer is not None and not answer.strip(),
         limit_hit=None,
     )
 
@@ -218,10 +225,10 @@ def arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
     written = sample.get("arguments")
     if isinstance(written, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
         written = [list(one.values()) if isinstance(one, dict) else one for one in written.values()]
-    return [one for one in written if isinstance(one, list) and one] if isinstance(written, list) else []
+    return [list(one) for one in written if isinstance(one, (list, tuple)) and one] if isinstance(written, list) else []
 
 
-def _output(sample: Mapping[str, Any]) -> str | None:
+def output(sample: Mapping[str, Any]) -> str | None:
     """What the model wrote; None where it chose by likelihood."""
     first: Any = sample["resps"]
     while isinstance(first, list) and first:
@@ -233,7 +240,7 @@ def _output(sample: Mapping[str, Any]) -> str | None:
 
 def _is_likelihood(response: Any) -> bool:
     """Whether a response is (log-likelihood, whether it is greedy), which lm_eval writes as text."""
-    if not isinstance(response, list) or len(response) != 2 or str(response[1]) not in ("True", "False"):
+    if not isinstance(response, (list, tuple)) or len(response) != 2 or str(response[1]) not in ("True", "False"):
         return False
     try:
         float(response[0])
@@ -242,23 +249,35 @@ def _is_likelihood(response: Any) -> bool:
     return True
 
 
+def limit_of(sample: Mapping[str, Any]) -> int | None:
+    """The tokens that an answer was allowed; None where nothing says it."""
+    requests = arguments(sample)
+    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
+    limit = settings.get("max_gen_toks") if isinstance(settings, dict) else None
+    return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
+
+
 def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> bool | None:
     """Whether an answer has as many tokens as it was allowed.
 
     Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
     """
-    requests = arguments(sample)
-    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
-    limit = settings.get("max_gen_toks") if isinstance(settings, dict) else None
-    output = _output(sample)
-    if not isinstance(limit, int) or output is None:
+    limit, answer = limit_of(sample), output(sample)
+    if limit is None or answer is None:
         return None
-    if len(output) < limit and len(output.encode("utf-8", "surrogatepass")) < limit:
+    if len(answer) < limit and len(answer.encode("utf-8", "surrogatepass")) < limit:
         return False
-    return count_tokens(output) >= limit if count_tokens else None
+    return count_tokens(answer) >= limit if count_tokens else None
 
 
-def _extracted(sample: Mapping[str, Any]) -> str | None:
+def extracted(sample: Mapping[str, Any]) -> str | None:
+    """What a filter took for the answer; of a choice by likelihood the likeliest continuation.
+
+    None when it found nothing, or hands on the whole output.
+
+    Args:
+        sample: As lm_eval wrote it, or as its evaluator hands it on.
+    """
     found: Any = sample.get("filtered_resps")
     if not isinstance(found, list) or not found or sample.get("unextracted"):
         return None
@@ -267,19 +286,32 @@ def _extracted(sample: Mapping[str, Any]) -> str | None:
         requests = arguments(sample)
         chosen = max(range(len(found)), key=likelihoods.__getitem__)
         known = all(map(math.isfinite, likelihoods)) and len(requests) == len(found) and len(requests[chosen]) > 1
-        return str(requests[chosen][1]).strip()[:EXTRACTED] if known else None
+        return str(requests[chosen][1]).strip() if known else None
     first = found[0]
-    while isinstance(first, list) and len(first) == 1:
+    while isinstance(first, (list, tuple)) and len(first) == 1:
         first = first[0]
-    return str(first)[:EXTRACTED] if isinstance(first, str) and first != _output(sample) else None
+    return str(first) if isinstance(first, str) and first != output(sample) else None
 
 
-def _metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[str]) -> dict[str, Value]:
-    """The metrics of one sample. Those of a shape that only their own aggregation understands are left out."""
+def metric_names(sample: Mapping[str, Any]) -> list[str]:
+    """The metrics that a sample says it has, in lm-eval's order."""
     names = sample.get("metrics")
-    listed = map(str, names) if isinstance(names, list) else (name for name in sample if name not in NO_METRIC)
+    return list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NO_METRIC]
+
+
+def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[str]) -> dict[str, Value]:
+    """The metrics of one sample. Those of a shape that only their own aggregation understands are left out.
+
+    Args:
+        sample: The sample, or nothing of it but its metrics.
+        where: File and line, for messages.
+        may_be_nan: The metrics that are left out where they are no number.
+
+    Raises:
+        ResultsError: A metric is missing, or another one is no number.
+    """
     found: dict[str, Value] = {}
-    for name in listed:
+    for name in metric_names(sample):
         if name not in sample:
             raise foreign(f"the metric {name!r:.80} is missing", where)
         value = _weighted(sample[name]) if name in _WEIGHTED else _value(sample[name])

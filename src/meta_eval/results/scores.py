@@ -49,10 +49,6 @@ class Scores:
     def interval(self) -> stats.Interval:
         return stats.score_interval(self.values, self.labels)
 
-    @property
-    def binary(self) -> bool:
-        return all(value in (0, 1) for value in self.raw)
-
 
 def scores(docs: Sequence[Doc], spec: str) -> Scores | None:
     """The scores of docs in ``metric,filter``; None where no doc has it or where it is no share (perplexity, BLEU)."""

@@ -19,8 +19,8 @@ Donner 2008, Statistics in Medicine 27:1693) joins both to an interval of the di
 with below(c) = t sqrt(c + t^2/4) - t^2/2 and above(c) = t sqrt(c + t^2/4) + t^2/2. For many flips this is Student's
 interval, (L - W) -+ t sqrt(V). For few it keeps its coverage where Student's has none: no flip in n docs gives
 -+ t^2/n, which is what the score interval of paired shares (Tango 1998, Statistics in Medicine 17:891) gives but for
-terms of 1/n^2; beside that one it lies everywhere (tests/test_stats.py). A p value is the level at which the interval
-touches the value in question.
+terms of 1/n^2; beside that one it lies everywhere (tests/stats/test_stats.py). A p value is the level at which the
+interval touches the value in question.
 """
 
 from __future__ import annotations

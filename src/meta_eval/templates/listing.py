@@ -115,7 +115,7 @@ def tasks_page(folder: TemplateFolder) -> str:
     page = [
         "# Tasks",
         "",
-        "<!-- Written by `python tools/write_tasks_page.py` from meta_template/ and the catalog. -->",
+        "<!-- Written by `python tools/write_pages.py` from meta_template/ and the catalog. -->",
         "",
         "`format` says what a template's idea of the rows rests on: *verified* (real rows were seen), *documented*, or",
         "*assumed*; prepare says so of an assumed one, and its numbers prove nothing until somebody has checked it.",

@@ -16,6 +16,11 @@ from meta_eval.joins import JOINS
 FormatStatus = Literal["verified", "documented", "assumed"]
 GradedBy = Literal["program", "judge"]
 
+# How docs show that they share something: by the ``passage`` before their question, the last line of the prompt that
+# neither asks nor answers; by the ``document`` that they are about, the prompt's longest line; or as ``parallel``, the
+# n-th docs of all subtasks being one question (where their golds differ: those with the same gold).
+ClusterRule = Literal["passage", "document", "parallel"]
+
 # The share of docs on which our verdict must be Meta's where a template sets no `min_agreement` of its own. A program
 # that extracts a letter agrees but for stray cases. Where Meta asked a model whether two answers are the same, no
 # program agrees everywhere: on MATH, Meta's own recipe stays within about one point of the published score.
@@ -56,11 +61,13 @@ class TaskSpec(_Block):
     ``subset`` is the details subset that it reads; ``variants`` and ``families`` the evals datasets that it fits;
     ``join`` the original dataset that brings its ground truth, row by row or as a table of its own; ``groups`` the
     groups that it belongs to, for which families; ``aliases`` other names that a user may ask for it by; ``format``
-    what the template's idea of the rows rests on: real rows seen, documented, or assumed.
+    what the template's idea of the rows rests on: real rows seen, documented, or assumed; ``cluster`` how docs show
+    that they share a question or a passage (without it, unless process_docs makes a column ``cluster``, each stands
+    alone).
 
     How verify judges it: ``verdict`` the metric, written as lm-eval writes it, that says whether one answer is right
     (without it the first metric under the first filter); ``recorded_metric`` the name among the recorded metrics that
-    it is held against where that is no yes or no (without it the metric's own name); ``reading`` another metric, for
+    it is compared with where that is no yes or no (without it the metric's own name); ``reading`` another metric, for
     where ``is_correct`` does not say whether an answer is right: what it says instead, read from our verdicts. verify
     then compares it with this metric, and nothing compares it with a verdict; ``graded_by`` what gave Meta's
     verdicts; ``min_agreement`` the share of docs, 0 to 1, on which both must agree (without it `MIN_AGREEMENT`).
@@ -74,6 +81,7 @@ class TaskSpec(_Block):
     aliases: tuple[str, ...] = ()
     published: tuple[Published, ...] = ()
     format: FormatStatus = "assumed"
+    cluster: ClusterRule | None = None
     verdict: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     recorded_metric: str | None = Field(default=None, min_length=1)
     reading: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")

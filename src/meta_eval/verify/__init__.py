@@ -1,7 +1,8 @@
 """verify: prove everything behind the model, before a GPU is paid for.
 
 Meta's datasets hold what its own models answered and how Meta judged that. So a pack is run through lm-eval's own
-evaluator with those answers in the place of a model, and every verdict is held against Meta's.
+evaluator with those answers in the place of a model, and every verdict is compared with
+Meta's. What the graders said is kept beside the pack (`meta_eval.results.baseline`): report pairs runs with it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from typing import Any, Literal
 from meta_eval.errors import ConfigError, PackError, UserError, suggestion
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
+from meta_eval.replay import has_recorded_answer
+from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, out_folder, pack_keys
 from meta_eval.results.find import Files
-from meta_eval.verify.compare import TOLERANCE, Comparison, Context, Tally, compare, macro
-from meta_eval.verify.evaluate import Evaluator
+from meta_eval.results.recorded import SAME_VERDICT
+from meta_eval.verify.compare import Comparison, Context, Tally, compare, macro
+from meta_eval.verify.evaluate import Evaluated, Evaluator
 from meta_eval.verify.saved import Saved, find_samples, read_saved
 
-__all__ = ["TOLERANCE", "Report", "Status", "TaskReport", "out_folder", "verify"]
+__all__ = ["SAME_VERDICT", "Report", "Status", "TaskReport", "out_folder", "verify"]
 
 _GITIGNORE = "# These files quote Meta's gated evals datasets; `meta-eval verify` makes them anew.\n*\n"
 
@@ -118,12 +122,6 @@ class Report:
         return 0 if self.passed else 1
 
 
-def out_folder(pack: Path, *, regraded: bool = False) -> Path:
-    """Where the disagreements go: beside the pack, for a pack is never changed."""
-    real = pack.resolve()
-    return real.with_name(f"{real.name}.{'regrade' if regraded else 'verify'}")
-
-
 def verify(
     pack: Path,
     *,
@@ -133,14 +131,14 @@ def verify(
     allow_code: bool = False,
     progress: Progress = silent,
 ) -> Report:
-    """Replay the recorded answers through a pack and hold every verdict against Meta's.
+    """Replay the recorded answers through a pack and compare every verdict with Meta's.
 
     Args:
         pack: The folder that prepare wrote.
         tasks: Tasks and groups of it; empty for all.
         min_agreement: For all tasks, 0 to 1; None for each task's own.
         regrade: A folder with the samples files of a finished run: its answers are graded again instead, and the
-            verdicts are held against those it was given then.
+            verdicts are compared with those it was given then.
         allow_code: Also check the tasks whose scoring runs code that a model wrote.
         progress: Called with the task, the answers scored, and how many there are.
 
@@ -153,6 +151,7 @@ def verify(
     chosen = choose(manifest, tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
     evaluator = Evaluator(pack)
+    keys = pack_keys(pack, manifest)
     report = Report(pack, regrade)
     folder = out_folder(pack, regraded=regrade is not None)
     for name in chosen:
@@ -169,12 +168,23 @@ def verify(
             result.status, result.reason = "not checked", f"no samples file of it in {regrade}"
             continue
         try:
-            result.comparison, result.scores = _check(evaluator, name, entry, files, allow_code, progress)
+            evaluated, result.comparison = _check(evaluator, name, entry, files, allow_code, progress)
         except UserError as error:
             result.reason = str(error)
+            if regrade is None:
+                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}"), folder)
             continue
+        result.scores = evaluated.scores
         result.status, result.reason = _judge(result.comparison, entry, wanted)
-        result.file = _write(folder, name, result.comparison)
+        result.file = folder / f"{name}.jsonl"
+        _write(result.file, "".join(map(_line, result.comparison.disagreements)), folder)
+        if regrade is None:
+            kept = (
+                missing_text(keys[name], f"verify did not check all docs: {result.reason}")
+                if result.status == "unfinished"
+                else baseline_text(keys[name], evaluated.samples, has_recorded_answer)
+            )
+            _write(baseline_file(pack, name), kept, folder)
     return report
 
 
@@ -199,7 +209,7 @@ def choose(manifest: Manifest, names: Sequence[str]) -> list[str]:
 
 def _check(
     evaluator: Evaluator, name: str, entry: TaskEntry, files: Files | None, allow_code: bool, progress: Progress
-) -> tuple[Comparison, Mapping[str, float]]:
+) -> tuple[Evaluated, Comparison]:
     task = evaluator.load(name)
     docs = task.eval_docs
     if not docs:
@@ -216,7 +226,7 @@ def _check(
         progress=lambda done, total: progress(name, done, total),
     )
     context = Context(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
-    return compare(name, entry, evaluated.samples, context), evaluated.scores
+    return evaluated, compare(name, entry, evaluated.samples, context)
 
 
 def _judge(comparison: Comparison, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
@@ -224,7 +234,7 @@ def _judge(comparison: Comparison, entry: TaskEntry, wanted: float) -> tuple[Sta
     if total.docs != entry.docs:
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
     if total.agreement is None:
-        return "not checked", f"nothing to hold our verdicts against: {comparison.against} is not there for any doc"
+        return "not checked", f"nothing to compare our verdicts with: {comparison.against} is not there for any doc"
     if total.agreement < wanted:
         judge = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
         return "below", (
@@ -233,25 +243,24 @@ def _judge(comparison: Comparison, entry: TaskEntry, wanted: float) -> tuple[Sta
     return "passed", None
 
 
-def _write(folder: Path, name: str, comparison: Comparison) -> Path:
-    """``<task>.jsonl``: one line a disagreement, empty when there is none; whole or not at all.
+def _write(path: Path, text: str, folder: Path) -> None:
+    """One file below verify's folder, whole or not at all.
 
     Raises:
-        PackError: The folder cannot be written.
+        PackError: It cannot be written.
     """
-    path = folder / f"{name}.jsonl"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         (folder / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
         new = path.with_name(f".{path.name}.{os.getpid()}")
-        new.write_text("".join(map(_line, comparison.disagreements)), encoding="utf-8")
+        new.write_text(text, encoding="utf-8")
         new.replace(path)
     except OSError as error:
         raise PackError(f"cannot be written ({error})", where=str(path)) from None
-    return path
 
 
 def _line(disagreement: dict[str, Any]) -> str:
+    """One line of ``<task>.jsonl``, which is empty where there is no disagreement."""
     # Recorded outputs may hold half a surrogate pair, which UTF-8 cannot write; escaped it is harmless.
     text = json.dumps(disagreement, ensure_ascii=False, default=str)
     try:

@@ -3,15 +3,11 @@
 A verdict is a number: 1 right, 0 wrong, or what an F1 or ROUGE gave. Where Meta's ``is_correct`` says something else
 than whether an answer is right, the template's ``reading`` says the same of ours, and takes the verdict's place.
 
-Two verdicts agree when they differ by no more than `TOLERANCE`. That makes no difference to a yes or no. Scores are
-published in percent with one decimal, and implementations of one metric differ in the last digits of a float, so that a
-thousandth is agreement: even if every doc were off in the same direction, it would not move a published number by more
-than its last decimal.
+Two verdicts agree when they differ by no more than `SAME_VERDICT`.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +16,8 @@ from typing import Any
 from meta_eval.errors import TemplateError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.replay import has_recorded_answer
-from meta_eval.results.answers import NO_METRIC, TAIL
-
-TOLERANCE = 1e-3
+from meta_eval.results.answers import TAIL, extracted, metric_names, output
+from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
 
 
 @dataclass(slots=True)
@@ -41,7 +36,7 @@ class Tally:
         theirs_only: The other way round.
         unextracted: Docs in whose answer nothing was found; None where the task does not say.
         ungraded: Docs that a grader failed on.
-        not_recorded: Docs without a recorded answer or without a verdict to hold ours against.
+        not_recorded: Docs without a recorded answer or without a verdict to compare ours with.
     """
 
     docs: int = 0
@@ -85,7 +80,7 @@ class Tally:
         if judged.meta is not None:
             self.meta += judged.meta
             self.with_meta += 1
-            self.like_meta += abs(judged.read - judged.meta) <= TOLERANCE
+            self.like_meta += abs(judged.read - judged.meta) <= SAME_VERDICT
         if judged.unextracted is not None:
             self.unextracted = (self.unextracted or 0) + judged.unextracted
         self.ungraded += judged.ungraded
@@ -103,9 +98,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One doc: our verdict, theirs (the one ours is held against), Meta's, and what else is counted.
+    """One doc: our verdict, theirs (the one ours is compared with), Meta's, and what else is counted.
 
-    ``read`` is what Meta's is held against: ours, or what the template's ``reading`` makes of the answer.
+    ``read`` is what Meta's is compared with: ours, or what the template's ``reading`` makes of the answer.
     """
 
     ours: float
@@ -118,7 +113,7 @@ class Judged:
 
     @property
     def agrees(self) -> bool:
-        return self.theirs is not None and abs(self.ours - self.theirs) <= TOLERANCE
+        return self.theirs is not None and abs(self.ours - self.theirs) <= SAME_VERDICT
 
 
 @dataclass(slots=True)
@@ -141,24 +136,37 @@ class Context:
     saved: Mapping[int, float | None] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What a doc of a pack holds of Meta's verdicts."""
+
+    recorded_is_correct: bool | None
+    recorded_metrics: str | None
+
+    @classmethod
+    def of(cls, doc: Mapping[str, Any]) -> _Recorded:
+        return cls(doc.get("recorded_is_correct"), doc.get("recorded_metrics"))
+
+
 def compare(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context: Context) -> Comparison:
-    """Hold every verdict of a task against Meta's, or against the saved ones of a finished run.
+    """Compare every verdict of a task with Meta's, or with the saved ones of a finished run.
 
     Raises:
         TemplateError: The metric that the manifest calls the verdict is not there or is no number.
     """
     reading = entry.reading or entry.verdict
-    held = reading if context.saved is None else entry.verdict
-    metric, _, filter_name = held.partition(",")
+    compared = reading if context.saved is None else entry.verdict
+    metric, _, filter_name = compared.partition(",")
     rows: dict[int, dict[str, Mapping[str, Any]]] = {}
     for sample in samples:
         rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
-    docs = {number: next(iter(found.values()))["doc"] for number, found in rows.items()}
+    numbers = sorted(rows)
+    docs = [_Recorded.of(next(iter(rows[number].values()))["doc"]) for number in numbers]
     recorded, against = recorded_verdicts(docs, entry.recorded_metric or reading.partition(",")[0])
-    result = Comparison(held, Tally(), {}, [], against if context.saved is None else "saved verdicts")
-    for number in sorted(rows):
-        row, ours = _scored(rows[number], held, name)
-        doc, meta = row["doc"], recorded[number]
+    result = Comparison(compared, Tally(), {}, [], against if context.saved is None else "saved verdicts")
+    for number, meta in zip(numbers, recorded, strict=True):
+        row, ours = _scored(rows[number], compared, name)
+        doc = row["doc"]
         judged = Judged(
             ours=ours,
             read=_scored(rows[number], reading, name)[1],
@@ -173,7 +181,7 @@ def compare(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]], c
         if subtask is not None:
             result.subtasks.setdefault(subtask, Tally()).add(judged)
         if judged.comparable and judged.theirs is not None and not judged.agrees:
-            reads = held != entry.verdict
+            reads = compared != entry.verdict
             line = _disagreement(number, judged, rows[number], filter_name, metric, context, reads)
             result.disagreements.append(line)
     result.subtasks = dict(sorted(result.subtasks.items()))
@@ -191,32 +199,11 @@ def _scored(by_filter: Mapping[str, Mapping[str, Any]], spec: str, name: str) ->
     if row is None or metric not in row:
         raise TemplateError(
             f"the verdict {spec!r} is not among what was scored: filters {', '.join(by_filter)}, "
-            f"metrics {', '.join(_metrics(next(iter(by_filter.values()))))}",
+            f"metrics {', '.join(metric_names(next(iter(by_filter.values()))))}",
             where=name,
             hint="Set metadata.meta_eval.verdict (or reading) of the template",
         )
     return row, as_number(row[metric], f"{name}: {spec}")
-
-
-def recorded_verdicts(docs: Mapping[int, Mapping[str, Any]], metric: str) -> tuple[dict[int, float | None], str]:
-    """Meta's verdict on each doc, None where it recorded none, and where they stand.
-
-    Where the docs hold a recorded metric of this name (F1, ROUGE and the like), that; else ``is_correct``. Never the
-    one for some docs and the other for the rest: a verdict of 0.6 has nothing to be compared with in a yes.
-    """
-    recorded = {number: _recorded_metric(doc, metric) for number, doc in docs.items()}
-    if any(value is not None for value in recorded.values()):
-        return recorded, f"recorded {metric}"
-    verdicts = {number: doc.get("recorded_is_correct") for number, doc in docs.items()}
-    return {number: None if value is None else float(value) for number, value in verdicts.items()}, "is_correct"
-
-
-def _recorded_metric(doc: Mapping[str, Any], metric: str) -> float | None:
-    """From the column ``recorded_metrics``: JSON text of names and values, or null."""
-    text = doc.get("recorded_metrics")
-    metrics = json.loads(text) if isinstance(text, str) else None
-    value = metrics.get(metric) if isinstance(metrics, dict) else None
-    return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
 
 
 def as_number(value: Any, where: str) -> float:
@@ -240,10 +227,6 @@ def macro(tallies: Mapping[str, Tally], score: Callable[[Tally], float | None]) 
     return math.fsum(scores) / len(scores) if scores else None
 
 
-def _metrics(sample: Mapping[str, Any]) -> list[str]:
-    return [name for name in sample if name not in NO_METRIC]
-
-
 def _disagreement(
     number: int,
     judged: Judged,
@@ -256,40 +239,36 @@ def _disagreement(
     """One line of ``<task>.jsonl``; ``reads`` where the metric is a reading and no verdict."""
     row = by_filter[chosen]
     doc = row["doc"]
-    output = _output(row)
-    extracted = _extracted(row, output, context.extract)
+    answer = output(row)
+    # A scorer that reads the whole output itself says what it takes of it, where no filter did.
+    scorer = context.extract if answer is not None and not row.get("unextracted") else None
+    found = scorer(answer) if scorer and answer is not None else extracted(row)
     others = [
         name
         for name, other in by_filter.items()
         if name != chosen
         and judged.theirs is not None
-        and abs(as_number(other[metric], f"{metric},{name}") - judged.theirs) <= TOLERANCE
+        and abs(as_number(other[metric], f"{metric},{name}") - judged.theirs) <= SAME_VERDICT
     ]
-    why, detail = _why(judged, extracted, doc["gold"], others, context.failures.get(number), metric if reads else None)
+    why, detail = _why(judged, found, doc["gold"], others, context.failures.get(number), metric if reads else None)
     line = {
         "doc": number,
         "question_hash": doc["input_question_hash"],
         "subtask": doc.get("subtask_name"),
-        "output_tail": None if output is None else output[-TAIL:],
-        "extracted": extracted,
+        "output_tail": None if answer is None else answer[-TAIL:],
+        "extracted": found,
         "gold": doc["gold"],
         "ours": judged.ours,
         "meta": judged.meta,
         **({"saved": judged.theirs} if context.saved is not None else {}),
         "why": why,
         "detail": detail,
-        "metrics": {name: row[name] for name in _metrics(row)},
+        "metrics": {name: row[name] for name in metric_names(row)},
     }
-    if output is None:
+    if answer is None:
         line["choices"] = [_choice(argument) for argument in row["arguments"]]
         line["log_likelihoods"] = [_finite(response[0]) for response in row["filtered_resps"]]
     return line
-
-
-def _output(row: Mapping[str, Any]) -> str | None:
-    """What the model wrote; None where it chose by likelihood."""
-    first = row["resps"][0][0]
-    return first if isinstance(first, str) else None
 
 
 def _choice(argument: Sequence[Any]) -> str:
@@ -300,25 +279,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _extracted(row: Mapping[str, Any], output: str | None, extract: Callable[[str], str | None] | None) -> str | None:
-    """What was taken for the answer; None when nothing was, or when the whole output is graded."""
-    if output is None:
-        likelihoods = [response[0] for response in row["filtered_resps"]]
-        if not all(map(math.isfinite, likelihoods)):
-            return None
-        return _choice(row["arguments"][max(range(len(likelihoods)), key=likelihoods.__getitem__)])
-    if row.get("unextracted"):
-        return None
-    if extract is not None:
-        return extract(output)
-    found = row["filtered_resps"][0]
-    if isinstance(found, (list, tuple)) and len(found) == 1:
-        found = found[0]
-    return None if found == output else str(found)
-
-
 def _why(
-    judged: Judged, extracted: str | None, gold: str, others: Sequence[str], failure: str | None, reading: str | None
+    judged: Judged, found: str | None, gold: str, others: Sequence[str], failure: str | None, reading: str | None
 ) -> tuple[str, str]:
     """A short name for the kind of disagreement, and a sentence: the first of these that is so."""
     right = judged.theirs is not None and judged.ours > judged.theirs
@@ -332,8 +294,8 @@ def _why(
             f"{judged.ours:.4f} here, {judged.theirs:.4f} there",
         ),
         (reading is not None, "reads otherwise", f"is_correct is not what {reading} makes of our verdicts"),
-        (extracted is None, "graded otherwise", "the whole output is graded, and the graders differ"),
-        (right and extracted == gold, "equals gold", "the extracted answer is the gold to the letter"),
+        (found is None, "graded otherwise", "the whole output is graded, and the graders differ"),
+        (right and found == gold, "equals gold", "the extracted answer is the gold to the letter"),
         (right, "normalisation", "the extracted answer equals the gold only after normalisation"),
         (bool(others), "other filter", f"another answer than filter {', '.join(others)} finds"),
         (True, "differs from gold", "the extracted answer is not the gold"),

@@ -232,5 +232,5 @@ def _told(error: Exception, pack: Path, name: str) -> PackError:
         f"lm-eval cannot run it: {type(error).__name__}: {error} ({Path(frames[-1].filename).name}, "
         f"line {frames[-1].lineno})",
         where=f"{pack}, task {name}",
-        hint="`meta-eval validate` says what is missing; else run `meta-eval prepare` again",
+        hint="`meta-eval preflight` says what is missing; else run `meta-eval prepare` again",
     )

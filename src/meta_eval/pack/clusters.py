@@ -1,0 +1,77 @@
+"""Which docs of a task share a question or a passage, so that they are not independent of each other.
+
+No column of Meta's rows says it. A template names the rule by which its docs show it (``metadata.meta_eval.cluster``);
+a `process_docs` that knows better makes a column ``cluster`` of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from meta_eval.templates.spec import ClusterRule
+
+Doc = Mapping[str, Any]
+
+# A line that asks or answers. What stands last before those of a prompt is what its own question is about, whatever
+# passages its shots and dialogs have before it.
+_ASKS = re.compile(r"\s*(?:Q|A|Question|Answer|Choices)\s*:", re.IGNORECASE)
+
+
+def clusters(docs: Sequence[Doc], rule: ClusterRule) -> tuple[list[str | None], str | None]:
+    """The cluster of each doc, an ordinal; None where a doc stands alone.
+
+    Returns:
+        The clusters, and the short name of a warning where the docs are not as the rule expects them.
+    """
+    if rule == "parallel" and not _parallel(docs):
+        return _named([doc["gold"] for doc in docs]), "docs_are_not_parallel_over_subtasks"
+    found = _named(list(_KEYS[rule](docs)))
+    # A rule that finds nothing, or one cluster of everything, has not found the passages.
+    if len(docs) > 1 and len(set(found)) == 1:
+        return [None] * len(docs), "docs_do_not_show_what_they_share"
+    return found, None
+
+
+def _passage(prompt: str) -> str:
+    lines = [line.strip() for line in prompt.splitlines() if line.strip() and not _ASKS.match(line)]
+    return lines[-1] if lines else prompt
+
+
+def _document(prompt: str) -> str:
+    return max(prompt.splitlines(), key=len).strip()
+
+
+def _positions(docs: Sequence[Doc]) -> list[str]:
+    seen: Counter[str | None] = Counter()
+    places = []
+    for doc in docs:
+        places.append(str(seen[doc["subtask_name"]]))
+        seen[doc["subtask_name"]] += 1
+    return places
+
+
+def _parallel(docs: Sequence[Doc]) -> bool:
+    """Whether the docs of all subtasks have a gold in common wherever they have the same position."""
+    if len(set(Counter(doc["subtask_name"] for doc in docs).values())) > 1:
+        return False
+    answers: dict[str, set[str]] = {}
+    for place, doc in zip(_positions(docs), docs, strict=True):
+        answers.setdefault(place, set(doc["answers"])).intersection_update(doc["answers"])
+    return all(answers.values())
+
+
+def _named(keys: Sequence[str]) -> list[str | None]:
+    """An ordinal for each key that is there more than once: an id tells nothing of the gated text behind it."""
+    count = Counter(keys)
+    ids: dict[str, str] = {}
+    return [ids.setdefault(key, str(len(ids))) if count[key] > 1 else None for key in keys]
+
+
+_KEYS: Mapping[ClusterRule, Callable[[Sequence[Doc]], list[str]]] = {
+    "passage": lambda docs: [_passage(doc["prompt"]) for doc in docs],
+    "document": lambda docs: [_document(doc["prompt"]) for doc in docs],
+    "parallel": _positions,
+}

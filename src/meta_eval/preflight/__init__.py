@@ -1,0 +1,57 @@
+"""preflight: everything that can go wrong before the first token is generated, found in seconds and without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from meta_eval.errors import PackError
+from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.preflight import environment, files, prompts
+from meta_eval.preflight.check import Check, failed, passed
+
+__all__ = ["Check", "cheap", "preflight"]
+
+
+def cheap(pack: Path) -> list[Check]:
+    """What prepare ends with, in a few milliseconds: the manifest, the files, and the version of lm_eval.
+
+    Large files are only measured, for prepare has just written them.
+    """
+    manifest = _manifest(pack)
+    if isinstance(manifest, Check):
+        return [manifest]
+    return [
+        _read(manifest),
+        *files.check_files(pack, manifest, hash_up_to=1 << 18),
+        environment.check_version(manifest),
+    ]
+
+
+def preflight(pack: Path) -> Iterator[Check]:
+    """All checks, in the order in which a user should fix what they find; each is yielded as it is known.
+
+    Args:
+        pack: The folder that prepare wrote.
+    """
+    manifest = _manifest(pack)
+    if isinstance(manifest, Check):
+        yield manifest
+        return
+    yield _read(manifest)
+    yield from files.check_files(pack, manifest, hash_up_to=None)
+    yield from environment.check_environment(pack, manifest)
+    yield from prompts.check_prompts(pack, manifest)
+    yield from files.check_output(pack, manifest)
+    yield from environment.check_engine(manifest)
+
+
+def _manifest(pack: Path) -> Manifest | Check:
+    try:
+        return read_manifest(pack)
+    except PackError as error:
+        return failed("manifest", f"{error.where}: {error.what}", error.hint or "Run `meta-eval prepare` again")
+
+
+def _read(manifest: Manifest) -> Check:
+    return passed("manifest", f"{len(manifest.tasks)} tasks, prepared by meta-eval {manifest.meta_eval}")

@@ -1,0 +1,130 @@
+"""What the engine will make of the prompts: special tokens, exactly one BOS, room for the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meta_eval.pack.checks import BOS
+from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.pack.prompt_lengths import find_tokenizer, longest_prompt, whole_prompts
+from meta_eval.preflight.check import Check, failed, not_checked, passed
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_SPECIAL = (BOS, "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+
+
+def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
+    """With the model's tokenizer if it is on this machine; what needs none is checked in any case."""
+    model = manifest.run.model_name
+    try:
+        tokenizer = find_tokenizer(model)
+    except Exception as error:  # tokenizers raises bare Exceptions
+        tokenizer = None
+        yield failed("tokenizer", f"that of {model} cannot be read ({error})", "Fetch the model's files again")
+    prompts = {name: _prompts(pack, entry) for name, entry in manifest.tasks.items()}
+    yield _special_tokens(tokenizer, model, prompts)
+    yield from _bos(manifest, tokenizer, model, prompts)
+    lengths = [_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
+    yield from (check for check in lengths if check.status != "passed")
+    if fitting := [check for check in lengths if check.status == "passed"]:
+        limit = manifest.run.max_model_len
+        yield passed("length", f"{len(fitting)} tasks fit max_model_len {limit:,} with their longest prompt and answer")
+
+
+def _prompts(pack: Path, entry: TaskEntry) -> list[str]:
+    """Every prompt, of a choice task with its longest continuation; none where the docs are not here or damaged."""
+    import pyarrow.parquet as pq
+
+    if entry.docs_file is None:
+        return []
+    columns = [column for column in ("prompt", "continuations") if column in entry.columns]
+    try:
+        table = pq.read_table(pack / entry.docs_file, columns=columns)
+    except Exception:  # the files check has said that it is damaged
+        return []
+    return whole_prompts(table)
+
+
+def _special_tokens(tokenizer: Tokenizer | None, model: str, prompts: dict[str, list[str]]) -> Check:
+    """Each special token that the prompts use, and BOS, is one id; else the model reads its letters."""
+    name = "special tokens"
+    if tokenizer is None:
+        return not_checked(name, f"no tokenizer of {model} on this machine")
+    used = [
+        token
+        for token in _SPECIAL
+        if token == BOS or any(token in text for texts in prompts.values() for text in texts)
+    ]
+    for token in used:
+        ids = tokenizer.encode(token, add_special_tokens=False).ids
+        if len(ids) != 1:
+            return failed(
+                name,
+                f"{token} is {len(ids)} tokens to {model}, and should be one",
+                "Take the tokenizer of the Llama 3 model that it was made from: the prompts are written in its tokens",
+            )
+    return passed(name, f"{', '.join(used)}: one id each")
+
+
+def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, list[str]]) -> Iterator[Check]:
+    """Exactly one BOS: from the engine, told by add_bos_token, and none from the prompts.
+
+    With add_bos_token=True every backend of lm-eval encodes with the tokenizer's own special tokens, so that encoding a
+    prompt in this way shows what the engine will see.
+    """
+    name = "BOS"
+    backend = manifest.run.engine
+    for task, texts in prompts.items():
+        number = next((index for index, text in enumerate(texts) if text.startswith(BOS)), None)
+        if number is not None:
+            yield failed(
+                name,
+                f"{task}: the prompt of doc {number} brings {BOS}, and the engine adds another",
+                "Take it off in the template's process_docs, and run `meta-eval prepare` again",
+            )
+            return
+    if not manifest.engine.adds_one_bos(manifest.command):
+        yield failed(
+            name,
+            f"the command does not give {backend} exactly add_bos_token=True and no chat template",
+            "Run `meta-eval prepare` again, and paste the command that it prints",
+        )
+        return
+    if tokenizer is None:
+        yield not_checked(name, f"no prompt brings one; no tokenizer of {model} on this machine to see one added")
+        return
+    wanted = tokenizer.token_to_id(BOS)
+    if wanted is None:  # the check above has said so
+        return
+    for task, texts in prompts.items():
+        if not texts:
+            continue
+        ids = tokenizer.encode(texts[0]).ids
+        if ids.count(wanted) != 1 or ids[0] != wanted:
+            yield failed(
+                name,
+                f"{task}: {backend} would see {ids.count(wanted)} of them in front of the first prompt",
+                f"The tokenizer.json of {model} must put exactly one {BOS} in front, as that of Llama 3 does",
+            )
+            return
+    yield passed(name, f"exactly one under {backend} with add_bos_token=True")
+
+
+def _length(name: str, entry: TaskEntry, prompts: list[str], tokenizer: Tokenizer | None, manifest: Manifest) -> Check:
+    """The longest prompt and the longest answer fit the context; lm-eval would cut the prompt in silence."""
+    length, limit = entry.longest_prompt, manifest.run.max_model_len
+    tokens, how = length.tokens, length.how
+    if how == "estimated" and tokenizer is not None and prompts:
+        counted = longest_prompt(prompts, limit - length.max_gen_toks, tokenizer)
+        tokens, how = counted.tokens, counted.how
+    what = f"{name}: {tokens:,} tokens and an answer of {length.max_gen_toks:,}"
+    if tokens + length.max_gen_toks > limit:
+        hint = f"Set max_model_len to {tokens + length.max_gen_toks} or more, and run `meta-eval prepare` again"
+        return failed("length", f"{what} do not fit max_model_len {limit:,}", hint)
+    if how == "estimated":
+        return not_checked("length", f"{what} fit {limit:,} by an estimate; no tokenizer on this machine to count")
+    return passed("length", f"{what} fit {limit:,}")

@@ -1,0 +1,189 @@
+"""Meta's recorded answers as the pack's own graders judge them, doc by doc: what a run is paired with.
+
+`meta_eval.verify` writes them beside the pack, a file a task, with what was extracted, and no more of prompts and
+answers. The first line says which docs and graders they are of, or why there are none; each further line is a doc.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_eval.pack.manifest import Manifest
+from meta_eval.results.answers import EXTRACTED, Answer, Doc, ResultsError, extracted, metric_names, read_metrics
+
+_AGAIN = "run `meta-eval verify`"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is known of a pack's tasks.
+
+    Attributes:
+        docs: By task, in the order of doc ids, the docs that have a recorded answer. Of each are known its doc id,
+            question hash, subtask and cluster, and of its answers what was extracted and the metrics.
+        missing: The other tasks of the pack, each with a clause that says why.
+    """
+
+    docs: Mapping[str, tuple[Doc, ...]]
+    missing: Mapping[str, str]
+
+
+def out_folder(pack: Path, *, regraded: bool = False) -> Path:
+    """Where verify writes: beside the pack, for a pack is never changed."""
+    real = pack.resolve()
+    return real.with_name(f"{real.name}.{'regrade' if regraded else 'verify'}")
+
+
+def baseline_file(pack: Path, task: str) -> Path:
+    """The file of one task."""
+    return out_folder(pack) / "baseline" / f"{task}.jsonl"
+
+
+def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
+    """The verdicts that verify kept of a pack.
+
+    Args:
+        pack: The folder that prepare wrote.
+        manifest: Its manifest.
+    """
+    keys = pack_keys(pack, manifest)
+    docs: dict[str, tuple[Doc, ...]] = {}
+    missing: dict[str, str] = {}
+    for task, entry in manifest.tasks.items():
+        path = baseline_file(pack, task)
+        try:
+            docs[task] = _read(path, keys[task])
+        except FileNotFoundError:
+            if not path.parent.is_dir():
+                missing[task] = f"verify has not been run on this pack: {_AGAIN}"
+            elif entry.unsafe_code:
+                missing[task] = "scoring it runs code that a model wrote: run `meta-eval verify --allow-code`"
+            else:
+                missing[task] = f"verify has not been run on this task: {_AGAIN}"
+        except OSError as error:
+            missing[task] = f"{path} cannot be read ({error.strerror})"
+        except _NoBaselineError as error:
+            missing[task] = str(error)
+        except (ResultsError, ValueError, LookupError, TypeError, AttributeError):
+            missing[task] = f"{path} is damaged: {_AGAIN}"
+    return Baseline(docs, missing)
+
+
+def baseline_text(
+    key: str, samples: Sequence[Mapping[str, Any]], has_answer: Callable[[Mapping[str, Any]], bool]
+) -> str:
+    """The file of a task.
+
+    Args:
+        key: Which docs and graders they are of (`pack_keys`).
+        samples: lm-eval's samples of the replay, one a doc and filter.
+        has_answer: Whether a doc has a recorded answer. What has none was answered with nothing, which is no verdict.
+    """
+    docs: dict[int, dict[str, Any]] = {}
+    for sample in samples:
+        number, doc = sample["doc_id"], sample["doc"]
+        if not has_answer(doc):
+            continue
+        kept = docs.setdefault(
+            number,
+            {
+                "doc_id": number,
+                "question_hash": doc["input_question_hash"],
+                "subtask": doc.get("subtask_name"),
+                "cluster": doc.get("cluster"),
+                "answers": {},
+            },
+        )
+        found = extracted(sample)
+        kept["answers"][sample["filter"]] = {
+            "extracted": None if found is None else found[:EXTRACTED],
+            "metrics": {name: sample[name] for name in metric_names(sample)},
+        }
+    if not docs:
+        return missing_text(key, "no doc has a recorded answer")
+    return _lines([{"pack": key, "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
+
+
+def missing_text(key: str, reason: str) -> str:
+    """The file of a task that has no baseline, and why: a clause."""
+    return _lines([{"pack": key, "missing": reason}])
+
+
+def pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
+    """For each task a SHA-256 of what its verdicts depend on: its docs, and every YAML and module of the pack.
+
+    The docs are those of the manifest, which a pack checks when it loads them; the rest is what lies on the disk, for
+    a grader may be edited there. Tasks share modules, so that each depends on all.
+    """
+    graders = hashlib.sha256()
+    for name in sorted(manifest.files):
+        if name.endswith((".py", ".yaml")):
+            path = pack / name
+            graders.update(f"{name}\n{_sha256(path) if path.is_file() else None}\n".encode())
+    keys = {}
+    for task, entry in manifest.tasks.items():
+        docs = manifest.files[entry.docs_file].sha256 if entry.docs_file is not None else None
+        rows = [task, docs, entry.dataset_id, entry.dataset_revision, entry.dataset_config, graders.hexdigest()]
+        keys[task] = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return keys
+
+
+class _NoBaselineError(Exception):
+    """There is a file, and it says why there is no baseline, or is of another pack."""
+
+
+def _read(path: Path, key: str) -> tuple[Doc, ...]:
+    with path.open(encoding="utf-8") as file:
+        head = json.loads(file.readline())
+        if head["pack"] != key:
+            raise _NoBaselineError(f"the pack was prepared anew or edited since verify ran: {_AGAIN}")
+        if "missing" in head:
+            raise _NoBaselineError(head["missing"])
+        docs = tuple(_doc(json.loads(line), str(path)) for line in file)
+    if len(docs) != head["docs"]:
+        raise ValueError
+    return docs
+
+
+def _doc(line: Mapping[str, Any], where: str) -> Doc:
+    answers = {
+        # What is no number is left out, as the task's own average of it does.
+        name: Answer(one["extracted"], read_metrics(one["metrics"], where, one["metrics"]), 0, 0)
+        for name, one in line["answers"].items()
+    }
+    return Doc(
+        doc_id=line["doc_id"],
+        question_hash=line["question_hash"],
+        prompt_hashes=(),
+        prompt_unchanged=None,
+        subtask=line["subtask"],
+        cluster=line["cluster"],
+        gold="",
+        choices=None,
+        recorded_is_correct=None,
+        recorded_metrics=None,
+        tail="",
+        empty=False,
+        limit_hit=None,
+        answers=answers,
+    )
+
+
+def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
+    # ASCII, since an extraction may hold half a surrogate pair, which UTF-8 cannot write.
+    return "".join(json.dumps(one, separators=(",", ":"), default=_plain) + "\n" for one in objects)
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's; what else is no JSON as text, as lm-eval writes it."""
+    return value.item() if getattr(value, "ndim", None) == 0 else str(value)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

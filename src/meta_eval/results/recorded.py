@@ -1,0 +1,51 @@
+"""What Meta recorded of its own model's answers, and when two verdicts are the same: one rule for verify and report."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+# Two verdicts that differ by no more are the same. That makes no difference to a yes or no. Scores are published in
+# percent with one decimal, and implementations of one metric differ in the last digits of a float, so that a thousandth
+# is agreement: even if every doc were off in the same direction, it would not move a published number by more than its
+# last decimal.
+SAME_VERDICT = 1e-3
+
+
+class Verdicts(Protocol):
+    """What Meta gave one answer: its verdict, and what its metrics gave it as JSON text; either may be missing."""
+
+    @property
+    def recorded_is_correct(self) -> bool | None: ...
+
+    @property
+    def recorded_metrics(self) -> str | None: ...
+
+
+def recorded_verdicts(
+    docs: Sequence[Verdicts], metric: str, reading: str | None = None
+) -> tuple[list[float | None], str]:
+    """Meta's verdict on each doc, None where it recorded none, and where they stand.
+
+    Where any doc has a recorded metric of this name (F1, ROUGE and the like), that; else ``is_correct``. Never the one
+    for some docs and the other for the rest: a verdict of 0.6 has nothing to be compared with in a yes.
+
+    Args:
+        docs: What was recorded of each doc.
+        metric: The name of the recorded metric.
+        reading: The metric that says what ``is_correct`` says where that is no verdict: ``is_correct`` is then not
+            taken for one, since a difference between readings does not say which answer is better.
+    """
+    values = [_metric(doc.recorded_metrics, metric) for doc in docs]
+    if any(value is not None for value in values):
+        return values, f"recorded {metric}"
+    plain = [doc.recorded_is_correct if reading is None else None for doc in docs]
+    return [None if value is None else float(value) for value in plain], "is_correct"
+
+
+def _metric(text: str | None, metric: str) -> float | None:
+    metrics = json.loads(text) if text else None
+    value = metrics.get(metric) if isinstance(metrics, dict) else None
+    return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None

@@ -1,0 +1,101 @@
+"""The committed comparisons: true to themselves, bound to tasks that exist, and shown to the user."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from places import REPOSITORY, TEMPLATES
+from pydantic import ValidationError
+
+from meta_eval import catalog
+from meta_eval.catalog import fidelity
+from meta_eval.catalog.fidelity import Check
+from meta_eval.templates.folder import discover
+from meta_eval.templates.listing import list_tasks
+
+TASKS = discover(TEMPLATES).tasks
+each_check = pytest.mark.parametrize("check", fidelity.checks(), ids=[check.id for check in fidelity.checks()])
+
+
+def a_check(**keys: Any) -> Check:
+    return Check(
+        **{
+            "id": "x", "subsets": {"pretrain": ["bbh"]}, "tasks": ["meta_bbh"], "aspect": "grading",
+            "compared_with": "official scorer", "reference": "r", "source": "s", "real": True, "answers": 100,
+            "agreed": 98, "command": "c", "rest": [{"count": 2, "why": "w"}], **keys,
+        }
+    )  # fmt: skip
+
+
+@each_check
+def test_a_check_speaks_of_subsets_and_tasks_that_exist(check: Check) -> None:
+    for variant, subsets in check.subsets.items():
+        published = {s for family in ("3.1", "3.2", "3.3") for s in catalog.subsets(family, variant)}
+        assert set(subsets) <= published
+    for name in check.tasks:
+        assert TASKS[name].spec.subset in {s for subsets in check.subsets.values() for s in subsets}
+
+
+@each_check
+def test_a_check_names_a_metric_of_its_tasks(check: Check) -> None:
+    if check.metric is not None:
+        metric, _, name = check.metric.partition(",")
+        for task in check.tasks:
+            assert metric in TASKS[task].metrics
+            assert name in ("", *TASKS[task].filters)
+
+
+@each_check
+def test_the_command_of_a_check_runs_a_script_of_the_repository(check: Check) -> None:
+    if check.command is not None:
+        python, script, *_ = check.command.split()
+        assert python == "python"
+        assert script.startswith("tools/fidelity/")
+        assert (REPOSITORY / script).is_file()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"rest": []}, {"rest": [{"count": 3, "why": "w"}]}, {"agreed": 101, "rest": []}, {"agreed": None}, {"command": None}],
+    ids=["not explained", "too much explained", "more agreed than compared", "half a count", "no command"],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="x"):
+        a_check(**keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "proves"),
+    [
+        ({}, True),
+        ({"agreed": 97, "rest": [{"count": 3, "why": "w"}]}, False),
+        ({"real": False}, False),
+        ({"compared_with": "reference implementation"}, False),
+        ({"aspect": "format"}, False),
+    ],
+    ids=["official and real", "too many differ", "made up", "no official scorer", "format only"],
+)
+def test_only_real_answers_under_an_official_scorer_prove_a_grader(keys: dict[str, Any], proves: bool) -> None:
+    assert a_check(**keys).proves_grading is proves
+
+
+def test_the_list_of_tasks_says_what_a_grader_was_compared_with() -> None:
+    lines = {line.task: line for line in list_tasks(discover(TEMPLATES), None)}
+    for name, line in lines.items():
+        assert line.grading == fidelity.grading_in_words(name)
+    assert fidelity.grading_in_words("my_own_task") == "-"
+
+
+def test_the_pages_are_what_checks_templates_and_configuration_say() -> None:
+    done = subprocess.run([sys.executable, "tools/write_pages.py", "--check"], cwd=REPOSITORY, check=False)
+    assert done.returncode == 0
+
+
+def test_the_readme_counts_the_subsets_that_are_verified() -> None:
+    proved = [check for check in fidelity.checks() if check.proves_grading]
+    verified = {(variant, s) for check in proved for variant, subsets in check.subsets.items() for s in subsets}
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert f"Grading of {len(verified)} subsets is *verified*" in " ".join(text.split())

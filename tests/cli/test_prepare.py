@@ -1,0 +1,389 @@
+"""prepare from the outside: the command line, the pack it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from command import cli, process
+from noted import noted
+from packs import tree
+from places import KILLS, TEMPLATES
+from rows import make_row, write_rows
+
+from meta_eval.config import load_config
+from meta_eval.pack.docs import DOC_COLUMNS
+from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.pack.prepare import prepare
+
+RECIPE_LINE = (
+    "lm_eval --model vllm --model_args pretrained=my/model,tensor_parallel_size=1,dtype=auto,gpu_memory_utilization=0.9,"
+    "data_parallel_size=1,max_model_len=8192,add_bos_token=True,seed=42 --tasks meta_instruct --batch_size auto "
+    "--output_path eval_results --include_path ./work_dir --seed 42 --log_samples"
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def configure(**keys: Any) -> Path:
+    keys = {"model_name": "my/model", "evals_dataset": "sample", "tasks": "meta_instruct", **keys}
+    path = Path("eval_config.yaml")
+    path.write_text(json.dumps(keys))
+    return path
+
+
+def make(overrides: Sequence[str] = (), **keys: Any) -> tuple[Manifest, list[str]]:
+    """Prepare in this process; the manifest and what was said."""
+    config = load_config(configure(**keys), overrides)
+    with noted() as said:
+        return prepare(config).manifest, said
+
+
+def docs(name: str, work_dir: str = "work_dir") -> list[dict[str, Any]]:
+    return pq.read_table(Path(work_dir) / name).to_pylist()
+
+
+def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
+    done = process("prepare", "--config_path", str(configure()))
+    assert (done.returncode, done.stdout) == (0, RECIPE_LINE + "\n")
+    assert "meta_mmlu_pro_instruct" in done.stderr
+
+
+def test_json_is_one_object() -> None:
+    done = cli("prepare", "-c", str(configure()), "--json", "--set", "tasks=meta_ifeval", "--set", "work_dir=out put")
+    told = json.loads(done.stdout)
+    assert told["work_dir"] == "out put"
+    assert told["tasks"] == {"meta_ifeval": {"rows": 18}}
+    assert Path(told["manifest"]).is_file()
+    assert shlex.split(told["command"]) == told["argv"]
+    assert "--include_path 'out put'" in told["command"]
+
+
+def test_every_key_of_the_configuration_reaches_the_command() -> None:
+    manifest, _ = make(
+        limit=3, batch_size=8, verbosity="DEBUG", log_samples=False, show_config=True, seed=7, dtype="float32",
+        tensor_parallel_size=2, data_parallel_size=3, gpu_memory_utilization=0.5, max_model_len=9000,
+        output_path="out", model_args={"z": 1, "enforce_eager": True}, tasks="meta_gpqa,meta_ifeval",
+    )  # fmt: skip
+    assert shlex.join(manifest.command) == (
+        "lm_eval --model vllm --model_args pretrained=my/model,tensor_parallel_size=2,dtype=float32,"
+        "gpu_memory_utilization=0.5,data_parallel_size=3,max_model_len=9000,add_bos_token=True,seed=7,"
+        "enforce_eager=True,z=1 --tasks meta_gpqa,meta_ifeval --batch_size 8 --output_path out --include_path ./work_dir "
+        "--seed 7 --limit 3 --verbosity DEBUG --show_config"
+    )
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    make(tasks="meta_instruct,meta_pretrain")
+    first = tree(Path("work_dir"))
+    shutil.rmtree("work_dir")
+    make(tasks="meta_instruct,meta_pretrain")
+    assert tree(Path("work_dir")) == first
+
+
+def test_the_manifest_knows_every_file() -> None:
+    manifest, _ = make()
+    found = tree(Path("work_dir"))
+    del found["manifest.json"]
+    assert found == {name: entry.sha256 for name, entry in manifest.files.items()}
+    assert read_manifest(Path("work_dir")) == manifest
+
+
+def test_work_dir_gets_its_gitignore() -> None:
+    make()
+    assert Path("work_dir/.gitignore").read_bytes() == (TEMPLATES.parent / "work_dir.gitignore").read_bytes()
+
+
+def test_every_doc_keeps_what_the_contract_names() -> None:
+    manifest, _ = make(tasks="meta_instruct,meta_pretrain")
+    for name, entry in manifest.tasks.items():
+        assert entry.docs_file is not None
+        rows = docs(entry.docs_file)
+        assert len(rows) == entry.docs >= 12
+        assert set(DOC_COLUMNS) <= set(rows[0]), name
+        assert not any(row["prompt"].startswith("<|begin_of_text|>") for row in rows)
+
+
+def test_the_joined_files_have_the_names_of_the_recipe_and_only_what_is_asked_is_joined() -> None:
+    manifest, _ = make(tasks="meta_math")
+    assert [path.name for path in Path("work_dir").glob("*.parquet")] == ["joined_math.parquet"]
+    assert set(manifest.originals) == {"math"}
+    make(tasks="meta_instruct")
+    assert {path.name for path in Path("work_dir").glob("joined_*")} == {
+        "joined_ifeval.parquet",
+        "joined_math.parquet",
+        "joined_math_hard.parquet",
+    }
+
+
+def test_a_task_that_is_no_longer_chosen_leaves_the_pack() -> None:
+    make(tasks="meta_gpqa,meta_ifeval")
+    make(tasks="meta_gpqa")
+    assert not Path("work_dir/ifeval").exists()
+
+
+def test_the_published_numbers_stand_in_the_manifest_and_foreign_settings_are_marked() -> None:
+    manifest, _ = make(tasks="meta_mmlu_pro_instruct,meta_math")
+    numbers = {(n.our_metric, n.value) for n in manifest.tasks["meta_mmlu_pro_instruct"].published}
+    assert numbers == {("exact_match_macro,strict-match", 48.3), ("exact_match,strict-match", 47.0)}
+    assert [n.same_settings for n in manifest.tasks["meta_math"].published] == [False]
+
+
+def test_warnings_are_logged_and_recorded() -> None:
+    manifest, said = make(tasks="meta_mmlu_pretrain,meta_gpqa_cot,meta_gpqa")
+    assert manifest.tasks["meta_mmlu_pretrain"].warnings == {"duplicate_prompts": 1}
+    assert "meta_gpqa_cot: 1 of 15 rows bring a BOS of their own, which was taken off: the engine adds it" in said
+    assert "meta_gpqa: Meta generated up to 96 tokens, and this template allows 2048" in said
+
+
+def test_a_copied_and_edited_mmlu_pro_folder_is_a_task() -> None:
+    """README, "Add a task": copy the folder, edit its YAML, prepare; no Python of meta-eval changes."""
+    shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree("meta_template/mmlu_pro", "meta_template/riddles")
+    Path("meta_template/riddles/mmlu_pro_5shot_cot_pretrain.yaml").unlink()
+    yaml = Path("meta_template/riddles/mmlu_pro_5shot_cot_instruct.yaml")
+    text = yaml.read_text()
+    for old, new in [
+        ("task: meta_mmlu_pro_instruct", "task: my_riddles"),
+        ("subset: mmlu_pro", "subset: riddles"),
+        ("best answer is ([A-Z])", "answer: ([A-Z])"),
+        ("max_gen_toks: 1024", "max_gen_toks: 64"),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+    yaml.write_text(text)
+    write_rows(Path("my-evals/riddles.jsonl"), [make_row(f"Riddle {n}") for n in range(5)])
+    manifest, _ = make(tasks="my_riddles", evals_dataset="./my-evals")
+    entry = manifest.tasks["my_riddles"]
+    assert (entry.docs, entry.longest_prompt.max_gen_toks, entry.subset) == (5, 64, "riddles")
+    assert "answer: ([A-Z])" in Path("work_dir/riddles", yaml.name).read_text()
+    assert not Path("work_dir/mmlu_pro").exists()
+
+
+def test_a_local_folder_is_an_evals_dataset(evals_folder: Path) -> None:
+    manifest, _ = make(tasks="meta_mmlu_pro_instruct,meta_gpqa_cot", evals_dataset=str(evals_folder))
+    entry = manifest.tasks["meta_mmlu_pro_instruct"]
+    assert (entry.model, entry.docs) == ("Llama-3.1-8B-Instruct", 4)
+    assert entry.dataset_revision.startswith("sha256:")
+
+
+def test_a_damaged_row_stops_and_leaves_the_old_pack(evals_folder: Path) -> None:
+    make(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))
+    before = tree(Path("work_dir"))
+    rows = [make_row(f"Which is {n}?") for n in range(3)]
+    rows[1]["input_question"] += " or not"
+    write_rows(evals_folder / "gpqa.jsonl", rows)
+    done = process("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"subset gpqa, row 1 (question hash {rows[1]['input_question_hash']})" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert tree(Path("work_dir")) == before
+
+
+def test_what_does_not_fit_the_context_is_refused_before_anything_runs() -> None:
+    done = cli("prepare", "-c", str(configure(tasks="meta_math_hard")), "--set", "max_model_len=5200")
+    assert done.returncode == 2
+    for word in ("meta_math_hard", "5120", "max_model_len: 5200", "estimate", "question hash"):
+        assert word in done.stderr
+    assert not Path("work_dir").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"evals_dataset": "sampel"}, ["evals_dataset", "'sampel'", "did you mean 'sample'"]),
+        ({"evals_dataset": "./nothing"}, ["./nothing", "no file or folder"]),
+        ({"evals_dataset": "Llama-3.1-8B-evals"}, ["did you mean 'meta-llama/Llama-3.1-8B-evals'"]),
+        ({"tasks": "meta_ifevl"}, ["eval_config.yaml: tasks", "did you mean 'meta_ifeval'", "offers"]),
+        ({"template_dir": "./mine"}, ["template_dir mine", "meta-eval init"]),
+        ({"bundle": False}, ["bundle: false", "sample"]),
+        ({"work_dir": "."}, ["work_dir .", "working directory lies in it"]),
+        ({"limit": -1}, ["limit", "-1 is not allowed"]),
+    ],
+)
+def test_each_mistake_is_one_message_and_exit_code_2(keys: dict[str, Any], words: list[str]) -> None:
+    done = cli("prepare", "-c", str(configure(**keys)))
+    assert (done.returncode, done.stdout) == (2, "")
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    for word in words:
+        assert word in errors[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_template_that_fails_is_named_with_its_line(evals_folder: Path) -> None:
+    shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
+    utils = Path("meta_template/_common/rows.py")
+    utils.write_text(utils.read_text().replace('row["input_question"]', 'row["input_qestion"]'))
+    done = cli("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
+    assert done.returncode == 2
+    assert "_common/rows.py: process_docs, rows.py line" in done.stderr
+    assert "KeyError: 'input_qestion'" in done.stderr
+
+
+def test_docs_that_lack_a_column_or_a_prompt_are_refused(evals_folder: Path) -> None:
+    shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
+    utils = Path("meta_template/_common/rows.py")
+    whole = utils.read_text()
+    for old, new, words in [
+        ('        "question": row["input_question"],\n', "", "makes docs without question"),
+        ('row["input_final_prompts"][0]', '""', "has no prompt"),
+    ]:
+        assert old in whole
+        utils.write_text(whole.replace(old, new))
+        done = cli("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
+        assert done.returncode == 2
+        assert words in done.stderr
+
+
+def test_the_tokenizer_of_a_local_model_counts_exactly(evals_folder: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    Path("model").mkdir()
+    words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.save("model/tokenizer.json")
+    long = make_row("What?", prompts=["word " * 40])
+    write_rows(evals_folder / "gpqa.jsonl", [make_row("short"), long])
+    keys = {"tasks": "meta_gpqa_cot", "evals_dataset": str(evals_folder), "model_name": "./model"}
+    manifest, _ = make(**keys, max_model_len=2048 + 41)
+    length = manifest.tasks["meta_gpqa_cot"].longest_prompt
+    assert (length.tokens, length.how) == (41, "counted")
+    done = cli("prepare", "-c", str(configure(**keys, max_model_len=2048 + 40)))
+    assert done.returncode == 2
+    assert (
+        f"41 tokens and an answer of up to 2048 do not fit max_model_len: 2088 (question hash {long['input_question_hash']})"
+        in done.stderr
+    )
+
+
+def test_an_unmatched_row_stops_or_is_left_out_and_listed() -> None:
+    original = [{"problem": "Solve it for 0.", "solution": "\\boxed{1}", "level": "Level 5", "type": "Algebra"}]
+    write_rows(Path("math.jsonl"), original)
+    write_rows(
+        Path("Llama-3.1-8B-Instruct-evals/math_hard.jsonl"),
+        [make_row("Solve it for 0."), make_row("Solve it for 1.", prompts=["q"])],
+    )
+    keys: dict[str, Any] = {
+        "tasks": "meta_math_hard",
+        "evals_dataset": "Llama-3.1-8B-Instruct-evals",
+        "originals": {"math": {"id": "./math.jsonl"}},
+    }
+    lost = make_row("Solve it for 1.")["input_question_hash"]
+    done = cli("prepare", "-c", str(configure(**keys)))
+    assert done.returncode == 2
+    assert (
+        f"row 1 (question hash {lost}): 'Solve it for 1.' has no row with this text in ./math.jsonl; nearest: row 0: 'Solve it for 0.'"
+        in done.stderr
+    )
+    manifest, said = make(**keys, allow_unmatched=True)
+    join = manifest.tasks["meta_math_hard"].join
+    assert join is not None
+    assert (join.matched, join.left_out) == (1, ((lost, "unmatched"),))
+    assert any(lost in sentence for sentence in said)
+
+
+def test_a_fallback_original_is_said_and_recorded() -> None:
+    rows = [{"key": 1, "prompt": "Say hi.", "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{"a": None}]}]
+    write_rows(Path("google.jsonl"), rows)
+    write_rows(Path("e/ifeval__strict.jsonl"), [make_row("Say hi.", gold=[])])
+    manifest, said = make(
+        tasks="meta_ifeval", evals_dataset="./e",
+        originals={"ifeval": {"id": "gone/away", "fallback": "./google.jsonl"}},
+    )  # fmt: skip
+    assert manifest.originals["ifeval"].fallback
+    assert any("Reading the fallback ./google.jsonl instead" in sentence for sentence in said)
+    assert docs("joined_ifeval.parquet")[0]["kwargs"] == ["{}"]
+
+
+def test_ctrl_c_exits_130_and_leaves_the_old_pack(tmp_path: Path) -> None:
+    make(tasks="meta_gpqa")
+    before = tree(Path("work_dir"))
+    # Stops in the middle: a template that waits until it is interrupted.
+    shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
+    utils = Path("meta_template/_common/rows.py")
+    waiting = "    import pathlib, time\n        pathlib.Path('waiting').touch()\n        time.sleep(60)\n        return datasets"
+    utils.write_text(utils.read_text().replace("    return datasets", waiting, 1))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "meta_eval", "prepare", "-c", str(configure(tasks="meta_gpqa"))],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not Path("waiting").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in error
+    assert tree(Path("work_dir")) == before
+    assert not list(tmp_path.glob(".work_dir.new-*"))
+
+
+def test_kills_of_prepare_leave_one_whole_pack() -> None:
+    make(tasks="meta_gpqa")
+    begin = time.monotonic()
+    make(tasks="meta_gpqa,meta_mmlu_pretrain")
+    whole = time.monotonic() - begin
+    config = load_config(configure(tasks="meta_gpqa"))
+    chance = random.Random(11)
+    for kill in range(KILLS):
+        child = os.fork()
+        if child == 0:
+            try:
+                prepare(config.model_copy(update={"seed": kill}))
+            finally:
+                os._exit(0)
+        time.sleep(chance.uniform(0, whole))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        manifest = read_manifest(Path("work_dir"))
+        found = tree(Path("work_dir"))
+        del found["manifest.json"]
+        assert found == {name: entry.sha256 for name, entry in manifest.files.items()}
+
+
+def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
+    configs = {seed: configure(tasks="meta_gpqa,meta_bbh", seed=seed).rename(f"{seed}.yaml") for seed in (1, 2)}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "meta_eval", "prepare", "-c", str(path)],
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        for path in configs.values()
+    ]
+    assert [process.wait(timeout=120) for process in running] == [0, 0]
+    manifest = read_manifest(Path("work_dir"))
+    assert manifest.run.seed in configs
+    found = tree(Path("work_dir"))
+    del found["manifest.json"]
+    assert found == {name: entry.sha256 for name, entry in manifest.files.items()}
+
+
+def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
+    assert cli("init", "new place").returncode == 0
+    os.chdir("new place")
+    assert process("prepare", "--set", "evals_dataset=sample").returncode == 0
+    again = cli("init")
+    assert again.returncode == 2
+    assert "eval_config.yaml: is there already" in again.stderr
+
+
+def test_help_is_quick_to_load() -> None:
+    code = "import sys; import meta_eval.cli; print([m for m in ('datasets', 'lm_eval', 'pandas', 'pyarrow', 'sympy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,114 @@
+"""meta-eval tasks, tasks show and new-task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import cli, process
+from places import TEMPLATES
+from rows import make_row, write_rows
+
+from meta_eval.templates import discover
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_json_lists_every_task_with_all_that_is_known() -> None:
+    listed = {line["task"]: line for line in json.loads(cli("tasks", "--json").stdout)}
+    assert set(listed) == set(discover(TEMPLATES).tasks)
+    pro = listed["meta_mmlu_pro_instruct"]
+    assert (pro["subset"], pro["shots"], pro["max_gen_toks"], pro["format"]) == ("mmlu_pro", "5", 1024, "verified")
+    assert pro["metric"] == "exact_match_macro,strict-match"
+    assert {"model": "Llama-3.1-8B-Instruct", "value": 48.3, "averaging": "macro", "same_settings": True} in pro[
+        "published"
+    ]
+
+
+def test_a_listed_evals_dataset_needs_no_network() -> None:
+    done = cli("tasks", "--json", "--evals-dataset", "meta-llama/Meta-Llama-3.1-8B-evals")
+    tasks = {line["task"]: line for line in json.loads(done.stdout)}
+    assert {"meta_bbh", "meta_mmlu_pro_pretrain"} <= set(tasks)
+    assert not any("instruct" in line["variants"] for line in tasks.values())
+    assert {model["model"] for model in tasks["meta_bbh"]["published"]} == {"Llama-3.1-8B"}
+
+
+def test_the_table_fits_eighty_columns_and_leaves_stdout_to_machines() -> None:
+    done = process("tasks")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "meta_mmlu_pro_instruct" in done.stderr
+    assert max(map(len, done.stderr.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("task", ["meta_mmlu_pro_instruct", "meta_ifeval", "meta_math", "meta_mmlu"])
+def test_show_prints_the_template_and_one_doc_with_its_special_tokens(task: str) -> None:
+    done = cli("tasks", "show", task)
+    assert done.returncode == 0, done.stderr
+    for word in ("metadata:", "gold: ", "input_question_hash: ", "answered by: "):
+        assert word in done.stderr
+    assert "<|start_header_id|>" in done.stderr or task == "meta_mmlu"
+
+
+def test_show_of_an_unknown_task_names_the_nearest() -> None:
+    done = cli("tasks", "show", "meta_ifevl")
+    assert done.returncode == 2
+    assert "did you mean 'meta_ifeval'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("like", "source"),
+    [
+        ("mmlu_pro", "meta_mmlu_pro_instruct"),
+        ("meta_bbh", "meta_bbh"),
+        ("meta_math", "meta_math"),
+        ("meta_mmlu_pretrain", "meta_mmlu_pretrain"),
+        ("meta_ifeval", "meta_ifeval"),
+    ],
+)
+def test_a_new_task_is_a_template_at_once(like: str, source: str) -> None:
+    done = cli("new-task", "mine", "--subset", "riddles", "--like", like)
+    assert done.returncode == 0, done.stderr
+    assert "meta_template/mine/mine.yaml:" in done.stderr
+    task = discover(Path("meta_template")).tasks["mine"]
+    assert (task.spec.subset, task.spec.format, task.spec.published, task.spec.groups) == ("riddles", "assumed", (), {})
+    original = discover(TEMPLATES).tasks[source].settings
+    changed = ("task", "tag", "dataset_name", "metadata")
+    assert {k: v for k, v in task.settings.items() if k not in changed} == {
+        k: v for k, v in original.items() if k not in changed
+    }
+
+
+def test_prepare_picks_a_new_task_up() -> None:
+    assert cli("new-task", "mine", "--subset", "riddles").returncode == 0
+    write_rows(Path("evals/riddles.jsonl"), [make_row(f"Riddle {n}") for n in range(3)])
+    Path("c.yaml").write_text(json.dumps({"model_name": "m", "evals_dataset": "./evals", "tasks": "mine"}))
+    done = cli("prepare", "-c", "c.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tasks"] == {"mine": {"rows": 3}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a/b", "--subset", "s"], "no name for a task"),
+        (["mine", "--subset", "s", "--like", "mmul"], "did you mean 'mmlu'"),
+        (["meta_bbh", "--subset", "s", "--template-dir", str(TEMPLATES)], "is there already"),
+    ],
+)
+def test_a_wrong_new_task_is_one_message(arguments: list[str], words: str) -> None:
+    done = cli("new-task", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not Path("meta_template").exists()
+
+
+def test_what_each_verb_does_is_whole_in_eighty_columns() -> None:
+    lines = cli("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "prepare", "preflight", "verify", "report", "compare", "init", "new-task", "tasks",
+    ]  # fmt: skip
+    assert all(line.endswith((".", ").")) and not line.endswith("...") for line in lines)

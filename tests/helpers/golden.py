@@ -1,0 +1,91 @@
+"""Golden files: what every filter and metric of a task makes of each recorded answer of the embedded sample.
+
+``python tests/helpers/golden.py [TASK…]`` writes them anew from today's templates; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from places import GOLDEN, TEMPLATES
+
+
+def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
+    """The pack of the embedded sample; its manifest."""
+    from meta_eval.config import Config
+    from meta_eval.pack.prepare import prepare
+
+    config = Config(
+        model_name="replay",
+        evals_dataset="sample",
+        tasks=tuple(tasks),
+        work_dir=str(work_dir),
+        max_model_len=262144,
+        allow_code=True,
+    )
+    return prepare(config).manifest
+
+
+def all_tasks() -> list[str]:
+    """Every task of the template folder that the sample offers."""
+    from meta_eval.source import sample
+    from meta_eval.templates import discover
+    from meta_eval.templates.selection import refusal
+
+    folder = discover(TEMPLATES)
+    return sorted(
+        name for name, task in folder.tasks.items() if any(refusal(task, part) is None for part in sample.parts())
+    )
+
+
+def replay(pack: Path, tasks: Sequence[str]) -> dict[str, Any]:
+    """What stock lm-eval's evaluator says of a pack when Meta's recorded answers are the model."""
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+
+    from meta_eval.replay import ReplayLM
+
+    manager = TaskManager(include_path=str(pack), include_defaults=False)
+    results: dict[str, Any] = lm_eval.simple_evaluate(
+        model=ReplayLM(), tasks=list(tasks), task_manager=manager, bootstrap_iters=0, log_samples=True,
+        confirm_run_unsafe_code=True,
+    )  # fmt: skip
+    return results
+
+
+def verdicts(samples: Sequence[dict[str, Any]]) -> list[str]:
+    """One line a doc and filter: question hash, filter, what was extracted, and every metric."""
+    from meta_eval.results.answers import NO_METRIC
+
+    lines = []
+    for sample in sorted(samples, key=lambda s: (s["doc_id"], s["filter"])):
+        extracted = sample["filtered_resps"][0]
+        metrics = {name: sample[name] for name in sorted(sample) if name not in NO_METRIC}
+        line = {
+            "question": sample["doc"]["input_question_hash"][:12],
+            "filter": sample["filter"],
+            "extracted": extracted[-60:] if isinstance(extracted, str) else None,
+            **metrics,
+        }
+        lines.append(json.dumps(line, ensure_ascii=False))
+    return lines
+
+
+def main(tasks: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        pack = Path(folder) / "pack"
+        chosen = list(tasks) or all_tasks()
+        prepare_sample(pack, chosen)
+        samples = replay(pack, chosen)["samples"]
+    GOLDEN.mkdir(exist_ok=True)
+    for task in chosen:
+        (GOLDEN / f"{task}.jsonl").write_text("\n".join(verdicts(samples[task])) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,75 @@
+"""Packs for tests, and ways to break one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from places import TEMPLATES
+
+Doc = dict[str, Any]
+
+
+def prepare(work_dir: Path, tasks: str, **keys: Any) -> Path:
+    from meta_eval.config import load_config
+    from meta_eval.pack.prepare import prepare as run
+
+    settings = {
+        "model_name": "my/model", "evals_dataset": "sample", "tasks": tasks, "work_dir": str(work_dir),
+        "output_path": str(work_dir.parent / "out"), "max_model_len": 262144, "allow_code": True, "template_dir": str(TEMPLATES), **keys,
+    }  # fmt: skip
+    config = load_config(None, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+    run(config)
+    return work_dir
+
+
+def read_docs(pack: Path, task: str) -> list[Doc]:
+    docs: list[Doc] = pq.read_table(_docs_file(pack, task)).to_pylist()
+    return docs
+
+
+def write_docs(pack: Path, task: str, docs: Sequence[Doc], *, seal: bool = True) -> None:
+    """Other docs than were prepared; sealed as if prepare had written them, so that they load."""
+    path = _docs_file(pack, task)
+    before = path.read_bytes()
+    pq.write_table(pa.Table.from_pylist(list(docs), schema=pq.read_schema(path)), path)
+    if seal:
+        edit(yaml_of(pack, task), hashlib.sha256(before).hexdigest(), hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def edit_docs(pack: Path, task: str, change: Callable[[list[Doc]], None]) -> None:
+    docs = read_docs(pack, task)
+    change(docs)
+    write_docs(pack, task, docs)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"{old!r} is not in {path}"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def yaml_of(pack: Path, task: str) -> Path:
+    return pack / str(_entry(pack, task)["template"])
+
+
+def _docs_file(pack: Path, task: str) -> Path:
+    return pack / str(_entry(pack, task)["docs_file"])
+
+
+def _entry(pack: Path, task: str) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))["tasks"][task]
+    return entry
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,189 @@
+"""Invented reports and samples, for tests of how they are shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+from meta_eval.judging.decide import Decision, Evidence, Veto, baseline_distance, decide
+from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
+from meta_eval.report.model import Answer, Report, Run, Sample
+from meta_eval.stats import Drop, Interval, paired_drop
+
+WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
+SUBJECTS = (
+    "biology", "business", "chemistry", "computer science", "economics", "engineering", "health", "history", "law",
+    "math", "other", "philosophy", "physics", "psychology",
+)  # fmt: skip
+
+_PROSE = " ".join(random.Random(7).choices(WORDS, k=60_000))
+
+# Each tries something else: a script, an event handler, the end of an element, markup, controls, reordering, half a
+# surrogate pair, an entity, a link, a template's braces.
+HOSTILE = (
+    "</script><script>window.hurt = 1</script>",
+    '<img src=x onerror="window.hurt = 2">',
+    "--></style></textarea></title><svg onload='window.hurt = 3'>",
+    "<b>bold</b> &lt;i&gt; &amp; {{ 7 * 7 }} {% raw %} ${7 * 7}",
+    "null \x00 bell \x07 escape \x1b[31m delete \x7f",
+    "a\u202egnp.exe\u202c \u2066left\u2069 \u200bzero\ufeff",
+    "half a pair \ud83d and the other half \ude00",
+    "javascript:window.hurt=4 [link](javascript:window.hurt=5) `code` | pipe |",
+)
+
+
+def published(value: float, *, averaging: str | None = None, shots: str = "5") -> Published:
+    return Published(value, "MMLU-Pro (CoT)", "acc", averaging, shots, "a model card", None)
+
+
+def score(
+    value: float, half: float, n: int, of: Published, averaging: str = "micro", reason: str | None = None
+) -> Score:
+    bounds = Interval(max(0.0, value - half), min(1.0, value + half))
+    difference = None if reason else value - of.value
+    known = "Meta asked a judge model too"
+    distance = None if reason else baseline_distance("some", "some", of.value - 0.004, of.value, known)
+    return Score("exact_match,strict-match", averaging, n, value, bounds, of, difference, reason, distance)
+
+
+def lost_and_won(lost: int, won: int, docs: int, right: float = 0.5) -> Drop:
+    """The drop of so many docs, of which a baseline has this share right."""
+    kept = round(right * docs) - lost
+    before = [1.0] * (lost + kept) + [0.0] * (docs - lost - kept)
+    after = [0.0] * lost + [1.0] * (kept + won) + [0.0] * (docs - lost - kept - won)
+    return paired_drop(before, after)
+
+
+def made(
+    tasks: Sequence[Task], drops: Mapping[str, Drop], vetoes: Sequence[Veto] = ()
+) -> tuple[Decision, tuple[Task, ...]]:
+    """The decision on these drops, and the tasks with it."""
+    decision = decide([Evidence(name, drop) for name, drop in drops.items()], vetoes=vetoes)
+    decided = {one.task: one for one in decision.tasks}
+    return decision, tuple(dataclasses.replace(task, decision=decided.get(task.name)) for task in tasks)
+
+
+def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8") -> Report:
+    """A run in which everything occurs once: every outcome, alarms, a task that was not run, numbers of other settings."""
+    chance = random.Random(5)
+    subtasks = []
+    for number, subject in enumerate(SUBJECTS):
+        other = chance.uniform(0.3, 0.7)
+        ours = min(0.9, max(0.05, other + chance.gauss(0, 0.04)))
+        subtasks.append(Subtask(f"mmlu_pro_chat.{subject}", 300 + 60 * number, ours, other, clear=number % 3 == 1))
+    answers = "Meta's recorded answers, graded by the pack"
+    tasks = (
+        Task(
+            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, against=answers,
+            scores=(
+                score(0.479, 0.009, 12032, published(0.483, averaging="macro"), averaging="macro"),
+                score(0.466, 0.0089, 12032, published(0.470, averaging="micro")),
+            ),
+            flips=Flips("ours", "Meta's", 12032, 534, 587),
+            subtasks=tuple(subtasks),
+        ),
+        Task(
+            "meta_math_hard", "math_hard", 1324, 1324, against=answers,
+            scores=(score(0.214, 0.022, 1324, published(0.254, shots="0")),),
+            flips=Flips("ours", "Meta's", 1324, 41, 94),
+            gaps=("Meta graded with sympy and then a judge model, which cannot be repeated exactly.",),
+        ),
+        Task(
+            "meta_ifeval", "ifeval__strict", 541, 541, against="the published number alone", runs=2,
+            instead="verify has not been run on this task: run `meta-eval verify`",
+            scores=(score(0.861, 0.027, 541, published(0.804, averaging="mean of four"), "mean of four"),),
+            flips=Flips("ours", "Meta's", 541, 50, 21),
+        ),
+        Task(
+            "meta_math", "math", 5000, 5000, reason="it was measured with 0 shots",
+            scores=(score(0.461, 0.014, 5000, published(0.48, shots="0"), reason="it was measured with 0 shots"),),
+        ),
+    )  # fmt: skip
+    facts = (
+        ("pack", "8c1f0c5f3c0e2b8e"), ("evals dataset", "meta-llama/Llama-3.1-8B-Instruct-evals at 7a5c2f1"),
+        ("backend", "vllm"), ("lm-eval", "0.4.13"), ("engine", "vllm 0.10.2"), ("duration", "2 h 14 min"),
+        ("model_args", "pretrained=Llama-3.1-8B-Instruct-FP8,max_model_len=8192,add_bos_token=True,seed=42"),
+    )  # fmt: skip
+    drops = {
+        "meta_mmlu_pro_instruct": lost_and_won(587, 534, 12032),
+        "meta_math_hard": lost_and_won(94, 41, 1324, 0.25),
+        "meta_ifeval": lost_and_won(21, 50, 541, 0.8),
+    }
+    decision, decided = made(tasks, drops, [Veto("not run: meta_gpqa_cot")])
+    alarms = (
+        Alarm("not run", "These tasks were prepared and have no result.", None, (Alarmed("meta_gpqa_cot"),)),
+        Alarm(
+            "limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit",
+            (Alarmed("meta_mmlu_pro_instruct", None, 31, 12032),),
+        ),
+        Alarm(
+            "nothing extracted", "They count as wrong.", "unextracted",
+            (Alarmed("meta_math_hard", None, 212, 1324, veto=False),),
+        ),
+    )  # fmt: skip
+    notes = ("meta_ifeval: 2 runs are averaged, doc by doc",)
+    return Report("report", name, decision, (Run("this run", name, facts),), decided, alarms, notes, gated=gated)
+
+
+def make_comparison() -> Report:
+    tasks = (
+        Task(
+            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, against="run A",
+            flips=Flips("A", "B", 12032, 384, 348),
+            subtasks=(Subtask("s.law", 900, 0.31, 0.33, False), Subtask("s.physics", 900, 0.52, 0.49, True)),
+        ),
+        Task("meta_math_hard", "math_hard", 1324, 1324, against="run A", flips=Flips("A", "B", 1324, 94, 41)),
+    )  # fmt: skip
+    drops = {
+        "meta_mmlu_pro_instruct": lost_and_won(384, 348, 12032), "meta_math_hard": lost_and_won(94, 41, 1324, 0.25),
+    }  # fmt: skip
+    decision, decided = made(tasks, drops)
+    runs = (
+        Run("A", "Llama-3.1-8B-Instruct", (("lm-eval", "0.4.13"),)),
+        Run("B", "Llama-3.1-8B-FP8", (("lm-eval", "0.4.13"),)),
+    )
+    return Report("compare", "Llama-3.1-8B-FP8 beside Llama-3.1-8B-Instruct", decision, runs, decided)
+
+
+def prose(chance: random.Random, characters: int) -> str:
+    """Words in no order, cut out of a text that is large enough to compress as badly as any."""
+    begin = chance.randrange(len(_PROSE) - characters)
+    return _PROSE[begin : begin + characters]
+
+
+def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[Sample]:
+    """Samples of two tasks, of so many characters each; the same every time."""
+    chance = random.Random(count)
+    for number in range(count):
+        task = "meta_mmlu_pro_instruct" if number < 0.9 * count else "meta_math_hard"
+        subject = SUBJECTS[number % len(SUBJECTS)]
+        question = f"Question {number}: what lies under the {prose(chance, 60)}?"
+        given = []
+        for _ in range(answers):
+            right, lost = chance.random() < 0.48, chance.random() < 0.03
+            flags = ("unextracted",) if lost else ("limit hit",) if chance.random() < 0.01 else ()
+            letter = "C" if right else chance.choice("ABDE")
+            text = f"Let us think. {prose(chance, characters // 8)}\n\nThe best answer is {letter}."
+            given.append(Answer(float(right and not lost), text, None if lost else letter, flags))
+        prompt = (
+            f"<|start_header_id|>user<|end_header_id|>\n\n{prose(chance, characters * 7 // 8)}\n{question}\n"
+            "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+        )
+        yield Sample(
+            task, f"mmlu_pro_chat.{subject}" if task == "meta_mmlu_pro_instruct" else None, number, f"{number:064x}", question,
+            prompt, "C", tuple(given), None if number % 50 == 49 else float(chance.random() < 0.5),
+            "The best answer is C.", {"exact_match": given[-1].verdict},
+        )  # fmt: skip
+
+
+def hostile_samples() -> list[Sample]:
+    """Every hostile text in every place where a text can be; the last is one line of two million characters."""
+    huge = "x" * 2_000_000
+    return [
+        Sample(
+            f"task {text}", f"subtask {text}", number, "0" * 64, f"question {text}", f"prompt {text}", f"gold {text}",
+            (Answer(0.0, f"answer {text}", f"extracted {text}"),), 1.0, f"recorded {text}", {f"metric {text}"[:40]: text[:40]},
+        )
+        for number, text in enumerate((*HOSTILE, huge))
+    ]  # fmt: skip

@@ -1,0 +1,177 @@
+"""Runs to read: real ones, written by lm-eval itself, and ones in its shape with verdicts of our choice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval.engines.settings import RunSettings
+from meta_eval.pack.manifest import (
+    SCHEMA_VERSION,
+    LengthEntry,
+    Manifest,
+    PreparedFrom,
+    PublishedEntry,
+    Range,
+    TaskEntry,
+)
+
+TIME = "2026-01-02T03-04-05.000006"
+DOCS_SHA256 = "d" * 64
+
+RUN = RunSettings(model_name="org/Some-Model", tasks=("meta_some",), include_path="./work_dir")
+ASKED = PreparedFrom(
+    evals_dataset="org/Some-Model-evals", evals_revision=None, tasks=("meta_some",), template_dir="./meta_template",
+    originals={}, bundle=True, allow_unmatched=False, allow_code=False,
+)  # fmt: skip
+
+
+def run_lm_eval(
+    pack: Path, tasks: Sequence[str], output: Path, *, model_name: str = "org/Some-Model", **options: Any
+) -> Path:
+    """Let lm-eval replay tasks of a pack and write its results and samples, as its command line does; the folder."""
+    import lm_eval
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+
+    from meta_eval.replay import ReplayLM
+
+    tracker = EvaluationTracker(output_path=str(output))
+    results = lm_eval.simple_evaluate(
+        model=ReplayLM(), model_args={"pretrained": model_name}, tasks=list(tasks), log_samples=True,
+        task_manager=TaskManager(include_path=str(pack), include_defaults=False), evaluation_tracker=tracker,
+        bootstrap_iters=0, **options,
+    )  # fmt: skip
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results=results, samples=samples)
+    for task, rows in samples.items():
+        tracker.save_results_samples(task_name=task, samples=rows)
+    return output
+
+
+def write_run(
+    folder: Path,
+    verdicts: Sequence[float],
+    *,
+    task: str = "meta_some",
+    recorded: Sequence[bool | None] | None = None,
+    subtasks: Sequence[str] | None = None,
+    time: str = TIME,
+    metric: str = "exact_match",
+    filters: Sequence[str] = ("strict-match",),
+    order: Sequence[int] | None = None,
+    doc: dict[str, Any] | None = None,
+    line: dict[str, Any] | None = None,
+    results: bool = True,
+    samples: bool = True,
+    config: dict[str, Any] | None = None,
+    model_args: dict[str, Any] | None = None,
+    extra: dict[str, Any] | None = None,
+) -> Path:
+    """Results and samples of one task as lm-eval 0.4.13 writes them; doc i has the verdict i. The folder.
+
+    ``doc`` and ``line`` change every doc and line, ``config`` and ``extra`` the results file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for name in filters:
+        for index in order or range(len(verdicts)):
+            lines.append(
+                sample(
+                    index, verdicts[index], recorded[index] if recorded else None, subtasks[index] if subtasks else None,
+                    metric, name, doc or {},
+                ) | (line or {})
+            )  # fmt: skip
+    if samples:
+        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines)
+        (folder / f"samples_{task}_{time}.jsonl").write_text(text, encoding="utf-8")
+    groups: dict[str | None, list[float]] = {}
+    for index, verdict in enumerate(verdicts):
+        groups.setdefault(subtasks[index] if subtasks else None, []).append(verdict)
+    macro = sum(sum(group) / len(group) for group in groups.values()) / len(groups)
+    averages = {}
+    for name in filters:
+        averages |= {f"{metric},{name}": sum(verdicts) / len(verdicts), f"{metric}_stderr,{name}": 0.01}
+        averages |= {f"{metric}_macro,{name}": macro, f"{metric}_macro_stderr,{name}": "N/A"}
+    tree = {
+        "results": {task: {"name": task, "alias": task, "sample_len": len(verdicts), **averages}},
+        "configs": {task: {"task": task, "dataset_kwargs": {"docs_file": "../x.parquet", "sha256": DOCS_SHA256}}},
+        "n-samples": {task: {"original": len(verdicts), "effective": len(verdicts)}},
+        "config": {
+            "model": "vllm", "model_args": model_args or {"pretrained": "org/Some-Model"}, "limit": None,
+            "gen_kwargs": {}, **(config or {}),
+        },
+        "date": 1767322800.0,
+        "lm_eval_version": "0.4.13",
+        "model_name": "org/Some-Model",
+        "total_evaluation_time_seconds": "12.5",
+        **(extra or {}),
+    }  # fmt: skip
+    if results:
+        (folder / f"results_{time}.json").write_text(json.dumps(tree), encoding="utf-8")
+    return folder
+
+
+def sample(
+    index: int, verdict: float, recorded: bool | None, subtask: str | None, metric: str, name: str, doc: dict[str, Any]
+) -> dict[str, Any]:
+    """One line of a samples file."""
+    prompt = f"Question {index}?"
+    return {
+        "doc_id": index,
+        "doc": {
+            "question": f"{index}?", "prompt": prompt, "gold": "A", "subtask_name": subtask, "choices": None,
+            "input_question_hash": digest(f"{index}?"), "input_final_prompts_hash": [digest(prompt)],
+            "recorded_output": "The answer is A.", "recorded_is_correct": recorded, **doc,
+        },
+        "target": "A",
+        "arguments": {"gen_args_0": {"arg_0": prompt, "arg_1": {"until": [], "max_gen_toks": 1024}}},
+        "resps": [[f"The answer is {'A' if verdict else 'B'}."]],
+        "filtered_resps": ["A" if verdict else "B"],
+        "filter": name,
+        "metrics": [metric, f"{metric}_macro", "unextracted"],
+        "doc_hash": digest(f"doc {index}"),
+        "prompt_hash": digest(prompt),
+        "target_hash": digest("A"),
+        metric: float(verdict),
+        f"{metric}_macro": [subtask, float(verdict)],
+        "unextracted": 0.0,
+    }  # fmt: skip
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def published(value: float, **other: Any) -> PublishedEntry:
+    fields = {
+        "our_metric": "exact_match,strict-match", "benchmark": "Some", "value": value, "metric": "em",
+        "averaging": None, "shots": "0", "cot": False, "same_settings": True, "source": "a card", "note": None,
+    }  # fmt: skip
+    return PublishedEntry(**{**fields, **other})
+
+
+def entry(docs: int, *numbers: PublishedEntry, **other: Any) -> TaskEntry:
+    """The manifest's entry of a task with so many docs."""
+    fields = {
+        "template": "some/some.yaml", "model": "Some-Model", "family": "3.1", "variant": "instruct",
+        "dataset_id": "org/Some-Model-evals", "dataset_revision": "0" * 40, "dataset_config": "Some__some__details",
+        "subset": "some", "output_type": "generate_until", "rows": docs, "docs": docs, "docs_file": "meta_some.parquet",
+        "columns": (), "join": None, "warnings": {}, "recorded_settings": {},
+        "longest_prompt": LengthEntry(tokens=9, how="counted", max_gen_toks=1024, max_model_len=8192),
+        "published": numbers, "format": "verified", "filters": ("strict-match",), "verdict": "exact_match,strict-match",
+        "recorded_metric": None, "graded_by": "program", "min_agreement": 0.99, "unsafe_code": False,
+    }  # fmt: skip
+    return TaskEntry(**{name: value for name, value in {**fields, **other}.items() if name in TaskEntry.model_fields})
+
+
+def manifest(**tasks: TaskEntry) -> Manifest:
+    """A pack of these tasks, whose docs files all have `DOCS_SHA256`."""
+    return Manifest(
+        schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=Range(minimum="0.4.11", below="0.5"), prepared_from=ASKED,
+        run=RUN, originals={}, tasks=tasks, groups={}, command=(),
+        files={one.docs_file: {"sha256": DOCS_SHA256, "bytes": 1} for one in tasks.values() if one.docs_file},
+    )  # fmt: skip

@@ -1,0 +1,77 @@
+"""The tool-call templates as tests use them: docs from golds, and what a task says of an answer."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import datasets
+from rows import make_row
+from template_modules import template_module
+
+KINDS = ("nexus", "api_bank", "gorilla", "bfcl")
+
+# For each kind what makes docs, what reads answers strictly and freely, and what scores them, as the YAMLs name them.
+FUNCTIONS = {
+    "nexus": ("nexus_docs", "nexus_program", "nexus_anywhere", "nexus_results"),
+    "api_bank": ("api_bank_docs", "in_brackets", "anywhere", "api_bank_results"),
+    "gorilla": ("gorilla_docs", "after_marker", "all_code", "gorilla_results"),
+    "bfcl": ("bfcl_docs", "bfcl_decoded", "bfcl_anywhere", "bfcl_results"),
+}
+
+# A hub of our own, as the join brings one.
+APIS = (
+    ("Sight", "load('acme/eye', size=3)"),
+    ("Sight", "Model.from_pretrained('acme/iris')"),
+    ("Sound", "Model.from_pretrained('acme/ear')"),
+    ("Smell", "Model.from_pretrained('acme/nose')"),
+    ("Smell", "./run.sh acme/nose"),
+)
+
+
+def template() -> ModuleType:
+    return template_module("tools/utils.py")
+
+
+@functools.cache
+def database() -> str:
+    """The file of a hub's APIs; its name says which hub it is."""
+    path = Path(tempfile.mkdtemp()) / "gorilla_huggingface.jsonl"
+    rows = [{"domain": domain, "api_call": call} for domain, call in APIS]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def make_docs(kind: str, golds: Sequence[Sequence[str]], prompt: str = "Call something.") -> list[dict[str, Any]]:
+    rows = [
+        make_row(f"{number}", prompts=[prompt], gold=gold, input_choice_list=None, api_database=database())
+        for number, gold in enumerate(golds)
+    ]
+    docs: list[dict[str, Any]] = getattr(template(), FUNCTIONS[kind][0])(datasets.Dataset.from_list(rows)).to_list()
+    return docs
+
+
+def extracted(kind: str, doc: dict[str, Any], output: str, *, free: bool = False) -> str:
+    _, strict, freely, _ = FUNCTIONS[kind]
+    ((found,),) = getattr(template(), freely if free else strict)([[output]], [doc])
+    return str(found)
+
+
+def judge(kind: str, doc: dict[str, Any], output: str, *, free: bool = False) -> dict[str, Any]:
+    verdict: dict[str, Any] = getattr(template(), FUNCTIONS[kind][3])(doc, [extracted(kind, doc, output, free=free)])
+    return verdict
+
+
+def score(kind: str, gold: str | Sequence[str], output: str, *, free: bool = False, prompt: str = "") -> dict[str, Any]:
+    """What a task says of an answer to one doc."""
+    (doc,) = make_docs(kind, [[gold] if isinstance(gold, str) else gold], prompt or "Call something.")
+    return judge(kind, doc, output, free=free)
+
+
+def right(kind: str, gold: str | Sequence[str], output: str, *, free: bool = False, prompt: str = "") -> bool:
+    return bool(score(kind, gold, output, free=free, prompt=prompt)["acc"])

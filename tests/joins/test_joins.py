@@ -1,0 +1,197 @@
+"""One-to-one matching, and the joins of IFEval and MATH."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import make_row
+
+from meta_eval.errors import DataError, JoinError
+from meta_eval.joins import JOINS
+from meta_eval.joins.base import Joined, KnownDifference, OriginalRows
+from meta_eval.joins.match import match_known, match_one_to_one, sha256
+from meta_eval.source.rows import Place
+
+PLACE = Place("my/evals", "ifeval__strict")
+TEXTS = st.lists(st.text(min_size=1), unique_by=lambda text: " ".join(text.split()), max_size=20)
+
+
+@given(TEXTS, st.randoms())
+def test_unique_texts_find_each_other_in_any_order(texts: list[str], random: Any) -> None:
+    texts = [text for text in texts if text.isascii()]
+    shuffled = random.sample(texts, len(texts))
+    matching = match_one_to_one(texts, shuffled)
+    assert not matching.problems
+    assert [shuffled[pair] for pair in matching.pairs if pair is not None] == texts
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "a ", " a", "é", "e\u0301", "c"])),
+    st.lists(st.sampled_from(["a", "b", "a\n", "é", "d"])),
+)
+def test_every_left_row_is_matched_once_or_a_problem(left: list[str], right: list[str]) -> None:
+    matching = match_one_to_one(left, right)
+    taken = [pair for pair in matching.pairs if pair is not None]
+    assert len(taken) == len(set(taken))
+    assert {p.left for p in matching.problems} == {i for i, pair in enumerate(matching.pairs) if pair is None}
+
+
+def test_normalisation_is_used_only_where_exact_fails_and_is_reported() -> None:
+    matching = match_one_to_one(["a  b", "cafe\u0301", "x"], ["x", "a b\n", "caf\u00e9"])
+    assert matching.pairs == [1, 2, 0]
+    assert matching.normalised == [0, 1]
+
+
+def test_compatibility_characters_are_not_equal() -> None:
+    assert match_one_to_one(["x\u00b2"], ["x2"]).pairs == [None]
+
+
+def test_an_exact_match_wins_over_a_normalised_one() -> None:
+    matching = match_one_to_one(["a b"], ["a  b", "a b"])
+    assert matching.pairs == [1]
+    assert not matching.problems
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [(["a"], ["a", "a"]), (["a", "a"], ["a"]), (["a", "a"], ["a", "a"]), (["a \t b"], ["a b", "a  b"])],
+)
+def test_what_is_not_one_to_one_is_ambiguous(left: list[str], right: list[str]) -> None:
+    problems = match_one_to_one(left, right).problems
+    assert [problem.kind for problem in problems] == ["ambiguous"] * len(left)
+    assert problems[0].candidates
+
+
+def test_an_unmatched_text_names_its_nearest_candidates() -> None:
+    (problem,) = match_one_to_one(["Solve for x: 2x = 4"], ["Name a river.", "Solve for x: 2x = 6"]).problems
+    assert (problem.kind, problem.candidates) == ("unmatched", (1,))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "pairs"),
+    [
+        (["one", "a"], ["a", "three"], [1, 0]),
+        (["three", "a"], ["a", "one"], [1, 0]),
+        (["one"], ["one", "three"], [0]),  # an exact match needs no help
+        (["one", "three"], ["one"], [0, None]),  # and is not taken away
+        (["one"], ["three", "three"], [None]),
+        (["one"], ["one ", "three"], [0]),
+        (["two"], ["three"], [None]),
+        (["one"], ["two"], [None]),
+    ],
+)
+def test_a_known_difference_matches_its_own_texts_one_to_one(
+    left: list[str], right: list[str], pairs: list[int | None]
+) -> None:
+    matching = match_one_to_one(left, right)
+    match_known(matching, left, right, [frozenset((sha256("one"), sha256("three")))])
+    assert matching.pairs == pairs
+    assert [problem.left for problem in matching.problems] == [i for i, pair in enumerate(pairs) if pair is None]
+
+
+def ifeval_row(prompt: str, **members: Any) -> dict[str, Any]:
+    dialog = {
+        "dialog": [{"source": "user", "body": prompt, "is_complete": True, "media": None}],
+        "is_eval": False,
+        **members,
+    }
+    return make_row(json.dumps(dialog, ensure_ascii=False), prompts=[prompt + "!"], gold=[])
+
+
+def original(prompt: str, key: int = 1, **other: Any) -> dict[str, Any]:
+    return {"key": key, "prompt": prompt, "instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}], **other}
+
+
+def join(
+    rows: list[dict[str, Any]], originals: list[dict[str, Any]], name: str = "ifeval", allow: bool = False
+) -> Joined:
+    return JOINS[name].join(rows, PLACE, OriginalRows(originals, "my/original"), allow_unmatched=allow)
+
+
+@given(st.text(min_size=1))
+def test_any_prompt_survives_the_dialog(prompt: str) -> None:
+    assert join([ifeval_row(prompt)], [original(prompt)]).rows[0]["original_prompt"] == prompt
+
+
+@pytest.mark.parametrize("prompt", ["Is it true or false?", "null and void ", "__import__('os').system('exit 1')"])
+def test_the_dialog_is_json_and_its_words_stay_words(prompt: str) -> None:
+    assert join([ifeval_row(prompt)], [original(prompt)]).normalised == ()
+
+
+def test_code_in_a_dialog_is_never_run(tmp_path: Any) -> None:
+    mark = tmp_path / "ran"
+    code = f'{{"dialog": [__import__("pathlib").Path({str(mark)!r}).touch()]}}'
+    with pytest.raises(DataError, match="malformed"):
+        join([make_row(code)], [original("x")])
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("dialog", [[], [{"source": "user", "body": "a"}, {"source": "user", "body": "b"}], "text"])
+def test_a_dialog_without_exactly_one_user_message_stops(dialog: object) -> None:
+    with pytest.raises(DataError, match="user messages"):
+        join([make_row(json.dumps({"dialog": dialog}))], [original("a")])
+
+
+def test_sparse_kwargs_stay_sparse_and_filled_ones_become_so() -> None:
+    filled = original("p", kwargs=[{"num_words": 5, "relation": None, "keywords": None}])
+    assert join([ifeval_row("p")], [filled]).rows[0]["kwargs"] == ['{"num_words": 5}']
+
+
+@pytest.mark.parametrize("broken", [{"key": "x"}, {"kwargs": []}, {"instruction_id_list": None}])
+def test_a_malformed_original_stops_and_is_named(broken: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="my/original, split train, row 0"):
+        join([ifeval_row("p")], [original("p", **broken)])
+
+
+def test_an_unmatched_row_stops_with_its_key_and_nearest_candidate() -> None:
+    rows = [ifeval_row("Write a poem about rain."), ifeval_row("Write a letter.")]
+    originals = [original("Write a letter."), original("Write a poem about rains.", 2)]
+    with pytest.raises(
+        JoinError,
+        match=rf"row 0 \(question hash {rows[0]['input_question_hash']}\).*nearest: row 1: 'Write a poem about rains",
+    ):
+        join(rows, originals)
+
+
+def test_allow_unmatched_leaves_out_and_lists() -> None:
+    rows = [ifeval_row("a"), ifeval_row("b")]
+    joined = join(rows, [original("a")], allow=True)
+    assert [row["original_prompt"] for row in joined.rows] == ["a"]
+    assert joined.left_out == ((rows[1]["input_question_hash"], "unmatched"),)
+
+
+def test_a_known_difference_between_copies_is_accepted_and_reported_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = "Add at least one [place].", "Add at least three [place]."
+    known = KnownDifference("some row", frozenset(map(sha256, texts)), "known")
+    monkeypatch.setitem(JOINS, "ifeval", replace(JOINS["ifeval"], known=(known,)))  # type: ignore[arg-type]
+    row = ifeval_row(texts[0])
+    joined = join([row, ifeval_row("a")], [original("a"), original(texts[1], key=7)])
+    assert [one["key"] for one in joined.rows] == [7, 1]
+    (pair,) = joined.known_differences
+    assert (pair.difference.name, pair.question_hash) == ("some row", row["input_question_hash"])
+    assert (pair.text_sha256, pair.original_sha256) == (sha256(texts[0]), sha256(texts[1]))
+    assert join([ifeval_row("a")], [original("a")]).known_differences == ()
+
+
+def test_a_row_without_an_original_names_the_copies_that_fit() -> None:
+    with pytest.raises(JoinError, match=r"known to fit: wis-k/instruction-following-eval .*google-research") as caught:
+        join([ifeval_row("a"), ifeval_row("b")], [original("a")])
+    assert "allow_unmatched" in str(caught.value)
+
+
+def test_allow_unmatched_does_not_allow_nothing() -> None:
+    with pytest.raises(JoinError, match="Nothing matched"):
+        join([ifeval_row("a")], [original("b")], allow=True)
+
+
+def test_math_brings_its_solution_and_leaves_other_originals_alone() -> None:
+    originals = [
+        {"problem": f"p{n}", "solution": f"\\boxed{{{n}}}", "level": "Level 5", "type": "Algebra"} for n in range(3)
+    ]
+    joined = join([make_row("p1")], originals, name="math")
+    assert (joined.rows[0]["solution"], joined.rows[0]["type"]) == ("\\boxed{1}", "Algebra")

@@ -1,0 +1,40 @@
+"""Every subset that Meta published is a task, for every family that has it, and the sample shows each distinct one."""
+
+from __future__ import annotations
+
+import pytest
+from golden import all_tasks
+from places import GOLDEN, TEMPLATES
+
+from meta_eval import catalog
+from meta_eval.source import sample
+from meta_eval.templates import discover
+
+TASKS = discover(TEMPLATES).tasks
+PUBLISHED = sorted(
+    {
+        (identity.family, identity.variant, subset)
+        for identity in map(catalog.identify, catalog.dataset_ids())
+        for subset in catalog.subsets(str(identity.family), str(identity.variant))
+    }
+)
+
+
+@pytest.mark.parametrize(("family", "variant", "subset"), PUBLISHED)
+def test_a_published_subset_is_read_by_exactly_one_task(family: str, variant: str, subset: str) -> None:
+    readers = [
+        name
+        for name, task in TASKS.items()
+        if task.spec.subset == subset and variant in task.spec.variants and family in task.spec.families
+    ]
+    assert len(readers) == 1
+
+
+def test_there_are_55_distinct_subsets_and_the_sample_has_them_all() -> None:
+    distinct = {(variant, subset) for _, variant, subset in PUBLISHED}
+    assert len(distinct) == 55
+    assert {(part.identity.variant, subset) for part in sample.parts() for subset in part.subsets} == distinct
+
+
+def test_every_task_has_golden_verdicts() -> None:
+    assert set(all_tasks()) == set(TASKS) == {path.stem for path in GOLDEN.glob("*.jsonl")}

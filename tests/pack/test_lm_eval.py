@@ -1,0 +1,118 @@
+"""The pack under lm-eval itself: every task of the sample loads, runs and gives the golden verdicts.
+
+This file runs on every lm-eval version that a pack supports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden import all_tasks, prepare_sample, replay, verdicts
+from places import GOLDEN
+
+from meta_eval.source import sample as embedded
+
+TASKS = all_tasks()
+
+
+@pytest.fixture(scope="module")
+def moved_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack of every task, moved away from where it was prepared."""
+    prepared = tmp_path_factory.mktemp("prepared") / "work_dir"
+    prepare_sample(prepared, TASKS)
+    return Path(shutil.move(prepared, tmp_path_factory.mktemp("moved") / "pack"))
+
+
+@pytest.fixture(scope="module")
+def replayed(moved_pack: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    here = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    try:
+        yield replay(moved_pack, TASKS)
+    finally:
+        os.chdir(here)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_doc_gets_its_golden_verdict(task: str, replayed: dict[str, Any]) -> None:
+    golden = (GOLDEN / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()
+    assert verdicts(replayed["samples"][task]) == golden
+
+
+def test_our_verdicts_differ_from_the_recorded_ones_exactly_where_the_sample_says(
+    moved_pack: Path, replayed: dict[str, Any]
+) -> None:
+    manifest = json.loads((moved_pack / "manifest.json").read_text(encoding="utf-8"))
+    expected: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
+    for task, entry in manifest["tasks"].items():
+        expected[task] = set(embedded.tables()[f"{entry['model']}-evals", entry["subset"]].disagreements)
+        found[task] = set()
+        metric, _, filter_name = (entry["reading"] or entry["verdict"]).partition(",")
+        for sample in replayed["samples"][task]:
+            recorded = sample["doc"]["recorded_is_correct"]
+            if sample["filter"] == filter_name and recorded is not None and bool(sample[metric]) != recorded:
+                found[task].add(sample["doc"]["input_question_hash"])
+    assert found == expected
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_metric_is_a_number(task: str, replayed: dict[str, Any]) -> None:
+    scores = {k: v for k, v in replayed["results"][task].items() if "," in k and "stderr" not in k}
+    assert scores
+    assert all(isinstance(score, float) and score >= 0 for score in scores.values())
+
+
+def test_groups_hold_their_tasks(replayed: dict[str, Any], moved_pack: Path, tmp_path: Path) -> None:
+    manifest = prepare_sample(tmp_path / "work_dir", ["meta_instruct", "meta_pretrain"])
+    names = replay(tmp_path / "work_dir", ["meta_instruct", "meta_pretrain"])
+    assert set(manifest.groups["meta_instruct"]) | set(manifest.groups["meta_pretrain"]) == set(names["samples"])
+
+
+def test_the_name_of_the_recipe_works_in_lm_eval(moved_pack: Path) -> None:
+    assert set(replay(moved_pack, ["meta_mmlu"])["samples"]) == {"meta_mmlu_pretrain"}
+
+
+def test_a_changed_docs_file_stops_the_task(moved_pack: Path, tmp_path: Path) -> None:
+    pack = tmp_path / "pack"
+    shutil.copytree(moved_pack, pack)
+    docs = pack / "meta_gpqa.parquet"
+    docs.write_bytes(docs.read_bytes()[:-1] + b"\0")
+    with pytest.raises(ValueError, match="is not the file that was prepared"):
+        replay(pack, ["meta_gpqa"])
+    docs.unlink()
+    with pytest.raises(ValueError, match="this pack is incomplete"):
+        replay(pack, ["meta_gpqa"])
+
+
+def test_no_file_of_a_pack_imports_meta_eval(moved_pack: Path) -> None:
+    for path in moved_pack.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "import meta_eval" not in text
+        assert "from meta_eval" not in text
+
+
+def test_the_command_line_of_lm_eval_writes_results_and_samples(moved_pack: Path, tmp_path: Path) -> None:
+    """Stock lm_eval, another working directory, a model without weights: all but the engine is as in the real run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "meta_eval.replay", "--model", "meta-replay", "--model_args", "pretrained=replay",
+         "--tasks", "meta_gpqa,meta_mmlu", "--include_path", str(moved_pack),
+         "--output_path", "out", "--log_samples", "--seed", "42", "--batch_size", "auto"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert list((tmp_path / "out").rglob("results_*.json")), done.stderr[-4000:]  # lm-eval only logs a failed save
+    (results,) = (tmp_path / "out").rglob("results_*.json")
+    assert json.loads(results.read_text())["results"]["meta_gpqa"]["exact_match,strict-match"] == pytest.approx(0.4)
+    assert {path.name.split("_2")[0] for path in (tmp_path / "out").rglob("samples_*.jsonl")} == {
+        "samples_meta_gpqa",
+        "samples_meta_mmlu_pretrain",
+    }

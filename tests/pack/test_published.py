@@ -1,0 +1,109 @@
+"""Published numbers: the evals dataset's own metrics first, else the catalog, and never one that is not comparable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from noted import noted
+from places import TEMPLATES
+from rows import StubDataset, write_rows
+
+from meta_eval.catalog.names import Identity
+from meta_eval.pack.published import published_entries, read_metrics
+from meta_eval.source import folder
+from meta_eval.source.base import DataFile
+from meta_eval.templates import discover
+
+TASKS = discover(TEMPLATES).tasks
+SMALL = StubDataset(("math", "mmlu"), Identity("Llama-3.2-1B-Instruct", "3.2", "instruct"))
+
+
+def metric(label: str, tag: str, value: float) -> dict[str, Any]:
+    return {"benchmark_label": label, "metric_tag": tag, "metric_value_computed": value}
+
+
+def entries(
+    task: str, label: str, rows: list[dict[str, Any]], dataset: StubDataset = SMALL
+) -> tuple[list[Any], list[str]]:
+    with noted() as said:
+        found = published_entries(TASKS[task], dataset, [label], rows)
+    return [(entry.our_metric, entry.value, entry.averaging) for entry in found], said
+
+
+def test_without_metrics_the_card_speaks() -> None:
+    found, said = entries("meta_mmlu_instruct", "MMLU", [])
+    assert found == [("exact_match_macro,strict-match", 49.3, "macro")]
+    assert said == []
+
+
+def test_the_metrics_of_the_dataset_win_and_a_difference_is_said() -> None:
+    rows = [metric("MMLU", "macro_avg/acc", 49.17), metric("MMLU", "micro_avg/acc", 48.2), metric("ARC-C", "acc", 1)]
+    found, said = entries("meta_mmlu_instruct", "MMLU", rows)
+    assert found == [("exact_match_macro,strict-match", 49.17, "macro"), ("exact_match,strict-match", 48.2, "micro")]
+    assert len(said) == 1
+    assert "49.17" in said[0]
+    assert "49.3" in said[0]
+
+
+def test_a_rounding_is_no_difference() -> None:
+    assert entries("meta_mmlu_instruct", "MMLU", [metric("MMLU", "macro_avg/acc", 49.34)])[1] == []
+
+
+def test_a_number_of_another_benchmark_or_averaging_is_not_taken() -> None:
+    found, _ = entries(
+        "meta_mmlu_instruct", "MMLU", [metric("MMLU (Thai)", "macro_avg/acc", 1.0), metric("MMLU", "weighted/acc", 2.0)]
+    )
+    assert found == [("exact_match_macro,strict-match", 49.3, "macro")]
+
+
+def test_the_rows_own_number_replaces_one_of_other_settings() -> None:
+    """3.2 MATH: the card is 0-shot, the rows and their metrics are 4-shot."""
+    dataset = replace(SMALL, identity=Identity("Llama-3.2-3B-Instruct", "3.2", "instruct"))
+    label = "MATH (4-shot, CoT)"
+    card = published_entries(TASKS["meta_math"], dataset, [label], [])
+    own = published_entries(TASKS["meta_math"], dataset, [label], [metric(label, "em", 47.1)])
+    assert [(e.value, e.same_settings) for e in card] == [(48.0, False)]
+    assert [(e.value, e.same_settings) for e in own] == [(47.1, True)]
+
+
+def test_the_mean_of_four_is_never_a_prompt_accuracy() -> None:
+    dataset = replace(SMALL, subsets=("ifeval__strict",))
+    found, _ = entries("meta_ifeval", "IFEval Strict", [metric("IFEval Strict", "prompt_acc", 51.0)], dataset)
+    assert found == [("mean_acc,none", 59.5, "mean of four")]
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    stem = "Llama-3.2-1B-Instruct-evals"
+    root = tmp_path / stem
+    write_rows(root / "mmlu.jsonl", [{"a": 1}])
+    write_rows(root / "metrics.jsonl", [metric("MMLU", "macro_avg/acc", 49.3), {"benchmark_label": 3}])
+    card = f"configs: [{{config_name: {stem}__mmlu__details, data_files: [{{split: latest, path: mmlu.jsonl}}]}}, {{config_name: {stem}__metrics, data_files: [{{split: latest, path: metrics.jsonl}}]}}]"
+    (root / "README.md").write_text(f"---\n{card}\n---\n")
+    return root
+
+
+def test_the_metrics_config_is_read_and_is_no_subset(snapshot: Path) -> None:
+    dataset = folder.open_evals_dataset(str(snapshot), identity=SMALL.identity)
+    assert dataset.subsets == ("mmlu",)
+    with noted() as said:
+        assert read_metrics(dataset) == [metric("MMLU", "macro_avg/acc", 49.3)]
+    assert "1 of 2 rows" in said[0]
+
+
+@dataclass(frozen=True)
+class _Broken(StubDataset):
+    path: Path = Path()
+
+    def fetch_metrics(self) -> tuple[DataFile, ...]:
+        return (DataFile(self.path, "metrics.parquet", "0" * 64),)
+
+
+def test_metrics_that_cannot_be_read_are_said_and_the_card_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "metrics.parquet").write_bytes(b"PAR1 but not really")
+    with noted() as said:
+        assert read_metrics(_Broken(("mmlu",), path=tmp_path / "metrics.parquet")) == []
+    assert "model cards instead" in said[0]

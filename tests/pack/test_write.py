@@ -1,0 +1,261 @@
+"""Writing a pack: whole or not at all, never over another's files, and never two at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from noted import noted
+from places import HELPERS, KILLS, REPOSITORY
+from runs import ASKED, RUN
+
+from meta_eval.errors import PackError
+from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
+from meta_eval.pack.write import check_target, write_pack
+
+# Writes packs of 40 files whose every byte says which generation they are of, one after the other, until it is killed.
+WRITER = """
+import hashlib, sys
+from pathlib import Path
+sys.path[:0] = sys.argv[3:]
+from test_write import write
+generation = int(sys.argv[2])
+print("ready", flush=True)
+while True:
+    write(Path(sys.argv[1]), generation)
+    generation += 2
+"""
+
+
+def manifest_of(files: dict[str, bytes]) -> Manifest:
+    import hashlib
+
+    entries = {n: FileEntry(sha256=hashlib.sha256(c).hexdigest(), bytes=len(c)) for n, c in files.items()}
+    return Manifest(
+        schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=Range(minimum="0", below="1"), prepared_from=ASKED, run=RUN,
+        originals={}, tasks={}, groups={}, command=(), files=entries,
+    )  # fmt: skip
+
+
+def write(work_dir: Path, generation: int, names: int = 40) -> list[str]:
+    files = {f"folder{n % 4}/file{n}": f"{generation}\n".encode() * 200 for n in range(names)}
+    with noted() as said:
+        write_pack(work_dir, files, manifest_of(files))
+    return said
+
+
+def generation_of(work_dir: Path) -> str:
+    """The one generation that every file and the manifest agree on; fails when the pack is a mixture."""
+    manifest = read_manifest(work_dir)
+    found = {(work_dir / name).read_bytes().decode().splitlines()[0] for name in manifest.files}
+    assert len(found) == 1
+    import hashlib
+
+    for name, entry in manifest.files.items():
+        assert hashlib.sha256((work_dir / name).read_bytes()).hexdigest() == entry.sha256
+    return found.pop()
+
+
+def start(work_dir: Path, generation: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(work_dir), str(generation), str(Path(__file__).parent), str(HELPERS)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_a_new_pack_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    work_dir = tmp_path / "deep" / "work_dir"
+    write(work_dir, 1, names=40)
+    write(work_dir, 2, names=3)
+    assert generation_of(work_dir) == "2"
+    assert not (work_dir / "folder0" / "file4").exists()
+    assert {path.name for path in work_dir.parent.iterdir()} <= {"work_dir", ".work_dir.lock"}
+
+
+def test_kills_leave_one_whole_pack(tmp_path: Path) -> None:
+    """Two writers race, and one of them is killed at a random moment, again and again."""
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 0)
+    chance = random.Random(7)
+    steady = start(work_dir, 1)
+    try:
+        assert steady.stdout is not None
+        steady.stdout.readline()
+        for kill in range(KILLS):
+            # Forking keeps a kill cheap: the child starts writing at once and dies somewhere on the way.
+            child = os.fork()
+            if child == 0:
+                try:
+                    while True:
+                        write(work_dir, 1_000 + kill)
+                finally:
+                    os._exit(1)
+            time.sleep(chance.uniform(0, 0.02))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            if (
+                kill % 10 == 0
+            ):  # looked at while nobody writes, or a replacement between two reads would look like a mixture
+                os.killpg(steady.pid, signal.SIGKILL)
+                steady.wait()
+                generation_of(work_dir)
+                steady = start(work_dir, 1 + 2 * kill)
+                assert steady.stdout is not None
+                steady.stdout.readline()
+    finally:
+        os.killpg(steady.pid, signal.SIGKILL)
+        steady.wait()
+    generation_of(work_dir)
+    write(work_dir, 5)
+    assert generation_of(work_dir) == "5"
+    assert {path.name for path in tmp_path.iterdir()} == {"work_dir", ".work_dir.lock"}
+
+
+def test_a_kill_between_two_renames_is_repaired_by_the_next_prepare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the file system cannot exchange folders, the old pack may lie aside for a moment."""
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1)
+    (work_dir / "mine.txt").write_text("mine")
+    work_dir.rename(tmp_path / ".work_dir.old-x")
+    write(work_dir, 2)
+    assert generation_of(work_dir) == "2"
+    assert (work_dir / "mine.txt").read_text() == "mine"
+
+
+def test_without_an_exchange_the_pack_is_replaced_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.pack.write._exchange", lambda one, other: False)
+    write(tmp_path / "work_dir", 1)
+    write(tmp_path / "work_dir", 2)
+    assert generation_of(tmp_path / "work_dir") == "2"
+    assert {path.name for path in tmp_path.iterdir()} == {"work_dir", ".work_dir.lock"}
+
+
+def test_an_error_on_the_way_leaves_the_old_pack(tmp_path: Path) -> None:
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1)
+    files = {"folder0/file0": b"new", "folder0/file0/below": b"impossible"}
+    with pytest.raises(PackError, match="cannot be written"):
+        write_pack(work_dir, files, manifest_of(files))
+    assert generation_of(work_dir) == "1"
+
+
+def test_a_users_own_files_move_along(tmp_path: Path) -> None:
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1)
+    (work_dir / "folder1" / "notes.md").write_text("mine")
+    (work_dir / "link").symlink_to("nowhere")
+    (work_dir / "folder1" / "__pycache__").mkdir()
+    (work_dir / "folder1" / "__pycache__" / "x.pyc").write_text("")
+    write(work_dir, 2)
+    assert (work_dir / "folder1" / "notes.md").read_text() == "mine"
+    assert (work_dir / "link").readlink() == Path("nowhere")
+    assert not (work_dir / "folder1" / "__pycache__").exists()
+
+
+def test_an_edited_file_is_kept_beside_the_new_one_and_said(tmp_path: Path) -> None:
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1)
+    (work_dir / "folder0" / "file0").write_text("edited")
+    said = write(work_dir, 2)
+    assert generation_of(work_dir) == "2"
+    assert (work_dir / "folder0" / "file0.edited").read_text() == "edited"
+    assert "folder0/file0.edited" in said[0]
+    assert write(work_dir, 3) == []
+    assert (work_dir / "folder0" / "file0.edited").read_text() == "edited"
+
+
+def test_a_users_file_is_never_overwritten_by_a_new_one(tmp_path: Path) -> None:
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1, names=1)
+    (work_dir / "folder1").mkdir()
+    (work_dir / "folder1" / "file1").write_text("mine")
+    with pytest.raises(PackError, match=r"folder1/file1: was put there by hand"):
+        write(work_dir, 2, names=2)
+    assert (work_dir / "folder1" / "file1").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["file", "foreign", "parent"])
+def test_a_folder_that_prepare_did_not_make_is_refused(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_dir = tmp_path / "work_dir"
+    if kind == "file":
+        work_dir.write_text("x")
+    elif kind == "foreign":
+        work_dir.mkdir()
+        (work_dir / "thesis.tex").write_text("x")
+    else:
+        (work_dir / "inside").mkdir(parents=True)
+        monkeypatch.chdir(work_dir / "inside")
+    before = sorted(tmp_path.rglob("*"))
+    for attempt in (lambda: check_target(work_dir), lambda: write(work_dir, 1)):
+        with pytest.raises(PackError, match="work_dir"):
+            attempt()
+    assert [path for path in sorted(tmp_path.rglob("*")) if path.name != ".work_dir.lock"] == before
+
+
+def test_an_empty_folder_and_a_link_to_a_pack_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "work_dir").symlink_to("real")
+    write(tmp_path / "work_dir", 1)
+    write(tmp_path / "work_dir", 2)
+    assert (tmp_path / "work_dir").is_symlink()
+    assert generation_of(tmp_path / "real") == "2"
+
+
+def test_a_broken_manifest_is_no_licence_to_delete(tmp_path: Path) -> None:
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1)
+    (work_dir / MANIFEST).write_text("{}")
+    with pytest.raises(PackError, match="does not say which files.*another work_dir"):
+        write(work_dir, 2)
+    assert (work_dir / "folder0" / "file0").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "is not a pack"),
+        ("{", "cannot be read"),
+        ('{"schema_version": 9}', "version 9"),
+        ('{"schema_version": 1}', "version 1, and this meta-eval reads 2"),
+        ('{"schema_version": 2}', "Field required"),
+    ],
+)
+def test_what_is_no_manifest_says_so(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(PackError, match=words):
+        read_manifest(tmp_path)
+
+
+def test_the_supported_range_is_the_one_that_is_installed() -> None:
+    from meta_eval.pack.manifest import LM_EVAL_BELOW, LM_EVAL_MINIMUM
+
+    text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'"lm-eval[math,ifeval]>={LM_EVAL_MINIMUM},<{LM_EVAL_BELOW}"' in text
+
+
+def test_no_disk_space_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    write(tmp_path / "work_dir", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(PackError, match="No space left on device"):
+            write(tmp_path / "work_dir", 2)
+    assert generation_of(tmp_path / "work_dir") == "1"
+    assert not list(tmp_path.glob(".work_dir.new-*"))
+    shutil.rmtree(tmp_path / "work_dir")

@@ -1,0 +1,346 @@
+"""A report on the terminal, as Markdown, for the hub, as JSON and as a page: the same facts, and foreign texts harmless."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import gzip
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score
+from rich.console import Console
+
+from meta_eval.judging.model import Alarmed, Task
+from meta_eval.report import eval_results, markdown, terminal
+from meta_eval.report.files import ReportError, replacing
+from meta_eval.report.html import write_html
+from meta_eval.report.model import Report
+from meta_eval.report.packed import CHUNK_SAMPLES, pack
+from meta_eval.report.plot import plot
+from meta_eval.report.text import MINUS, drop, interval, p_value, percent, points, short_names, visible
+
+TEXTS = st.text(st.characters(codec=None), max_size=40)
+
+
+def printed(report: Report, width: int = 80) -> str:
+    out = StringIO()
+    terminal.show(report, Console(file=out, width=width, color_system=None))
+    return out.getvalue()
+
+
+def lines_of(text: str, word: str) -> list[str]:
+    return [line for line in text.splitlines() if word in line]
+
+
+# Texts and numbers
+
+
+@pytest.mark.parametrize(
+    ("share", "written"), [(0.004, "+0.4"), (-0.0123, "\u22121.2"), (0.0004, "0.0"), (-0.0004, "0.0"), (None, "-")]
+)
+def test_points_have_a_sign_unless_they_are_nought(share: float | None, written: str) -> None:
+    assert points(share) == written
+    assert drop(share) == written.removeprefix("+")
+
+
+def test_numbers_that_are_not_there_are_a_dash() -> None:
+    assert (percent(None), interval(None), p_value(None), p_value(0.0004)) == ("-", "-", "-", "<0.001")
+
+
+def test_what_hides_or_reorders_text_is_written_by_its_number() -> None:
+    assert visible("a\u202eb\x00\ud83d") == "a⟨U+202E⟩b⟨U+0000⟩⟨U+D83D⟩"
+    assert visible("क\u200dष 👩\u200d🔬 tab\tline\n") == "क\u200dष 👩\u200d🔬 tab\tline\n"
+
+
+@given(TEXTS)
+def test_visible_text_can_always_be_written_and_hides_nothing_more(text: str) -> None:
+    shown = visible(text)
+    shown.encode()
+    assert visible(shown) == shown
+
+
+def test_subtasks_lose_what_all_begin_with() -> None:
+    assert short_names(["mmlu.law", "mmlu.math"]) == {"mmlu.law": "law", "mmlu.math": "math"}
+    assert short_names(["mmlu.law", "other"]) == {"mmlu.law": "mmlu.law", "other": "other"}
+
+
+# The terminal
+
+
+def test_the_terminal_says_everything_within_80_columns_and_without_colour() -> None:
+    text = printed(make_report())
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(rf"meta_mmlu_pro_instruct +shown to hold +50\.0 +49\.6 +0\.4 +{MINUS}0\.1 to 1\.0 +0\.\d", text)
+    assert re.search(r"meta_math_hard +shown below +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +\d\.\d", text)
+    assert re.search(r"meta_math +not shown +- +- +- +- +-", text)
+    assert re.search(
+        rf"meta_mmlu_pro_instruct macro +12,032 +47\.9 +47\.0 to 48\.8 +48\.3 +{MINUS}0\.4 +{MINUS}0\.4", text
+    )
+    assert re.search(r"mean, by precision +DON'T +0\.6 +", text)
+
+
+def test_the_decision_and_what_went_wrong_are_said_before_any_number() -> None:
+    text = printed(make_report())
+    assert text.splitlines()[1].startswith("DON'T: mean drop of 3 tasks")
+    first = text.index("50.0 49.6")
+    for trouble in (
+        "not run: meta_gpqa_cot",
+        "limit hit: meta_mmlu_pro_instruct (31 of 12,032)",
+        "212 of",
+        "2 runs are",
+    ):
+        assert text.index(trouble) < first
+
+
+def test_an_alarm_is_one_line_for_any_number_of_tasks() -> None:
+    report = make_report()
+    alarm = dataclasses.replace(report.alarms[0], tasks=tuple(Alarmed(f"meta_{number}") for number in range(57)))
+    text = printed(dataclasses.replace(report, alarms=(alarm,)))
+    assert " ".join(text.split()).count("These tasks were prepared") == 1
+    assert "meta_56" in text
+
+
+def test_what_a_task_is_compared_with_is_said_with_what_is_missing() -> None:
+    text = " ".join(printed(make_report()).split())
+    assert "compared with Meta's recorded answers, graded by the pack: meta_mmlu_pro_instruct, meta_math_hard" in text
+    assert (
+        "compared with the published number alone; verify has not been run on this task: run `meta-eval verify`" in text
+    )
+
+
+def test_the_distance_of_the_baseline_stands_apart_with_its_reason() -> None:
+    text = " ".join(printed(make_report()).split())
+    assert f"meta_math_hard: the baseline scores 25.0, {MINUS}0.4 from the published 25.4: Meta asked a judge" in text
+
+
+def test_tasks_of_which_the_same_is_to_be_said_share_a_line() -> None:
+    report = make_report()
+    math = report.tasks[-1]
+    both = dataclasses.replace(report, tasks=(math, dataclasses.replace(math, name="meta_other")))
+    assert lines_of(printed(both), "not shown: meta_math, meta_other: it was measured with 0 shots")
+
+
+def test_a_comparison_shows_flips_and_recovery() -> None:
+    text = printed(make_comparison())
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(r"meta_math_hard +shown below +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +84\.0 %", text)
+    assert re.search(r"meta_math_hard +1,324 +89\.8 +94 +41", text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_the_terminal_shows_foreign_text_as_text(text: str) -> None:
+    shown = printed(make_report(name=f"[red]{text}[/red]"), width=300)
+    assert f"[red]{visible(text)}[/red]" in shown
+    assert "\x1b" not in shown
+
+
+# Markdown
+
+
+def test_markdown_holds_the_decision_the_drops_the_scores_and_the_provenance() -> None:
+    text = markdown.render(make_report())
+    assert text.splitlines()[2].startswith("**DON'T**: mean drop of 3 tasks")
+    assert re.search(
+        r"\| `meta_math_hard` \| shown below \| 1,324 \| 25\.0 \| 21\.0 \| 4\.0 \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
+        text,
+    )
+    assert f"| `meta_math_hard` | 1,324 | **21.4** | 19.2 to 23.6 | 25.4 | {MINUS}4.0 |" in text
+    assert "| `meta_math` | 5,000 | **46.1** | 44.7 to 47.5 | - | - |" in text
+    assert "Not comparable: it was measured with 0 shots." in text
+    assert "- engine: vllm 0.10.2" in text
+
+
+def test_every_table_in_markdown_has_as_many_cells_in_each_row() -> None:
+    report = make_report()
+    odd = dataclasses.replace(report, tasks=(dataclasses.replace(report.tasks[0], name="a|b`c\nd"), *report.tasks[1:]))
+    for one in (odd, make_comparison()):
+        tables = re.findall(r"(?:^\|.*\n)+", markdown.render(one), re.MULTILINE)
+        for table in tables:
+            assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
+    assert len(tables) >= 3
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_gives_foreign_text_no_markup(text: str) -> None:
+    shown = markdown.render(make_report(name=text)).splitlines()[0].removeprefix("## Evaluation: ")
+    assert not re.search(r"(?<!\\)[<>`*|\[\]]", shown)
+    assert re.sub(r"\\(?=[^\w\s])", "", shown) == visible(" ".join(text.split()))
+
+
+# The hub's format
+
+
+def test_the_hubs_own_reader_takes_the_file() -> None:
+    from huggingface_hub import parse_eval_result_entries
+
+    text = eval_results.render(make_report())
+    (entry,) = parse_eval_result_entries(yaml.safe_load(text))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("TIGER-Lab/MMLU-Pro", "mmlu_pro", 46.6)
+    assert "5-shot; micro average; 95 % interval 45.7 to 47.5; lm-eval 0.4.13" in str(entry.notes)
+    assert "# meta_math_hard is left out: its dataset is not registered as a benchmark on the hub" in text
+
+
+def test_a_benchmark_that_was_not_run_to_its_end_is_left_out() -> None:
+    report = make_report()
+    cut = dataclasses.replace(report, tasks=(dataclasses.replace(report.tasks[0], docs=100),))
+    assert yaml.safe_load(eval_results.render(cut)) == []
+    assert "100 docs were scored, and the benchmark has 12,032" in eval_results.render(cut)
+
+
+# JSON
+
+
+def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
+    tree = json.loads(json.dumps(make_report(gated=True).to_json(), allow_nan=False))
+    assert (tree["schema_version"], tree["exit_code"], tree["decision"]["outcome"]) == (2, 1, "DON'T")
+    assert make_report().exit_code == 0
+    math = tree["tasks"][1]
+    assert (math["scores"][0]["value"], math["outcome"]) == (0.214, "shown below")
+    assert math["drop"]["value"] == pytest.approx(53 / 1324)
+    assert math["drop"]["interval"]["lower"] < math["drop"]["value"] < math["drop"]["interval"]["upper"]
+    assert [(one["kind"], one["veto"]) for one in tree["alarms"]][-1] == ("nothing extracted", False)
+    assert tree["runs"][0]["facts"]["lm-eval"] == "0.4.13"
+
+
+# The plot
+
+
+def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
+    drawn = plot(make_report())
+    rows = {row.name: row for row in drawn.rows}
+    math, ifeval, mean = rows["meta_math_hard"], rows["meta_ifeval"], rows["mean over tasks"]
+    assert drawn.zero is not None and math.margin is not None and math.x is not None and ifeval.x is not None
+    assert ifeval.x < drawn.zero < math.margin < math.x
+    assert rows["meta_math"].x is None
+    assert mean.outcome == "DON'T"
+    places = [place for row in drawn.rows for place in (row.low, row.high) if place is not None]
+    assert all(0 <= place <= 100 for place in places)
+    assert [tick.label for tick in drawn.ticks if tick.x == drawn.zero] == ["0"]
+    two = next(tick.x for tick in drawn.ticks if tick.label == "2")
+    assert math.margin - drawn.zero == pytest.approx((two - drawn.zero) / 2, abs=0.02)
+
+
+def test_without_anything_to_compare_with_the_plot_is_of_scores() -> None:
+    alone = score(0.4, 0.1, 50, published(0.5), reason="it is not comparable")
+    task = Task("meta_some", "some", 50, 50, scores=(alone,))
+    drawn = plot(dataclasses.replace(make_report(), tasks=(task,)))
+    assert (drawn.zero, drawn.rows[0].x, drawn.rows[0].low, drawn.rows[0].high) == (None, 40.0, 30.0, 50.0)
+
+
+# The page
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: elements with their attributes, and the text of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.text = ""
+        self._inside: dict[str, str | None] | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag == "script":
+            self._inside = dict(attrs)
+            self.scripts.append((self._inside, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is None:
+            self.text += data
+        else:
+            self.scripts[-1] = (self._inside, self.scripts[-1][1] + data)
+
+
+def written(folder: Path, report: Report, samples: object = ()) -> tuple[str, Page]:
+    write_html(folder / "page.html", report, samples)  # type: ignore[arg-type]
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def test_a_page_asks_the_network_for_nothing_and_runs_one_script(tmp_path: Path) -> None:
+    _, page = written(tmp_path, make_report(gated=True), hostile_samples())
+    policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    running = [code for attributes, code in page.scripts if "type" not in attributes]
+    digest = base64.b64encode(hashlib.sha256(running[0].encode()).digest()).decode()
+    assert len(running) == 1
+    assert policy and policy.startswith("default-src 'none'") and f"script-src 'sha256-{digest}'" in policy
+    for _, attributes in page.elements:
+        assert not {"src", "style", "action", "srcset", "data"} & set(attributes)
+        assert not any(name.startswith("on") for name in attributes)
+        assert str(attributes.get("href", "#")).startswith("#")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_page_escapes_what_stands_outside_the_samples(tmp_path: Path, text: str) -> None:
+    plain = [tag for tag, _ in written(tmp_path, make_report())[1].elements]
+    page = written(tmp_path, make_report(name=text))[1]
+    assert [tag for tag, _ in page.elements] == plain
+    assert visible(text) in page.text
+
+
+def test_samples_come_back_whole_from_the_chunks(tmp_path: Path) -> None:
+    samples = [*hostile_samples(), *make_samples(2 * CHUNK_SAMPLES, 100)]
+    _, page = written(tmp_path, make_report(), samples)
+    index, *chunks = (
+        json.loads(gzip.decompress(base64.b64decode(text))) for attributes, text in page.scripts if "type" in attributes
+    )
+    texts = [one for chunk in chunks for one in chunk]
+    assert [one["prompt"] for one in texts] == [sample.prompt for sample in samples]
+    assert [one["answers"][0]["text"] for one in texts] == [sample.answers[0].text for sample in samples]
+    assert index["doc"] == [sample.doc for sample in samples]
+    assert [index["tasks"][number] for number in index["task"]] == [sample.task for sample in samples]
+    assert index["starts"] == [sum(map(len, chunks[:number])) for number in range(len(chunks))]
+    assert max(map(len, chunks)) <= CHUNK_SAMPLES
+
+
+def test_a_huge_text_has_a_chunk_of_its_own() -> None:
+    (sample,) = make_samples(1, 100)
+    huge = dataclasses.replace(sample, prompt="x" * 5_000_000)
+    packed = pack([sample, huge, sample])
+    assert len(list(packed.chunks())) == 2
+    packed.close()
+
+
+def test_the_same_report_makes_the_same_page(tmp_path: Path) -> None:
+    one, _ = written(tmp_path, make_report(), make_samples(300, 500))
+    two, _ = written(tmp_path, make_report(), make_samples(300, 500))
+    assert one == two
+
+
+# Files
+
+
+def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+
+    def samples() -> object:
+        yield from make_samples(3, 100)
+        raise RuntimeError("the run is still being written")
+
+    with pytest.raises(RuntimeError):
+        write_html(path, make_report(), samples())  # type: ignore[arg-type]
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("page.html", "old")]
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="Name a file in a folder that exists"), replacing(tmp_path / "no" / "x.md"):
+        pass
+    with pytest.raises(ReportError, match="folder"), replacing(tmp_path):
+        pass

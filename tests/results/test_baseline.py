@@ -1,0 +1,229 @@
+"""What verify keeps of Meta's recorded answers: the scores that it gave them, of this pack and of no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from golden import all_tasks
+from packs import edit, edit_docs, prepare, read_docs, yaml_of
+
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.replay import has_recorded_answer
+from meta_eval.results.baseline import Baseline, baseline_file, out_folder, read_baseline
+from meta_eval.results.run import read_run
+from meta_eval.results.scores import scores
+from meta_eval.verify import Report, verify
+
+LETTERS = "meta_mmlu_pro_instruct"
+FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("sample") / "work_dir", ",".join(all_tasks()))
+
+
+@pytest.fixture(scope="module")
+def verified(sample: Path) -> Report:
+    return verify(sample, allow_code=True)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pack = prepare(tmp_path_factory.mktemp("few") / "work_dir", FEW)
+    verify(pack)
+    return pack
+
+
+@pytest.fixture
+def pack(few: Path, tmp_path: Path) -> Path:
+    shutil.copytree(out_folder(few), out_folder(tmp_path / "work_dir"))
+    return Path(shutil.copytree(few, tmp_path / "work_dir"))
+
+
+def baseline(pack: Path) -> Baseline:
+    return read_baseline(pack, read_manifest(pack))
+
+
+@pytest.mark.parametrize("task", all_tasks())
+def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verified: Report) -> None:
+    found = baseline(sample)
+    assert task not in found.missing
+    docs = found.docs[task]
+    report = verified.tasks[task]
+    told = report.comparison
+    assert told is not None
+    assert [(doc.doc_id, doc.question_hash, doc.subtask) for doc in docs] == [
+        (number, doc["input_question_hash"], doc["subtask_name"])
+        for number, doc in enumerate(read_docs(sample, task))
+        if has_recorded_answer(doc)
+    ]
+    specs = {report.entry.verdict, *(number.our_metric for number in report.entry.published)}
+    for spec in specs if len(docs) == report.entry.docs else ():
+        ours = scores(docs, spec)
+        assert ours is not None, spec
+        assert ours.value == pytest.approx(report.scores[spec], abs=1e-12), spec
+
+
+def test_the_baseline_is_read_as_a_run_of_the_same_answers_is(few: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "meta_eval.replay", "--model", "meta-replay", "--model_args", "pretrained=m", "--tasks", FEW,
+         "--include_path", str(few), "--output_path", str(tmp_path), "--log_samples"],
+        capture_output=True, text=True, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    run = read_run([tmp_path])
+    assert {doc.cluster for doc in run.tasks["meta_squad"].docs} == {"0", "1"}
+    for task, docs in baseline(few).docs.items():
+        ran = run.tasks[task].docs
+        assert [(doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in docs] == [
+            (doc.doc_id, doc.question_hash, doc.subtask, doc.cluster) for doc in ran
+        ]
+        for ours, theirs in zip(docs, ran, strict=True):
+            assert {name: (one.extracted, one.metrics) for name, one in ours.answers.items()} == {
+                name: (one.extracted, one.metrics) for name, one in theirs.answers.items()
+            }
+
+
+def test_no_prompt_and_no_answer_is_kept(few: Path) -> None:
+    for task in FEW.split(","):
+        text = baseline_file(few, task).read_text(encoding="utf-8")
+        for doc in read_docs(few, task):
+            for kept in (doc["question"], doc["prompt"], doc["recorded_output"]):
+                assert not kept or len(kept) < 40 or json.dumps(kept)[1:-1] not in text
+
+
+def test_docs_without_a_recorded_answer_are_no_verdicts(pack: Path) -> None:
+    def forget(docs: list[dict[str, object]]) -> None:
+        docs[3]["recorded_output"] = None
+
+    edit_docs(pack, LETTERS, forget)
+    verify(pack, tasks=[LETTERS])
+    assert [doc.doc_id for doc in baseline(pack).docs[LETTERS]] == [0, 1, 2, *range(4, 15)]
+
+
+def grader(pack: Path) -> None:
+    edit(yaml_of(pack, LETTERS), "'best answer is ([A-Z])'", "'best option is ([A-Z])'")
+
+
+def module(pack: Path) -> None:
+    edit(pack / "mmlu_pro" / "utils.py", "import", "# other\nimport")
+
+
+def gone(pack: Path) -> None:
+    (pack / "mmlu_pro" / "utils.py").unlink()
+
+
+def rows(pack: Path) -> None:
+    prepared = read_manifest(pack)
+    files = {
+        name: entry.model_copy(update={"sha256": "0" * 64}) if name.endswith(".parquet") else entry
+        for name, entry in prepared.files.items()
+    }
+    (pack / "manifest.json").write_text(prepared.model_copy(update={"files": files}).to_json(), encoding="utf-8")
+
+
+@pytest.mark.parametrize("change", [grader, module, gone, rows])
+def test_the_baseline_of_other_rows_or_graders_is_refused(change: Callable[[Path], None], pack: Path) -> None:
+    assert LETTERS in baseline(pack).docs
+    change(pack)
+    found = baseline(pack)
+    assert not found.docs
+    assert found.missing[LETTERS] == "the pack was prepared anew or edited since verify ran: run `meta-eval verify`"
+
+
+def test_the_baseline_outlives_a_move_and_the_same_prepare(few: Path, pack: Path) -> None:
+    prepare(pack, FEW, gpu_memory_utilization=0.8)
+    assert baseline(pack).docs == baseline(few).docs
+
+
+def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:
+    baseline_file(pack, LETTERS).unlink()
+    assert baseline(pack).missing == {LETTERS: "verify has not been run on this task: run `meta-eval verify`"}
+    shutil.rmtree(out_folder(pack))
+    assert set(baseline(pack).missing.values()) == {"verify has not been run on this pack: run `meta-eval verify`"}
+
+
+def test_a_task_that_fails_loses_its_baseline_and_says_why(pack: Path) -> None:
+    edit(pack / "_common" / "rows.py", "    extracted = results[0]\n", "    extracted = results[1]\n")
+    verify(pack, tasks=[LETTERS])
+    assert "verify failed: " in baseline(pack).missing[LETTERS]
+
+
+def test_docs_that_were_not_all_checked_are_no_baseline(pack: Path) -> None:
+    manifest = read_manifest(pack)
+    entry = manifest.tasks[LETTERS].model_copy(update={"docs": 16})
+    (pack / "manifest.json").write_text(
+        manifest.model_copy(update={"tasks": {**manifest.tasks, LETTERS: entry}}).to_json(), encoding="utf-8"
+    )
+    verify(pack, tasks=[LETTERS])
+    assert baseline(pack).missing[LETTERS] == "verify did not check all docs: 15 of the 16 docs that were prepared"
+
+
+def test_tasks_that_run_code_ask_for_it_and_keep_what_they_have(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", f"meta_human_eval,{LETTERS}")
+    verify(pack)
+    assert "--allow-code" in baseline(pack).missing["meta_human_eval"]
+    verify(pack, tasks=["meta_human_eval"], allow_code=True)
+    verify(pack)
+    assert not baseline(pack).missing
+
+
+def test_only_the_tasks_that_were_named_are_written_anew(pack: Path) -> None:
+    before = {task: baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
+    verify(pack, tasks=[LETTERS])
+    after = {task: baseline_file(pack, task).stat().st_ino for task in FEW.split(",")}
+    assert {task for task in before if before[task] != after[task]} == {LETTERS}
+
+
+def test_a_run_that_is_graded_again_writes_none(pack: Path, tmp_path: Path) -> None:
+    before = {path: path.stat().st_ino for path in out_folder(pack).rglob("*.jsonl")}
+    subprocess.run(
+        [sys.executable, "-m", "meta_eval.replay", "--model", "meta-replay", "--model_args", "pretrained=m", "--tasks",
+         LETTERS, "--include_path", str(pack), "--output_path", str(tmp_path / "out"), "--log_samples"],
+        capture_output=True, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    verify(pack, tasks=[LETTERS], regrade=tmp_path / "out")
+    assert {path: path.stat().st_ino for path in out_folder(pack).rglob("*.jsonl")} == before
+    assert not (out_folder(pack, regraded=True) / "baseline").exists()
+
+
+@pytest.mark.parametrize("kept", [0, 30, 400, -200])
+def test_a_damaged_file_is_no_baseline(kept: int, pack: Path) -> None:
+    path = baseline_file(pack, LETTERS)
+    path.write_bytes(path.read_bytes()[:kept])
+    assert "is damaged: run `meta-eval verify`" in baseline(pack).missing[LETTERS]
+
+
+def test_a_file_cut_at_the_end_of_a_line_is_no_baseline(pack: Path) -> None:
+    path = baseline_file(pack, LETTERS)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    assert "is damaged" in baseline(pack).missing[LETTERS]
+
+
+def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
+    pack = Path(shutil.copytree(sample, tmp_path / "work_dir"))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "meta_eval", "verify", str(pack)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        folder = out_folder(pack) / "baseline"
+        deadline = time.monotonic() + 120
+        while len(list(folder.glob("*.jsonl"))) < 2:
+            assert running.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        running.kill()
+        running.wait()
+    found = baseline(pack)
+    assert len(found.docs) >= 2
+    assert not any("damaged" in why for why in found.missing.values())

@@ -1,0 +1,157 @@
+"""Whatever is done to the files that lm-eval wrote, reading and judging them ends well or with one sentence."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from places import REPOSITORY
+from runs import write_run
+
+from meta_eval.errors import UserError
+from meta_eval.judging.compare import compare
+from meta_eval.judging.judge import judge
+from meta_eval.report.build import build_comparison, build_report
+from meta_eval.report.samples import samples_of
+from meta_eval.results.answers import ResultsError
+from meta_eval.results.run import Run, read_run
+
+OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
+VERSIONS = sorted(path.name for path in OUTPUTS.iterdir() if path.is_dir())
+
+# Of every kind that JSON has, and what Python writes and JSON has not.
+JUNK: list[Any] = [
+    None, True, False, 0, -1, 10**400, 1e308, float("nan"), float("inf"), -0.5, "", "None", "N/A", "a,b", "\ud83d",
+    "x" * 1000, [], {}, [[]], [[[]]], {"": {}}, [None], [True, False], [[True], [False]], [1, 2], ["a", 1], [0.5, None],
+    {"metric": ["mean"]}, ["none", "none"], "../../x", "\0", json.loads("[" * 150 + "]" * 150),
+]  # fmt: skip
+
+many = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
+)
+
+
+def damage(tree: Any, chance: random.Random) -> Any:
+    """One node anywhere in a tree replaced, taken out, or renamed."""
+    if not isinstance(tree, (dict, list)) or not tree or chance.random() < 0.15:
+        return chance.choice(JUNK)
+    keys = list(tree) if isinstance(tree, dict) else range(len(tree))
+    key: Any = chance.choice(list(keys))
+    deed = chance.random()
+    if deed < 0.1:
+        del tree[key]
+    elif deed < 0.15 and isinstance(tree, dict):
+        tree[chance.choice(["", "none", "filter", "acc,none", "a/b", "x_stderr,"])] = tree.pop(key)
+    else:
+        tree[key] = damage(tree[key], chance)
+    return tree
+
+
+def everything(folder: Path, baseline: Run) -> None:
+    """Read, judge, compare, and read every sample again; only what a user is told may be raised."""
+    for skip in (False, True):
+        try:
+            run = read_run([folder], skip_damaged=skip)
+        except ResultsError as error:
+            assert str(error)
+            continue
+        judged = judge(run, None)
+        json.dumps(build_report(run, judged).to_json(), allow_nan=False)
+        try:
+            list(samples_of(judged.tasks))
+            comparison = compare(baseline, run)
+        except UserError:
+            continue
+        build_comparison(comparison, baseline, run)
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def baselines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Run]]:
+    """Undamaged runs by name: of every version, and of a pack."""
+    pack = write_run(
+        tmp_path_factory.mktemp("pack"), [1, 0, 1], recorded=[True, None, False], subtasks=["s.a", "s.b", "s.b"]
+    )
+    return {
+        name: (folder, read_run([folder])) for name, folder in [*((v, OUTPUTS / v) for v in VERSIONS), ("pack", pack)]
+    }
+
+
+@many
+@given(st.sampled_from([*VERSIONS, "pack"]), st.randoms(use_true_random=False), st.integers(1, 3))
+def test_any_node_of_any_file_may_be_anything(
+    tmp_path_factory: pytest.TempPathFactory,
+    baselines: dict[str, tuple[Path, Run]],
+    name: str,
+    chance: random.Random,
+    deeds: int,
+) -> None:
+    source, baseline = baselines[name]
+    folder = Path(shutil.copytree(source, tmp_path_factory.mktemp("damaged") / "out"))
+    for _ in range(deeds):
+        path = chance.choice(files_of(folder))
+        text = path.read_text(encoding="utf-8", errors="surrogatepass")
+        try:
+            changed = json.dumps(damage(json.loads(text), chance))
+        except ValueError:
+            lines = text.splitlines()
+            which = chance.randrange(len(lines))
+            lines[which] = json.dumps(damage(json.loads(lines[which]), chance))
+            changed = "\n".join(lines) + "\n"
+        path.write_text(changed, encoding="utf-8", errors="surrogatepass")
+    everything(folder, baseline)
+    shutil.rmtree(folder)
+
+
+@many
+@given(st.sampled_from([*VERSIONS, "pack"]), st.randoms(use_true_random=False), st.binary(max_size=20), st.booleans())
+def test_any_byte_of_any_file_may_be_lost_or_another(
+    tmp_path_factory: pytest.TempPathFactory,
+    baselines: dict[str, tuple[Path, Run]],
+    name: str,
+    chance: random.Random,
+    junk: bytes,
+    cut: bool,
+) -> None:
+    source, baseline = baselines[name]
+    folder = Path(shutil.copytree(source, tmp_path_factory.mktemp("damaged") / "out"))
+    path = chance.choice(files_of(folder))
+    content = path.read_bytes()
+    at = chance.randrange(len(content))
+    path.write_bytes(content[:at] + junk + (b"" if cut else content[at + chance.randrange(40) :]))
+    everything(folder, baseline)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("depth", [150, 900, 100_000])
+@pytest.mark.parametrize("key", ["doc", "target", "arguments", "resps", "filtered_resps", "exact_match", "metrics"])
+def test_nesting_of_any_depth(tmp_path: Path, depth: int, key: str) -> None:
+    folder = write_run(tmp_path, [1, 0])
+    path = next(folder.glob("samples_*"))
+    first, rest = path.read_text(encoding="utf-8").split("\n", 1)
+    line = json.loads(first)
+    line[key] = "DEEP"
+    deep = "[" * depth + "]" * depth
+    path.write_text(json.dumps(line).replace('"DEEP"', deep) + "\n" + rest, encoding="utf-8")
+    baseline = read_run([write_run(tmp_path / "other", [1, 0])])
+    everything(path, baseline)
+
+
+def test_what_is_no_regular_file(tmp_path: Path) -> None:
+    import os
+
+    path = tmp_path / "samples_meta_some_2026-01-02T03-04-05.000006.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(ResultsError, match="is no regular file"):
+        read_run([path])
+    with pytest.raises(ResultsError, match="nothing here that lm_eval wrote"):
+        read_run([tmp_path])

@@ -1,0 +1,424 @@
+"""Reading what lm_eval wrote: real output, and every kind of damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden import prepare_sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
+
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.results.answers import ResultsError
+from meta_eval.results.run import Run, check_pack, read_run
+from meta_eval.results.samples import open_samples
+from meta_eval.results.scores import scores, specs
+
+TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain", "meta_mmlu_pro_instruct"]
+SAMPLES = f"samples_meta_some_{TIME}.jsonl"
+RESULTS = f"results_{TIME}.json"
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared") / "work_dir"
+    prepare_sample(folder, TASKS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def output(pack: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What lm-eval itself writes of a replay."""
+    return run_lm_eval(pack, TASKS, tmp_path_factory.mktemp("out"))
+
+
+def read(*paths: Path, **options: Any) -> Run:
+    return read_run(list(paths), **options)
+
+
+def edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+
+
+# Real output
+
+
+def test_every_task_of_a_real_run_is_read(output: Path) -> None:
+    run = read(output)
+    assert list(run.tasks) == TASKS
+    assert run.notices == ()
+    assert {task: len(result.docs) for task, result in run.tasks.items()} == {
+        "meta_bbh": 21, "meta_gpqa_cot": 15, "meta_ifeval": 18, "meta_mmlu_pretrain": 16, "meta_mmlu_pro_instruct": 15,
+    }  # fmt: skip
+
+
+def test_every_average_is_lm_evals_own(output: Path) -> None:
+    written = json.loads(next(output.rglob("results_*.json")).read_text(encoding="utf-8"))["results"]
+    for task, result in read(output).tasks.items():
+        found = {spec: scores(result.docs, spec).value for spec in specs(result.docs)}  # type: ignore[union-attr]
+        expected = {key: value for key, value in written[task].items() if "," in key and "_stderr" not in key}
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_docs_of_a_real_run(output: Path) -> None:
+    run = read(output)
+    generated = run.tasks["meta_bbh"].docs[0]
+    assert generated.prompt_unchanged
+    assert generated.subtask is not None
+    assert generated.recorded_is_correct is not None
+    assert list(generated.answers) == ["strict-match", "flexible-extract", "official"]
+    assert generated.limit_hit is False
+    chosen = run.tasks["meta_mmlu_pretrain"].docs[0]
+    assert chosen.choices == 4
+    assert chosen.answers["none"].extracted == chosen.gold == "C"
+    assert len(chosen.prompt_hashes) == 4
+    assert chosen.tail == ""
+
+
+def test_the_whole_sample_is_found_again_by_its_offset(output: Path) -> None:
+    result = read(output).tasks["meta_gpqa_cot"]
+    assert result.samples_file is not None
+    with open_samples(result.samples_file) as at:
+        for doc in result.docs:
+            for name, answer in doc.answers.items():
+                whole = at(answer)
+                assert (whole["doc_id"], whole["filter"]) == (doc.doc_id, name)
+                assert whole["resps"][0][0].endswith(doc.tail)
+
+
+def test_provenance_of_a_real_run(output: Path) -> None:
+    import lm_eval
+
+    found = read(output).tasks["meta_bbh"].provenance
+    assert found.model == "org/Some-Model"
+    assert found.lm_eval == lm_eval.__version__
+    assert found.limit is None
+    assert found.docs_of_task == 21
+    assert found.date is not None
+    assert found.duration_s is not None
+    assert found.duration_s > 0
+
+
+def test_a_limited_run_says_so(pack: Path, tmp_path: Path) -> None:
+    result = read(run_lm_eval(pack, ["meta_gpqa_cot"], tmp_path / "out", limit=4)).tasks["meta_gpqa_cot"]
+    assert (result.provenance.limit, result.provenance.docs_of_task, len(result.docs)) == (4, 15, 4)
+
+
+def test_a_real_run_is_of_its_pack_and_of_no_other(pack: Path, output: Path, tmp_path: Path) -> None:
+    run = read(output)
+    check_pack(run, read_manifest(pack), pack="work_dir")
+    other = tmp_path / "other"
+    shutil.copytree(pack, other)
+    tree = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
+    digest = tree["files"]["meta_bbh.parquet"]["sha256"]
+    tree["files"]["meta_bbh.parquet"]["sha256"] = "0" * 64
+    (other / "manifest.json").write_text(json.dumps(tree), encoding="utf-8")
+    with pytest.raises(ResultsError) as caught:
+        check_pack(run, read_manifest(other), pack="other")
+    assert "meta_bbh was run on docs with SHA-256 " + digest in str(caught.value)
+    assert "in the pack other they have " + "0" * 64 in str(caught.value)
+
+
+def test_a_run_that_names_no_docs_is_of_no_pack(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0], extra={"configs": {"meta_some": {"task": "meta_some"}}})
+    with pytest.raises(ResultsError, match="SHA-256 unknown"):
+        check_pack(read(folder), manifest(meta_some=entry(2)), pack="work_dir")
+
+
+def test_rows_on_the_hub_are_known_by_their_commit(tmp_path: Path) -> None:
+    config = {"meta_some": {"task": "meta_some", "dataset_kwargs": {"revision": "a" * 40}}}
+    run = read(write_run(tmp_path, [1, 0], extra={"configs": config}))
+    check_pack(run, manifest(meta_some=entry(2, docs_file=None, dataset_revision="a" * 40)), pack="work_dir")
+    with pytest.raises(ResultsError, match="commit"):
+        check_pack(run, manifest(meta_some=entry(2, docs_file=None)), pack="work_dir")
+
+
+# Several files
+
+
+def test_one_file_is_enough_and_finds_its_results(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1])
+    result = read(folder / SAMPLES).tasks["meta_some"]
+    assert len(result.docs) == 3
+    assert result.provenance.results_file is not None
+
+
+def test_results_written_under_a_name_of_ones_own(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1])
+    (folder / RESULTS).rename(folder / f"mine_{TIME}.json")
+    assert read(folder).tasks["meta_some"].provenance.results_file == (folder / f"mine_{TIME}.json").resolve()
+
+
+def test_the_newest_run_of_each_task_is_taken_and_said(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [1, 1], time="2026-01-02T00-00-00.5")
+    write_run(tmp_path / "b", [0, 0], time="2026-01-03T00-00-00")
+    write_run(tmp_path / "a", [1, 0], time="2026-01-01T00-00-00", task="meta_other")
+    run = read(tmp_path / "a", tmp_path / "b")
+    assert run.tasks["meta_some"].time == "2026-01-03T00-00-00"
+    assert run.tasks["meta_other"].time == "2026-01-01T00-00-00"
+    notice, hint = run.notices
+    assert notice.startswith("meta_some: 2 runs; the newest is taken")
+    assert "with --repeats, runs of a task are averaged" in hint
+
+
+def test_a_folder_named_twice_counts_once(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [1, 1])
+    assert read(tmp_path, tmp_path / "a").notices == ()
+
+
+def test_results_of_two_models_are_not_one_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [1, 1])
+    write_run(tmp_path / "b", [1, 1], task="meta_other", model_args={"pretrained": "org/Another"})
+    with pytest.raises(ResultsError, match=r"of 2 models: .*org/Another"):
+        read(tmp_path)
+    write_run(
+        tmp_path / "b", [1, 1], task="meta_other", model_args={"pretrained": "org/Some-Model", "quantization": "fp8"}
+    )
+    with pytest.raises(ResultsError, match="quantization=fp8"):
+        read(tmp_path)
+
+
+def test_ranks_write_docs_in_any_order(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 0, 1], order=[2, 0, 3, 1], filters=("strict-match", "flexible-extract"))
+    result = read(folder).tasks["meta_some"]
+    assert [doc.doc_id for doc in result.docs] == [0, 1, 2, 3]
+    assert [doc.answers["strict-match"].metrics["exact_match"] for doc in result.docs] == [1, 0, 0, 1]
+
+
+def test_a_doc_that_two_ranks_ran_counts_once(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 0])
+    edit(folder / SAMPLES, lambda lines: [*lines, lines[0]])
+    run = read(folder)
+    assert len(run.tasks["meta_some"].docs) == 3
+    assert "1 lines stand there twice" in run.notices[0]
+
+
+def test_samples_without_results(tmp_path: Path) -> None:
+    run = read(write_run(tmp_path / "org__Some-Model", [1, 0], results=False))
+    result = run.tasks["meta_some"]
+    assert (result.provenance.results_file, result.provenance.model) == (None, "org__Some-Model")
+    assert "its model and limit are unknown" in run.notices[0]
+
+
+def test_results_without_samples(tmp_path: Path) -> None:
+    run = read(write_run(tmp_path, [1, 0], samples=False))
+    assert run.tasks["meta_some"].docs == ()
+    assert run.tasks["meta_some"].aggregates["exact_match,strict-match"].value == 0.5
+    assert "without --log_samples" in run.notices[0]
+
+
+def test_an_older_lm_eval_that_names_neither_filter_nor_metrics(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1])
+
+    def older(lines: list[bytes]) -> list[bytes]:
+        trees = [json.loads(line) for line in lines]
+        return [
+            json.dumps({key: value for key, value in tree.items() if key not in ("filter", "metrics")}).encode() + b"\n"
+            for tree in trees
+        ]
+
+    edit(folder / SAMPLES, older)
+    result = read(folder).tasks["meta_some"]
+    assert specs(result.docs) == (
+        "exact_match,strict-match",
+        "exact_match_macro,strict-match",
+        "unextracted,strict-match",
+    )
+    (folder / RESULTS).unlink()
+    with pytest.raises(ResultsError, match="does not say which filter"):
+        read(folder)
+
+
+def test_model_arguments_as_text_and_without_secrets(tmp_path: Path) -> None:
+    text = "model=org/Some-Model,base_url=http://me:pw@host/v1,api_key=sk-1,tokenizer_backend=huggingface"
+    found = read(write_run(tmp_path, [1], config={"model_args": text})).tasks["meta_some"].provenance
+    assert found.model == "org/Some-Model"
+    assert found.model_args["tokenizer_backend"] == "huggingface"
+    assert "sk-1" not in str(found)
+    assert "pw@" not in str(found)
+
+
+# Answers
+
+
+def test_answers_that_hit_the_limit_are_known_or_counted(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 1], line={"resps": [["word " * 300]]})
+    assert [doc.limit_hit for doc in read(folder).tasks["meta_some"].docs] == [None, None]
+    counted = read(folder, count_tokens=lambda text: len(text.split()) * 4).tasks["meta_some"].docs
+    assert [doc.limit_hit for doc in counted] == [True, True]
+    counted = read(folder, count_tokens=lambda text: len(text.split())).tasks["meta_some"].docs
+    assert [doc.limit_hit for doc in counted] == [False, False]
+
+
+def test_a_chat_template_is_seen_in_the_prompt(tmp_path: Path) -> None:
+    arguments = {"gen_args_0": {"arg_0": "<chat>Question 0?</chat>", "arg_1": {"max_gen_toks": 10}}}
+    docs = read(write_run(tmp_path, [1], line={"arguments": arguments})).tasks["meta_some"].docs
+    assert docs[0].prompt_unchanged is False
+
+
+def test_half_a_surrogate_pair_and_infinite_likelihoods_are_read(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1])
+    edit(
+        folder / SAMPLES,
+        lambda lines: [lines[0].replace(b'[["The', b'[["\\ud83d The').replace(b'["A"]', b'["A", -Infinity]')],
+    )
+    assert read(folder).tasks["meta_some"].docs[0].tail == "\ud83d The answer is A."
+
+
+# Damage
+
+
+def test_a_file_cut_off_inside_a_line(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1])
+    edit(folder / SAMPLES, lambda lines: [*lines[:-1], lines[-1][:50]])
+    with pytest.raises(ResultsError) as caught:
+        read(folder)
+    assert caught.value.where == f"{(folder / SAMPLES).resolve()}, line 3"
+    assert "cut off" in caught.value.what
+    run = read(folder, skip_damaged=True)
+    assert len(run.tasks["meta_some"].docs) == 2
+    assert run.tasks["meta_some"].skipped == 1
+    assert any("1 damaged lines or docs are left out" in notice for notice in run.notices)
+
+
+def test_a_file_cut_off_between_lines(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1], filters=("strict-match", "flexible-extract"))
+    edit(folder / SAMPLES, lambda lines: lines[:-1])
+    with pytest.raises(ResultsError, match=r"strict-match: 3, flexible-extract: 2.*cut off"):
+        read(folder)
+    assert [doc.doc_id for doc in read(folder, skip_damaged=True).tasks["meta_some"].docs] == [0, 1]
+
+
+def test_a_file_without_all_filters(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1], filters=("strict-match", "flexible-extract"))
+    edit(folder / SAMPLES, lambda lines: lines[:3])
+    with pytest.raises(ResultsError, match="has nothing of the filter flexible-extract"):
+        read(folder)
+
+
+def test_a_file_with_fewer_docs_than_the_results_say(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1])
+    edit(folder / SAMPLES, lambda lines: lines[:-1])
+    with pytest.raises(ResultsError, match=r"holds 2 docs, and .* says 3"):
+        read(folder)
+
+
+def test_samples_and_results_that_disagree(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 0, 1])
+    edit(folder / SAMPLES, lambda lines: [line.replace(b'"exact_match": 1.0', b'"exact_match": 0.0') for line in lines])
+    with pytest.raises(
+        ResultsError, match=r"exact_match,strict-match is 0\.000000 over these samples, and 0\.666667 in"
+    ):
+        read(folder)
+
+
+@pytest.mark.parametrize("change", [{"exact_match": 0.0}, {"resps": [["Another answer."]]}])
+def test_a_doc_with_two_answers(tmp_path: Path, change: dict[str, Any]) -> None:
+    folder = write_run(tmp_path, [1, 0, 1])
+    again = json.dumps(sample(0, 1, None, None, "exact_match", "strict-match", {}) | change) + "\n"
+    edit(folder / SAMPLES, lambda lines: [*lines, again.encode()])
+    with pytest.raises(ResultsError, match="doc 0 stands here with another question, answer or score than before"):
+        read(folder)
+    assert [doc.doc_id for doc in read(folder, skip_damaged=True).tasks["meta_some"].docs] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\n \n", "is empty"),
+        (b"\0" * 100, "is not JSON"),
+        (b"\x1f\x8b\x08\x00compressed\n", "is not JSON"),
+        (b"[]", "is empty"),
+        (b"[1, 2]\n", "is not JSON"),
+        (b"[[1], [2]]\n", "is no object"),
+        (b'{"doc_id": 0}\n[1]\n', "doc or resps are missing|does not say which filter"),
+        (b'{"doc_id": "0"}\n', "doc_id is '0'"),
+        (b'{"doc_id": -1}\n', "doc_id is -1"),
+        (b'{"doc_id": true}\n', "doc_id is True"),
+        (b'{"doc_id": 0, "filter": "none", "resps": []}\n', "doc or resps are missing"),
+        (b'{"doc_id": 0, "filter": "none", "resps": [], "doc": {}, "metrics": ["acc"]}\n', "'acc' is missing"),
+        (b'{"doc_id": 0, "filter": "none", "resps": [], "doc": {}, "metrics": ["acc"], "acc": NaN}\n', "acc is nan"),
+        (b"[" * 200_000, "is not JSON"),
+    ],
+)
+def test_what_is_no_samples_file(tmp_path: Path, content: bytes, message: str) -> None:
+    folder = write_run(tmp_path / "a", [1], results=False)
+    (folder / SAMPLES).write_bytes(content)
+    with pytest.raises(ResultsError, match=message) as caught:
+        read(folder)
+    assert SAMPLES in str(caught.value.where)
+    with pytest.raises(ResultsError, match="nothing is left that is not damaged"):
+        read(folder, skip_damaged=True)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b'{"results": {}}', b'{"results": {"a": 1}, "configs": {}}']
+)
+def test_what_is_no_results_file(tmp_path: Path, content: bytes) -> None:
+    folder = write_run(tmp_path, [1])
+    (folder / RESULTS).write_bytes(content)
+    with pytest.raises(ResultsError) as caught:
+        read(folder)
+    assert caught.value.where == str((folder / RESULTS).resolve())
+    run = read(folder, skip_damaged=True)
+    assert run.tasks["meta_some"].provenance.results_file is None
+    assert any(notice.startswith("left out: ") for notice in run.notices)
+
+
+def test_an_older_run_stands_in_for_a_damaged_one_only_when_asked(tmp_path: Path) -> None:
+    write_run(tmp_path, [1, 1], time="2026-01-01T00-00-00")
+    write_run(tmp_path, [1, 0])
+    (tmp_path / SAMPLES).write_bytes(b"")
+    with pytest.raises(ResultsError, match="is empty"):
+        read(tmp_path)
+    run = read(tmp_path, skip_damaged=True)
+    assert run.tasks["meta_some"].time == "2026-01-01T00-00-00"
+    assert any("this one is taken" in notice for notice in run.notices)
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="nothing here that lm_eval wrote"):
+        read(tmp_path)
+    with pytest.raises(ResultsError, match="no such file or folder"):
+        read(tmp_path / "missing")
+    (tmp_path / "samples.jsonl").write_text("{}", encoding="utf-8")
+    with pytest.raises(ResultsError, match="not named as lm_eval names"):
+        read(tmp_path / "samples.jsonl")
+
+
+def test_other_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1])
+    (folder / "notes_of_mine.json").write_text("not JSON", encoding="utf-8")
+    assert read(folder).notices == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.integers(0, 4000), junk=st.binary(max_size=20))
+def test_no_damage_gives_a_wrong_number(tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes) -> None:
+    """Bytes lost or overwritten anywhere: an error, or the docs that were there."""
+    folder = write_run(tmp_path_factory.mktemp("run"), [1, 0, 1, 1], filters=("strict-match", "flexible-extract"))
+    whole = {doc.doc_id: doc for doc in read(folder).tasks["meta_some"].docs}
+    content = (folder / SAMPLES).read_bytes()
+    (folder / SAMPLES).write_bytes(content[:cut] + junk)
+    try:
+        run = read(folder)
+    except ResultsError:
+        pass
+    else:
+        assert len(run.tasks["meta_some"].docs) == len(whole)
+    try:
+        run = read(folder, skip_damaged=True)
+    except ResultsError:
+        return
+    result = run.tasks["meta_some"]
+    assert {doc.doc_id for doc in result.docs} <= whole.keys()
+    for doc in result.docs:
+        assert doc.answers.items() <= whole[doc.doc_id].answers.items()
+    assert len(result.docs) == len(whole) or any("holds" in notice for notice in run.notices)

@@ -1,0 +1,198 @@
+"""Templates: discovery, what an evals dataset offers, groups, and the messages for what cannot be."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from places import TEMPLATES
+from rows import StubDataset
+
+from meta_eval.catalog.names import Identity
+from meta_eval.errors import ConfigError, TemplateError
+from meta_eval.templates import discover
+from meta_eval.templates.selection import select
+
+INSTRUCT_31 = StubDataset(("gpqa", "ifeval__strict", "math_hard", "mmlu", "mmlu_pro"))
+PRETRAIN_31 = StubDataset(("bbh", "mmlu", "mmlu_pro"), Identity("Llama-3.1-8B", "3.1", "pretrain"))
+INSTRUCT_32 = StubDataset(("gpqa", "math", "mmlu"), Identity("Llama-3.2-3B-Instruct", "3.2", "instruct"))
+PRETRAIN_32 = StubDataset(("mmlu",), Identity("Llama-3.2-3B", "3.2", "pretrain"))
+INSTRUCT_33 = StubDataset(
+    ("ifeval__strict", "math_hard", "mmlu_pro"), Identity("Llama-3.3-70B-Instruct", "3.3", "instruct")
+)
+
+
+# What every pack holds for the functions of its tasks.
+COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES / "_common").glob("*.py"))]
+
+
+def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:
+    selections, _ = select(discover(root), asked, [of], where="c.yaml: tasks")
+    return sorted(selection.template.name for selection in selections)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A template folder of one's own, with the shipped mmlu_pro to copy from."""
+    root = tmp_path / "templates"
+    shutil.copytree(
+        TEMPLATES / "mmlu_pro", root / "mmlu_pro", ignore=shutil.ignore_patterns("*pretrain*", "__pycache__")
+    )
+    return root
+
+
+def yaml_of(folder: Path) -> Path:
+    return folder / "mmlu_pro" / "mmlu_pro_5shot_cot_instruct.yaml"
+
+
+def edit(path: Path, *changes: tuple[str, str]) -> None:
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_the_shipped_folder_holds_the_ten_tasks_of_the_recipe() -> None:
+    assert {
+        "meta_bbh",
+        "meta_gpqa",
+        "meta_gpqa_cot",
+        "meta_ifeval",
+        "meta_math",
+        "meta_math_hard",
+        "meta_mmlu_instruct",
+        "meta_mmlu_pretrain",
+        "meta_mmlu_pro_instruct",
+        "meta_mmlu_pro_pretrain",
+    } <= set(discover(TEMPLATES).tasks)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "group", "members"),
+    [
+        (INSTRUCT_31, "meta_instruct", ["meta_gpqa_cot", "meta_ifeval", "meta_math_hard", "meta_mmlu_pro_instruct"]),
+        (PRETRAIN_31, "meta_pretrain", ["meta_bbh", "meta_mmlu_pro_pretrain"]),
+        (INSTRUCT_32, "meta_instruct", ["meta_gpqa", "meta_math", "meta_mmlu_instruct"]),
+        (PRETRAIN_32, "meta_pretrain", ["meta_mmlu_pretrain"]),
+        (INSTRUCT_33, "meta_instruct", ["meta_ifeval", "meta_math_hard", "meta_mmlu_pro_instruct"]),
+    ],
+)
+def test_a_group_holds_what_the_recipe_holds_for_each_family(
+    dataset: StubDataset, group: str, members: list[str]
+) -> None:
+    assert names(group, of=dataset) == members
+
+
+def test_the_name_of_the_recipe_is_understood() -> None:
+    assert names("meta_mmlu", of=PRETRAIN_32) == ["meta_mmlu_pretrain"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "dataset", "words"),
+    [
+        (
+            "meta_mmlu_pro_instrct",
+            INSTRUCT_31,
+            ["no task or group", "'meta_mmlu_pro_instruct'", "offers: ", "meta_instruct, "],
+        ),
+        ("meta_bbh", INSTRUCT_31, ["pretrain models", "instruct model Llama-3.1-8B-Instruct", "offers"]),
+        ("meta_ifeval", PRETRAIN_31, ["instruct models", "pretrain model Llama-3.1-8B", "offers: ", "meta_pretrain, "]),
+        ("meta_gpqa", INSTRUCT_31, ["Llama 3.2", "is of Llama 3.1"]),
+        ("meta_math_hard", StubDataset(("gpqa",)), ["no subset 'math_hard'"]),
+        ("meta_pretrain", INSTRUCT_31, ["no task of the group 'meta_pretrain'"]),
+    ],
+)
+def test_what_cannot_be_prepared_says_why_and_what_can(asked: str, dataset: StubDataset, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        names(asked, of=dataset)
+    for word in ["c.yaml: tasks", *words]:
+        assert word in str(caught.value)
+
+
+def test_a_folder_of_unknown_family_is_taken_at_its_subsets_unless_two_tasks_claim_one() -> None:
+    unknown = Identity(None, None, None)
+    assert names("meta_instruct", of=StubDataset(("mmlu_pro",), unknown)) == ["meta_mmlu_pro_instruct"]
+    with pytest.raises(ConfigError, match="ambiguous: meta_gpqa"):
+        names("meta_instruct", of=StubDataset(("gpqa",), unknown))
+
+
+def test_each_task_reads_the_first_part_that_offers_it() -> None:
+    selections, groups = select(
+        discover(TEMPLATES),
+        ["meta_instruct", "meta_pretrain"],
+        [INSTRUCT_31, PRETRAIN_31, INSTRUCT_32, PRETRAIN_32],
+        where="",
+    )
+    reads = {selection.template.name: selection.dataset.identity.model for selection in selections}
+    assert len(reads) == 10
+    assert (reads["meta_mmlu_instruct"], reads["meta_mmlu_pretrain"]) == ("Llama-3.2-3B-Instruct", "Llama-3.2-3B")
+    assert groups["meta_pretrain"] == ("meta_bbh", "meta_mmlu_pretrain", "meta_mmlu_pro_pretrain")
+
+
+def test_a_reading_is_a_metric_of_the_task(folder: Path) -> None:
+    assert discover(TEMPLATES).tasks["meta_ifeval"].spec.reading == "one_or_all_strict,none"
+    edit(yaml_of(folder), ("    format: verified", "    reading: one_or_none,none\n    format: verified"))
+    with pytest.raises(TemplateError, match=r"meta_eval\.reading: 'one_or_none,none' is no metric"):
+        discover(folder)
+
+
+def test_a_copied_folder_is_a_task_with_its_own_files(folder: Path) -> None:
+    shutil.copytree(folder / "mmlu_pro", folder / "mine")
+    edit(folder / "mine" / yaml_of(folder).name, ("task: meta_mmlu_pro_instruct", "task: mine"))
+    (folder / "mine" / "words.txt").write_text("x")
+    task = discover(folder).tasks["mine"]
+    assert [file.as_posix() for file in task.files] == [
+        *COMMON,
+        "mine/mmlu_pro_5shot_cot_instruct.yaml",
+        "mine/utils.py",
+        "mine/words.txt",
+    ]
+    assert names("meta_instruct", root=folder) == ["meta_mmlu_pro_instruct", "mine"]
+
+
+def test_a_task_brings_the_files_of_what_it_includes() -> None:
+    files = {file.as_posix() for file in discover(TEMPLATES).tasks["meta_bbh"].files}
+    assert files == {"_generative_yaml", "bbh/bbh_3shot_cot.yaml", "bbh/utils.py", *COMMON}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("subset: mmlu_pro", "subst: mmlu_pro", ["metadata.meta_eval.subst", "'subset'"]),
+        ("    subset: mmlu_pro\n", "", ["metadata.meta_eval.subset: is not set"]),
+        ("variants: [instruct]", "variants: [chat]", ["metadata.meta_eval.variants", "'chat'"]),
+        (
+            "subset: mmlu_pro",
+            "subset: x\n    join: mat",
+            ["metadata.meta_eval.join", "did you mean 'math'", "mbpp_plus"],
+        ),
+        ("  meta_eval:", "  meta_evil:", ["metadata.meta_eval: is not set"]),
+        ("utils.process_docs", "util.process_docs", ["process_docs", "no file mmlu_pro/util.py"]),
+        ("task: meta_mmlu_pro_instruct", "include: ../../_outside", ["leads out of the template folder"]),
+        ("task: meta_mmlu_pro_instruct", "include: nothing_yaml", ["no file 'nothing_yaml'"]),
+        ("task: meta_mmlu_pro_instruct", "include: mmlu_pro_5shot_cot_instruct.yaml", ["includes itself"]),
+        ("task: meta_mmlu_pro_instruct", "tsk: x", ["neither a task"]),
+        ("test_split: latest", "test_split: [", ["is not YAML"]),
+    ],
+)
+def test_a_broken_template_is_named_with_its_file_and_key(folder: Path, old: str, new: str, words: list[str]) -> None:
+    edit(yaml_of(folder), (old, new))
+    with pytest.raises(TemplateError) as caught:
+        discover(folder)
+    for word in [yaml_of(folder).name, *words]:
+        assert word in str(caught.value)
+
+
+def test_two_tasks_of_one_name_are_refused(folder: Path) -> None:
+    shutil.copytree(folder / "mmlu_pro", folder / "copy")
+    with pytest.raises(TemplateError, match="stands in copy/mmlu_pro_5shot_cot_instruct.yaml as well"):
+        discover(folder)
+
+
+def test_no_folder_and_no_task(tmp_path: Path) -> None:
+    with pytest.raises(TemplateError, match="meta-eval init"):
+        discover(tmp_path / "nothing")
+    with pytest.raises(TemplateError, match="no task template"):
+        discover(tmp_path)
