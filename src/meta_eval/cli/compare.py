@@ -36,12 +36,8 @@ def compare(
     rules = shared.rules_of(gate, max_drop, against="baseline")
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
-        count_tokens = shared.counter(manifest)
-
-        def step(text: str) -> None:
-            status.update(text.replace("[", r"\["))
-
-        runs = [read_run([path], skip_damaged=skip_damaged, count_tokens=count_tokens, step=step) for path in (a, b)]
+        settings = {"skip_damaged": skip_damaged, "count_tokens": shared.counter(manifest), "step": status.update}
+        runs = [read_run([path], **settings) for path in (a, b)]
         if manifest is not None:
             for run in runs:
                 check_pack(run, manifest, pack=str(pack))

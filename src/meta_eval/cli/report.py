@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from meta_eval.cli.console import err, people
+from meta_eval.cli.console import err, people, say
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def report(
             results,
             skip_damaged=skip_damaged,
             count_tokens=counter(manifest),
-            step=lambda text: status.update(text.replace("[", r"\[")),
+            step=status.update,
         )
         if manifest is not None:
             check_pack(run, manifest, pack=str(pack))
@@ -131,5 +131,5 @@ def finish(built: Report, *, as_json: bool) -> None:
 
     show(built, err if as_json else people())
     if as_json:
-        typer.echo(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
+        say(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
     raise typer.Exit(built.exit_code)
