@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 
 
 def main() -> None:
@@ -26,4 +25,4 @@ def _before_anything(number: int, frame: object) -> None:  # noqa: ARG001 (what 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

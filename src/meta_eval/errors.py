@@ -1,6 +1,6 @@
 """The tree of errors that a user can cause, each of which becomes one message and exit code 2.
 
-What the system refuses (`OSError`) ends so too. Anything else that escapes is a fault of meta-eval itself: exit code 70.
+What the system refuses (`OSError`) ends so too. Anything else is a fault of meta-eval itself: exit code 70.
 """
 
 from __future__ import annotations

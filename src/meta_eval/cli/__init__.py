@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -20,7 +21,7 @@ from meta_eval.version import __version__
 _INTERRUPTED = 130
 
 # What typer raises of a wrong command line; it keeps the class to itself.
-_USAGE = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+_USAGE: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
 
 app = typer.Typer(
     name="meta-eval",
@@ -62,7 +63,7 @@ def main() -> None:
     sys.exit(_run())
 
 
-def _run() -> int:
+def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     """The exit code, whatever happens: 0, 1, 2, 3, 130, and 70 for what is a fault of meta-eval itself."""
     try:
         Path.cwd()  # many a path counts from it
@@ -81,10 +82,10 @@ def _run() -> int:
         if isinstance(error.__context__, OSError):
             return _end(_refused(error.__context__))
         return _end(f"a template or the code of a pack ended the program with exit code {error.code}")
+    except _USAGE as error:
+        error.show()
+        return 2
     except Exception as error:
-        if isinstance(error, _USAGE):
-            error.show()
-            return 2
         return bug.tell(error)
 
 

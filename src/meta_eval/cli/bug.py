@@ -1,6 +1,6 @@
 """What is left when every mistake of a user is a message: a bug of meta-eval, told so that somebody can mend it.
 
-The report holds where it happened and the versions of what took part: files, lines and functions. Messages of exceptions
+The report holds where it happened (files, lines, functions) and the versions of what took part. Messages of exceptions
 and values of variables are left out, since rows of gated datasets, answers and tokens stand in them.
 """
 

@@ -31,13 +31,17 @@ def compare(
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.report.build import build_comparison
     from meta_eval.report.samples import compared_samples
-    from meta_eval.results.run import check_pack, read_run
+    from meta_eval.results.run import Run, check_pack, read_run
 
     rules = shared.rules_of(gate, max_drop, against="baseline")
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
-        settings = {"skip_damaged": skip_damaged, "count_tokens": shared.counter(manifest), "step": status.update}
-        runs = [read_run([path], **settings) for path in (a, b)]
+        count_tokens = shared.counter(manifest)
+
+        def read(path: Path) -> Run:
+            return read_run([path], skip_damaged=skip_damaged, count_tokens=count_tokens, step=status.update)
+
+        runs = [read(a), read(b)]
         if manifest is not None:
             for run in runs:
                 check_pack(run, manifest, pack=str(pack))

@@ -6,11 +6,12 @@ reaches the terminal, and a stream that cannot be written ends in a message.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any, cast
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -62,11 +63,9 @@ class _Stream:
 
     def _fail(self, error: OSError | ValueError) -> None:
         number = 2 if self._stderr else 1
-        try:
+        with contextlib.suppress(OSError):
             # Python flushes what is left when it ends, and would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-        except OSError:
-            pass
         if not self._stderr:
             reason = error.strerror if isinstance(error, OSError) else error
             raise StreamError(f"cannot be written: {reason}", where="stdout") from None
@@ -86,7 +85,7 @@ class SafeConsole(Console):
     """rich's console, for which texts are texts: no markup, no emoji codes, no control characters."""
 
     def __init__(self, stream: _Stream) -> None:
-        super().__init__(file=stream, markup=False, emoji=False, highlight=False)  # type: ignore[arg-type]
+        super().__init__(file=cast(IO[str], stream), markup=False, emoji=False, highlight=False)
 
     @property
     def size(self) -> ConsoleDimensions:
@@ -100,7 +99,7 @@ class SafeConsole(Console):
     def print(self, *objects: Any, **settings: Any) -> None:
         super().print(*(one_line(one) if isinstance(one, str) else one for one in objects), **settings)
 
-    def render_str(self, text: str, **settings: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **settings: Any) -> Text:
         return super().render_str(visible(text), **settings)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

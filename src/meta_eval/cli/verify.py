@@ -13,6 +13,7 @@ from rich.table import Table
 from meta_eval.cli.console import bound_err, err, notes, say
 from meta_eval.config import DEFAULT_CONFIG
 from meta_eval.errors import ConfigError
+from meta_eval.inputs import expand
 
 if TYPE_CHECKING:
     from meta_eval.verify import Report, TaskReport
@@ -81,7 +82,7 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
         return pack
     from meta_eval.config import load_config
 
-    return Path(load_config(config).work_dir).expanduser()
+    return expand(load_config(config).work_dir, where="work_dir")
 
 
 class _Steps:
@@ -98,7 +99,12 @@ class _Steps:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         if self._console.is_terminal:
-            columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
             self._bar = Progress(
                 *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
             )
@@ -129,9 +135,7 @@ def _show(report: Report) -> None:
     for name, result in report.tasks.items():
         if result.status != "passed":
             style = "yellow" if result.status == "not checked" else "bold red"
-            err.print(
-                f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True
-            )
+            err.print(f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True)
     differing = sum(len(result.comparison.disagreements) for result in checked.values() if result.comparison)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:

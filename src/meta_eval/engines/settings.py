@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 Scalar = bool | int | float | str
-Name = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+# The largest seed that numpy takes, which lm_eval hands it to.
+_MOST_SEED = 2**32 - 1
 
 
 def args_from_text(value: object) -> object:
@@ -35,7 +38,7 @@ class Settings(BaseModel):
     gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
     max_model_len: int = Field(default=8192, ge=1)
     dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = "auto"
-    seed: int = Field(default=42, ge=0)
+    seed: int = Field(default=42, ge=0, le=_MOST_SEED)
     model_args: Annotated[dict[str, Scalar], BeforeValidator(args_from_text)] = Field(default_factory=dict)
 
     batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = "auto"
@@ -44,6 +47,17 @@ class Settings(BaseModel):
     verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = None
     log_samples: bool = True
     show_config: bool = False
+
+    @field_validator(
+        "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization", "max_model_len", "seed", "batch_size",
+        "limit", mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _no_boolean_for_a_number(cls, value: object) -> object:
+        """Python takes True for 1."""
+        if isinstance(value, bool):
+            raise ValueError(f"{value} is not allowed, a number is")
+        return value
 
     @field_validator("verbosity", mode="before")
     @classmethod

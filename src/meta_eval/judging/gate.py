@@ -20,14 +20,15 @@ from meta_eval import stats
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.judging.compare import Comparison, TaskComparison
 from meta_eval.judging.judge import TaskJudgement, other_settings, reading_of, unfinished
+from meta_eval.yaml_files import read_yaml
 
 Against = Literal["published", "recorded", "baseline"]
 Outcome = Literal["GO", "NO-GO", "INCONCLUSIVE"]
 
 EXIT_CODES: dict[Outcome, int] = {"GO": 0, "NO-GO": 1, "INCONCLUSIVE": 3}
 
-_Points = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
-_Docs = Annotated[int, Field(ge=1)]
+_Points = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False, strict=True)]
+_Docs = Annotated[int, Field(ge=1, strict=True)]
 
 
 class _Model(BaseModel):
@@ -107,14 +108,7 @@ def read_gate(path: Path) -> Gate:
     Raises:
         ConfigError: It cannot be read, is no YAML, or says something that cannot be.
     """
-    import yaml
-
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=str(path)) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"is not YAML: {' '.join(str(error).split())}", where=str(path)) from None
+    tree = read_yaml(path, error=ConfigError).tree
     try:
         return Gate.model_validate(tree)
     except ValidationError as error:

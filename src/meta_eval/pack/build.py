@@ -75,7 +75,7 @@ def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tupl
     file = templates.group_files.get(name)
     text = (templates.root / file).read_text(encoding="utf-8") if file else None
     path = file.as_posix() if file else f"{name}.yaml"
-    return path, rewrite.group(text, name=name, members=members).encode()
+    return path, rewrite.group(text, name=name, members=members, where=str(file)).encode()
 
 
 def _canonical(templates: TemplateFolder, name: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
+from meta_eval.inputs import expand
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile
 
@@ -30,7 +31,7 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> cards.EvalsFiles:
     Raises:
         SourceError: It is no folder, cannot be read, or holds no subset.
     """
-    root = Path(folder).expanduser()
+    root = expand(folder)
     names = _names(root, folder)
     card = _card(root, names, folder)
     table, notices = cards.find_subsets(card, names, where=folder)
@@ -57,7 +58,7 @@ def open_original(folder_or_file: str) -> cards.OriginalFiles:
     Raises:
         SourceError: It is not there, cannot be read, or holds no data file.
     """
-    root = Path(folder_or_file).expanduser()
+    root = expand(folder_or_file)
     if root.is_file():
         files = _hash(root.parent, [root.name], folder_or_file)
         return cards.OriginalFiles(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)

@@ -78,7 +78,7 @@ class TaskSpec(_Block):
     recorded_metric: str | None = Field(default=None, min_length=1)
     reading: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     graded_by: GradedBy = "program"
-    min_agreement: float | None = Field(default=None, ge=0, le=1)
+    min_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
 
     @field_validator("join")
     @classmethod
