@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from meta_eval.errors import UserError
 
@@ -19,7 +20,7 @@ class InputError(UserError):
     """A file cannot be read, is none, or is too large for what it should be."""
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
     """Open a file to read; never waits, as a named pipe or a device would make it.
 
     Raises:
@@ -29,7 +30,7 @@ def open_regular(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise OSError(0, "it is no regular file", str(path))
-    return os.fdopen(number, "rb")
+    return BufferedReader(FileIO(number), buffering)
 
 
 def read_regular(path: Path, *, limit: int) -> bytes:

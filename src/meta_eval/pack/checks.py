@@ -36,6 +36,8 @@ class Checked:
 # Each warning as a sentence: the key stands in the manifest, where programs look for it.
 _IN_WORDS = {
     "duplicate_prompts": "repeat the prompts of another row",
+    "gold_is_no_choice_in_every_row": "have a gold that is none of the choices (not one is, so that it may be a way of "
+    "writing that is not known here)",
     "output_missing": "hold no recorded answer, so verify cannot replay them",
     "prompt_hash_differs_in_every_row": "have a prompt hash that is not the SHA-256 of the prompt (not one is, so the "
     "hashes vouch for nothing)",
@@ -134,7 +136,9 @@ def _check_types(row: Row, number: int, place: Place) -> None:
     for column, (fits, wanted) in (_NEEDED | _WELCOME).items():
         value = row.get(column)
         if not fits(value):
-            raise DataError(f"{column} is {type(value).__name__} and should be {wanted}", where=place.row(number, row))
+            raise DataError(
+                f"column {column} is {type(value).__name__} and should be {wanted}", where=place.row(number, row)
+            )
 
 
 def _check_prompts(row: Row, number: int, place: Place, output_type: str) -> None:

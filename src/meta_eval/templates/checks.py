@@ -24,8 +24,8 @@ KEYS = frozenset(
         "task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs",
         "training_split", "validation_split", "test_split", "fewshot_split", "process_docs", "doc_to_text",
         "doc_to_target", "doc_to_image", "doc_to_audio", "unsafe_code", "doc_to_choice", "process_results",
-        "use_prompt", "description", "target_delimiter", "fewshot_delimiter", "fewshot_config", "num_fewshot", "metric_list",
-        "output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate",
+        "use_prompt", "description", "target_delimiter", "fewshot_delimiter", "fewshot_config", "num_fewshot",
+        "metric_list", "output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate",
         "doc_to_decontamination_query", "gen_prefix", "metadata", "include", "class",
     )
 )  # fmt: skip
@@ -64,7 +64,7 @@ def check_settings(settings: Mapping[str, Any], where: str) -> None:
                 hint="What meta-eval must know stands in metadata.meta_eval, what only you must know in metadata",
             )
     output_type = settings.get("output_type", "generate_until")
-    if output_type not in OUTPUT_TYPES:
+    if not isinstance(output_type, str) or output_type not in OUTPUT_TYPES:
         known = suggestion(str(output_type), OUTPUT_TYPES)
         raise TemplateError(f"output_type: lm-eval knows no {quoted(output_type)}{known}", where=where)
     _check_generation(settings.get("generation_kwargs"), where)
@@ -121,7 +121,7 @@ def _check_filters(given: Any, where: str) -> None:
 
 def _check_filter(part: Mapping[str, Any], key: str, where: str) -> None:
     function = part.get("function")
-    if function not in FILTERS:
+    if not isinstance(function, str) or function not in FILTERS:
         raise TemplateError(
             f"{key}.function: lm-eval knows no filter {quoted(function)}{suggestion(str(function), FILTERS)}",
             where=where,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from meta_eval import yaml_files
 from meta_eval.errors import TemplateError, suggestion
-from meta_eval.names import RULE, is_name
+from meta_eval.names import RULE, is_inside, is_name
 from meta_eval.shown import quoted
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, Published, TaskSpec, Template, functions_in
@@ -117,7 +117,11 @@ def _template(root: Path, file: PurePosixPath) -> Template:
     check_settings(settings, where)
     own = read_yaml(root / file)
     inherited = frozenset(_merged(root, _include_of(root, file, own), ())[0]) if own.get("include") else frozenset()
-    template = Template(name, file, spec, settings, inherited, origins, _closure(root, chain))
+    needed = _closure(root, chain)
+    for inside in needed:
+        if not is_inside(inside.as_posix()):
+            raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
+    template = Template(name, file, spec, settings, inherited, origins, needed)
     published = ((f"published.{number}.metric", one.metric) for number, one in enumerate(spec.published))
     for key, given in (("verdict", template.verdict), ("reading", spec.reading), *published):
         metric, _, filter_name = (given or template.verdict).partition(",")
