@@ -272,7 +272,7 @@ class _Builder:
 
     def _number(self, kind: str, text: str, line: int) -> int | float:
         if kind == "int" and _INTEGER.fullmatch(text):
-            if len(text) > _MOST_DIGITS:
+            if len(text.lstrip("+-")) > _MOST_DIGITS:
                 self.refuse(f"{quoted(text)} has more digits than a number may have", line, "Put a text in quotes")
             return int(text.replace("_", ""))
         if kind == "float" and ":" not in text and not text.lower().endswith((".inf", ".nan")):

@@ -62,7 +62,7 @@ class Gate(_Model):
     @field_validator("tasks", mode="before")
     @classmethod
     def _names_alone(cls, value: Any) -> Any:
-        if isinstance(value, list):
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
             return {name: Rule() for name in value}
         return (
             {name: Rule() if rule is None else rule for name, rule in value.items()}

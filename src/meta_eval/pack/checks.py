@@ -110,7 +110,7 @@ def check_rows(rows: Sequence[Row], place: Place, *, output_type: str, needs_gol
     """
     if not rows:
         raise DataError("holds no rows", where=str(place))
-    columns = set().union(*(row.keys() for row in rows))
+    columns = dict.fromkeys(column for row in rows for column in row)
     for column in _NEEDED:
         if column not in columns:
             raise DataError(
@@ -118,6 +118,8 @@ def check_rows(rows: Sequence[Row], place: Place, *, output_type: str, needs_gol
                 where=str(place),
                 hint="This is not a details subset of one of Meta's evals datasets",
             )
+    if any(len(row) < len(columns) for row in rows):  # a line of JSON may leave a column out, a table cannot
+        rows = [dict.fromkeys(columns) | row for row in rows]
     warnings: Counter[str] = Counter()
     for column in _WELCOME:
         if column not in columns:

@@ -31,7 +31,7 @@ KEYS = frozenset(
 )  # fmt: skip
 FILTERS = frozenset(
     (
-        "custom", "decontaminate", "format_span", "lowercase", "majority_vote", "map", "multi_choice_regex", "regex",
+        "custom", "format_span", "lowercase", "majority_vote", "map", "multi_choice_regex", "regex",
         "regex_pos", "remove_whitespace", "take_first", "take_first_k", "uppercase",
     )
 )  # fmt: skip

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
-from meta_eval import yaml_files
 from meta_eval.errors import TemplateError, suggestion
+from meta_eval.inputs import InputError, read_text
 from meta_eval.names import RULE, is_inside, is_name
 from meta_eval.shown import quoted
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, Published, TaskSpec, Template, functions_in
+from meta_eval.yaml_files import MAX_BYTES, YamlError, parse_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,19 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         TemplateError: It cannot be read or is not a YAML mapping.
     """
-    tree = yaml_files.read_yaml(path, error=TemplateError, constructors=_FUNCTIONS).tree
+    try:
+        tree = _parsed(read_text(path, limit=MAX_BYTES), str(path))
+    except (InputError, YamlError) as error:
+        raise TemplateError(error.what, where=error.where, hint=error.hint) from None
     if not isinstance(tree, dict):
         raise TemplateError("must be a YAML mapping", where=str(path))
-    return tree
+    return dict(tree)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, where: str) -> Any:
+    """The tree of a text; an include is read once for every template that names it."""
+    return parse_yaml(text, where=where, constructors=_FUNCTIONS).tree
 
 
 def discover(root: Path) -> TemplateFolder:
