@@ -409,7 +409,15 @@ LINES = ["results_2026-01-02T03-04-05.000006.json", "samples_meta_some_2026-01-0
 
 
 def some_run(here: Path) -> Path:
-    return write_run(here, [1, 0, 1, 1], recorded=[True, False, True, None], subtasks=["a", "a", "b", "b"])
+    doc = {"recorded_metrics": '{"exact_match": 1.0}'}
+    return write_run(here, [1, 0, 1, 1], recorded=[True, False, True, None], subtasks=["a", "a", "b", "b"], doc=doc)
+
+
+recorded = st.one_of(
+    st.sampled_from(["{", "[]", "null", '{"exact_match": NaN}', '{"exact_match": 1000}', '{"exact_match": -5}', '{"exact_match": "x"}',
+                     '{"exact_match": 1' + "0" * 400 + "}", '{"exact_match": Infinity}', "[" * 5000, '{"exact_match": ' + "9" * 5000 + "}"]),
+    trees.map(json.dumps),
+)  # fmt: skip
 
 
 PACK = json.loads(manifest(meta_some=entry(4, published(50.0))).to_json())
@@ -430,7 +438,10 @@ def test_results(data: st.DataObject) -> None:
         lines = path.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines):
             if data.draw(st.booleans()):
-                lines[number] = json.dumps(data.draw(mutated(json.loads(line))))
+                tree = data.draw(mutated(json.loads(line)))
+                if name == LINES[1] and isinstance(tree.get("doc"), dict) and data.draw(st.booleans()):
+                    tree["doc"]["recorded_metrics"] = data.draw(recorded)
+                lines[number] = json.dumps(tree)
         write(path, "\n".join(lines) + "\n")
         ends_well(
             "report",
@@ -501,6 +512,37 @@ def test_a_manifest(text: str) -> None:
         ends_well("report", some_run(here / "out"), "--pack", here / "pack", "--json")
         if "meta_some.parquet" not in text:
             ends_well("verify", here / "pack", "--json")
+
+
+@pytest.fixture(scope="module")
+def whole_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("whole")
+    assert (
+        prepared(here, lambda evals: write_rows(evals / "gpqa.jsonl", [make_row("a"), make_row("b", correct=False)]))
+        == 0
+    )
+    return here / "w"
+
+
+@fuzz(6)
+@given(st.data())
+def test_a_pack_that_is_cut_or_overwritten(whole_pack: Path, data: st.DataObject) -> None:
+    with folder() as here:
+        pack = here / "pack"
+        shutil.copytree(whole_pack, pack)
+        path = pack / data.draw(
+            st.sampled_from(sorted(path.relative_to(pack).as_posix() for path in pack.rglob("*") if path.is_file()))
+        )
+        content = path.read_bytes()
+        at = data.draw(st.integers(0, max(len(content) - 1, 0)))
+        cut = data.draw(st.booleans())
+        # Code may do what code does: it is cut, so that it is no Python, and not overwritten with what may be another.
+        path.write_bytes(
+            content[:at]
+            if cut or path.suffix == ".py"
+            else content[:at] + data.draw(st.binary(min_size=1, max_size=3)) + content[at + 1 :]
+        )
+        ends_well("verify", pack, "--json")
 
 
 @pytest.mark.parametrize(

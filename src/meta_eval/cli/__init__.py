@@ -6,16 +6,19 @@ stdout is for machines: the command to paste, or one JSON object. Words for peop
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.text import Text
 
 from meta_eval.cli import bug, compare, init, new_task, prepare, report, tasks, validate, verify
 from meta_eval.cli.console import err, notes, say
 from meta_eval.errors import UserError
 from meta_eval.notes import log
+from meta_eval.shown import visible
 from meta_eval.version import __version__
 
 _INTERRUPTED = 130
@@ -83,7 +86,9 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
             return _end(_refused(error.__context__))
         return _end(f"a template or the code of a pack ended the program with exit code {error.code}")
     except _USAGE as error:
-        error.show()
+        told = io.StringIO()
+        error.show(file=told)
+        err.print(Text(visible(told.getvalue().rstrip())), soft_wrap=True)
         return 2
     except Exception as error:
         return bug.tell(error)

@@ -16,7 +16,6 @@ published decimals account for. **holds**: neither, and the interval is no wider
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -25,7 +24,7 @@ from meta_eval import catalog, stats
 from meta_eval.judging.alarms import Alarm, alarms, changed_prompts
 from meta_eval.judging.gaps import Gap, known_gaps
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
-from meta_eval.results.answers import Doc
+from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.run import Run, TaskRun
 from meta_eval.results.scores import Scores, base, scores, specs
 
@@ -329,9 +328,14 @@ def recorded_verdicts(docs: Sequence[Doc], metric: str, reading: str | None) -> 
     """
     values: list[float | None] = []
     for doc in docs:
-        metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None
+        metrics = json.loads(doc.recorded_metrics, parse_int=float) if doc.recorded_metrics else None
         value = metrics.get(metric) if isinstance(metrics, dict) else None
-        values.append(float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None)
+        if isinstance(value, (bool, float)) and not 0 <= value <= 1:
+            raise ResultsError(
+                f"the recorded metric {metric} of doc {doc.doc_id} is {value}, and should be a number from 0 to 1",
+                hint="Prepare the pack again, and run it",
+            )
+        values.append(float(value) if isinstance(value, (bool, float)) else None)
     if any(value is not None for value in values):
         return values, f"recorded {metric}"
     plain = [doc.recorded_is_correct if reading is None else None for doc in docs]
