@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import make_row, write_rows
-from test_fuzz import TEMPLATE, as_template, as_yaml, one_template, run
+from one_task import TEMPLATE, as_template, as_yaml, one_template, run
 
 from meta_eval.errors import TemplateError
 from meta_eval.templates.checks import FILTERS, KEYS, OUTPUT_TYPES
