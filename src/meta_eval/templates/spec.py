@@ -90,7 +90,8 @@ class TaskSpec(_Block):
     @field_validator("groups", mode="before")
     @classmethod
     def _list_means_all_families(cls, value: object) -> object:
-        return dict.fromkeys(value, ()) if isinstance(value, list) else value
+        names = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return dict.fromkeys(value, ()) if names else value  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, slots=True)
