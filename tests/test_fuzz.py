@@ -100,9 +100,9 @@ def mutated(draw: st.DrawFn, tree: Any) -> Any:
         if how == "exchange" or not isinstance(node, dict):
             node[last] = draw(trees)
         elif how == "drop":
-            del node[last]
+            node.pop(last, None)
         elif how == "rename":
-            node[draw(texts)] = node.pop(last)
+            node[draw(texts)] = node.pop(last, None)
         else:
             node[draw(texts)] = draw(trees)
     return tree
