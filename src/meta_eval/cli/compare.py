@@ -31,20 +31,19 @@ def compare(
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.report.build import build_comparison
     from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.run import check_pack, read_run
+    from meta_eval.results.run import Run, check_pack, read_run
 
     rules = shared.rules_of(margin, gate, max_drop)
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
         count_tokens = shared.counter(manifest)
 
-        def step(text: str) -> None:
-            status.update(text.replace("[", r"\["))
+        def read(path: Path) -> Run:
+            return read_run(
+                [path], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=status.update
+            )
 
-        before, after = (
-            read_run([path], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=step)
-            for path in (a, b)
-        )
+        before, after = read(a), read(b)
         if manifest is not None:
             for run in (before, after):
                 check_pack(run, manifest, pack=str(pack))

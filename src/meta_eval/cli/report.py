@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from meta_eval.cli.console import err, people
+from meta_eval.cli.console import err, people, say
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def report(
             skip_damaged=skip_damaged,
             repeats=repeats,
             count_tokens=count_tokens,
-            step=lambda text: status.update(text.replace("[", r"\[")),
+            step=status.update,
         )
         if manifest is not None:
             check_pack(run, manifest, pack=str(pack))
@@ -146,5 +146,5 @@ def finish(built: Report, *, as_json: bool) -> None:
     if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
         err.print(built.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        typer.echo(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
+        say(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
     raise typer.Exit(built.exit_code)
