@@ -121,7 +121,7 @@ def test_each_mistake_is_one_message_with_file_line_and_key(tmp_path: Path, line
         ("model_nam: m\nevals_dataset: e\ntasks: t\n", ["model_nam: there is no such key; did you mean 'model_name'"]),
         ("model_name: m\n", ["evals_dataset: is not set", "hub id"]),
         ("a: [", ["is not YAML"]),
-        ("a: 1\na: 2\n", ["is not YAML", "duplicate key"]),
+        ("a: 1\na: 2\n", ["'a' stands twice", "eval_config.yaml:2"]),
         ("- a\n", ["must be a mapping"]),
         ("", ["must be a mapping"]),
     ],

@@ -14,8 +14,12 @@ PACKAGE = REPOSITORY / "src" / "meta_eval"
 # From the ground up: each may import what stands above it in this list, and itself.
 ROOMS = [
     "version",
+    "shown",  # how foreign text is shown
     "errors",
     "notes",
+    "inputs",  # files that are not ours
+    "yaml_files",
+    "names",
     "assets",  # what the wheel carries along
     "stats",
     "catalog",  # what Meta published

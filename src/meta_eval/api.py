@@ -175,9 +175,9 @@ def compare(
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
-    before, after = (
+    before, after = [
         _read([one], folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress) for one in (a, b)
-    )
+    ]
     progress("comparing")
     judged = run_compare(before, after, manifest, _baseline(folder, manifest), rules)
     return build_report_of_two(judged, before, after, gated=gate is not None)

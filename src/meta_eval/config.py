@@ -22,15 +22,14 @@ from pydantic import (
     create_model,
     field_validator,
 )
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from meta_eval.engines import ENGINES
 from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
+from meta_eval.shown import quoted
+from meta_eval.yaml_files import NotYamlError, parse_yaml, read_yaml
 
 DEFAULT_CONFIG = "eval_config.yaml"
 
@@ -142,7 +141,7 @@ class _Place:
     """Where a value was written, for messages: a file with lines, or the ``--set`` that gave it."""
 
     file: str
-    lines: Mapping[tuple[str, ...], int]
+    lines: Mapping[tuple[str | int, ...], int]
     overrides: Mapping[tuple[str, ...], str]
 
     def of(self, key: tuple[str, ...]) -> str:
@@ -168,6 +167,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: The file cannot be read, is not YAML, or says something that cannot be.
     """
+    data: dict[str, Any]
     data, lines = _read_yaml(path) if path is not None else ({}, {})
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
@@ -179,59 +179,33 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         raise _first_error(error, place) from None
 
 
-def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(
-            "no such file",
-            where=str(path),
-            hint="Run `meta-eval init` for one to start from, or name yours with --config",
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=str(path)) from None
-    try:
-        tree = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"is not YAML: {error.problem or error.context}", where=f"{path}{line}") from None
-    except YAMLError as error:
-        raise ConfigError(f"is not YAML: {error}", where=str(path)) from None
-    if not isinstance(tree, CommentedMap):
+def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
+    hint = "Run `meta-eval init` for one to start from, or name yours with --config"
+    found = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
+    if not isinstance(found.tree, dict):
         raise ConfigError("must be a mapping of keys to values, such as `model_name: …`", where=str(path))
-    lines: dict[tuple[str, ...], int] = {}
-    return _plain(tree, (), lines), lines
+    return found.tree, found.lines
 
 
-def _plain(node: Any, at: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> Any:
-    """ruamel's tree as plain Python, with the line of every key on the way."""
-    if isinstance(node, Mapping):
-        plain = {}
-        for key, value in node.items():
-            place = (*at, str(key))
-            lines[place] = node.lc.key(key)[0] + 1  # type: ignore[attr-defined]
-            plain[str(key)] = _plain(value, place, lines)
-        return plain
-    if isinstance(node, list):
-        return [_plain(item, at, lines) for item in node]
-    return node
+# Of the longest key, originals.math.revision, and room for a mistake.
+_MOST_PARTS = 8
 
 
 def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
-    if not equals or not all(path):
-        raise ConfigError("is not of the form key=value", where=f"--set {override}")
+    if not equals or not all(path) or len(path) > _MOST_PARTS:
+        raise ConfigError("is not of the form key=value", where=f"--set {override:.200}")
     try:
-        value = YAML(typ="safe").load(text) if text.strip() else None
-    except YAMLError:
+        value = parse_yaml(text, where=f"--set {override:.200}", lines_in_where=False).tree
+    except NotYamlError:
         value = text
     node = data
     for part in path[:-1]:
         inner = node.get(part)
         if isinstance(inner, str) and part == "model_args":
             inner = args_from_text(inner)
-        node[part] = inner if isinstance(inner, dict) else {}
+        node[part] = dict(inner) if isinstance(inner, dict) else {}
         node = node[part]
     node[path[-1]] = value
     return path
@@ -264,9 +238,9 @@ def _first_error(error: ValidationError, place: _Place) -> ConfigError:
     if first["type"] == "value_error":
         what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
     elif allowed:
-        what = f"{first['input']!r} is not allowed"
+        what = f"{quoted(first['input'])} is not allowed"
     else:
-        what = f"{first['input']!r} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
+        what = f"{quoted(first['input'])} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
     return ConfigError(f"{'.'.join(key)}: {what}{rest}", where=place.of(key), hint=allowed)
 
 

@@ -9,7 +9,18 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
+from meta_eval.shown import one_line
+
 log = logging.getLogger("meta_eval")
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """What a note quotes of data is shown escaped, whoever handles the record."""
+    record.msg, record.args = one_line(record.getMessage()), None
+    return True
+
+
+log.addFilter(_in_one_line)
 
 
 class Progress(Protocol):

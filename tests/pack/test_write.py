@@ -227,7 +227,7 @@ def test_a_broken_manifest_is_no_licence_to_delete(tmp_path: Path) -> None:
     ("text", "words"),
     [
         (None, "is not a pack"),
-        ("{", "cannot be read"),
+        ("{", "is not JSON"),
         ('{"schema_version": 9}', "version 9"),
         ('{"schema_version": 1}', "version 1, and this meta-eval reads 2"),
         ('{"schema_version": 2}', "Field required"),

@@ -34,5 +34,5 @@ def init(
                 shutil.copyfile(source, target)
     except OSError as error:
         raise ConfigError(f"cannot be written ({error})", where=str(directory)) from None
-    err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}", markup=False, highlight=False)
-    err.print("next: edit eval_config.yaml, then run `meta-eval prepare`", markup=False, highlight=False)
+    err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}")
+    err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")

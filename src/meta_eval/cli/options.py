@@ -34,5 +34,6 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
     if pack is not None:
         return pack
     from meta_eval.config import load_config
+    from meta_eval.inputs import expand
 
-    return Path(load_config(config).work_dir).expanduser()
+    return expand(load_config(config).work_dir, where="work_dir")

@@ -11,7 +11,8 @@ import typer
 from rich.table import Table
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, warn, working
+from meta_eval.cli.console import err, say, warn, working
+from meta_eval.inputs import expand
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
@@ -37,12 +38,12 @@ def prepare(
     with working("starting") as progress:
         prepared = run(settings, config_place=str(config), progress=progress)
     manifest = prepared.manifest
-    for check in cheap(Path(prepared.work_dir).expanduser()):
+    for check in cheap(expand(prepared.work_dir)):
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))
     if as_json:
-        typer.echo(
+        say(
             json.dumps(
                 {
                     "command": shlex.join(manifest.command),
@@ -54,8 +55,8 @@ def prepare(
             )
         )
     else:
-        err.print(f"wrote {prepared.work_dir}; paste this to run it:", markup=False, highlight=False)
-        typer.echo(shlex.join(manifest.command))
+        err.print(f"wrote {prepared.work_dir}; paste this to run it:")
+        say(shlex.join(manifest.command))
 
 
 def _table(manifest: Manifest) -> Table:

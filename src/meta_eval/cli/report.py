@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, people, working
+from meta_eval.cli.console import err, people, say, working
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -148,5 +148,5 @@ def _finish(found: Report, *, as_json: bool) -> None:
     if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
         err.print(found.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=True, allow_nan=False))
+        say(json.dumps(found.to_json(), ensure_ascii=True, allow_nan=False))
     raise typer.Exit(found.exit_code)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, notes
+from meta_eval.cli.console import bound_err, err, notes, say
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,7 +61,7 @@ def verify(
         )
     _show(proof)
     if as_json:
-        typer.echo(json.dumps(_object(proof), ensure_ascii=True))
+        say(json.dumps(_object(proof), ensure_ascii=True))
     raise typer.Exit(proof.exit_code)
 
 
@@ -73,7 +70,7 @@ class _Steps:
 
     def __init__(self) -> None:
         # A console of its own, bound to today's stderr: the evaluator's own words are kept off sys.stderr meanwhile.
-        self._console = Console(file=sys.stderr)
+        self._console = bound_err()
         self._bar: Any = None
         self._task: Any = None
         self._name = ""
@@ -82,7 +79,12 @@ class _Steps:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         if self._console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
             self._bar = Progress(
                 *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
             )
@@ -98,9 +100,9 @@ class _Steps:
 
     def progress(self, name: str, done: int = 0, total: int = 0, /) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, description=escape(name), completed=done, total=total or None)
+            self._bar.update(self._task, description=name, completed=done, total=total or None)
         elif name != self._name:
-            self._console.print(f"checking {name}", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(f"checking {name}", soft_wrap=True)
         self._name = name
 
 
@@ -109,21 +111,19 @@ def _show(proof: Proof) -> None:
     if checked:
         err.print(_table(proof, checked))
         for line in _legend(proof):
-            err.print(line, style="dim", markup=False, highlight=False)
+            err.print(line, style="dim")
     for name, result in proof.tasks.items():
         if result.status != "passed":
             style = "yellow" if result.status == "not checked" else "bold red"
-            err.print(
-                f"{result.status}: {name}: {result.reason}", style=style, markup=False, highlight=False, soft_wrap=True
-            )
+            err.print(f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True)
     differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
         kept = "" if proof.regraded else ", the verdicts that runs are paired with in its folder baseline"
-        err.print(f"{differing} disagreements are in {folder}{kept}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
     passed = sum(result.status == "passed" for result in proof.tasks.values())
     word = "passed" if proof.passed else "not passed"
-    err.print(f"{word}: {passed} of {len(proof.tasks)} tasks", style="bold", markup=False, highlight=False)
+    err.print(f"{word}: {passed} of {len(proof.tasks)} tasks", style="bold")
 
 
 def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:

@@ -8,12 +8,12 @@ from typing import Any
 
 from meta_eval.errors import DataError
 from meta_eval.joins.base import KnownDifference, Original, RowJoin
-from meta_eval.source.rows import Place, Row
+from meta_eval.source.rows import Row
 
 
 class _IFEval(RowJoin):
-    def question(self, row: Row, number: int, place: Place) -> str:
-        return dialog_prompt(row, place.row(number, row))
+    def question(self, row: Row, where: str) -> str:
+        return dialog_prompt(row, where)
 
     def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
         ids, kwargs = original.get("instruction_id_list"), original.get("kwargs")

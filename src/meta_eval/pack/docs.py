@@ -12,15 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError, TemplateError
+from meta_eval.inputs import reason
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, silent
 from meta_eval.pack.checks import Checked, check_rows
 from meta_eval.pack.clusters import clusters
+from meta_eval.pack.doc_checks import check_docs
+from meta_eval.shown import quoted
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Place, Row, read_rows
 from meta_eval.templates.folder import place_of
@@ -102,6 +105,7 @@ def read_docs(
         progress(f"{template.name}: reading the original of {join.name}")
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
     table = make_docs(root, template, joined.rows if joined else checked.rows, place)
+    checked.warnings.update(check_docs(table, template, place))
     table, unclustered = with_clusters(table, template)
     return TaskDocs(rows, checked, joined, table, unclustered)
 
@@ -134,12 +138,12 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
 
     Raises:
         TemplateError: The function fails, or its docs lack a column.
-        DataError: It refuses a row, or a doc has no prompt or no gold.
+        DataError: It refuses a row, or the rows make no table.
     """
     import datasets
 
     datasets.disable_progress_bars()
-    dataset = datasets.Dataset.from_list(list(rows))
+    dataset = _dataset(rows, place)
     if template.process_docs is not None:
         module_file, name = template.process_docs
         where = f"{root / module_file}: {name}"
@@ -152,7 +156,13 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
             last = traceback.extract_tb(error.__traceback__)[-1]
             line = f"{Path(last.filename).name} line {last.lineno}"
             raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
-    table: pa.Table = dataset.with_format("arrow")[:]
+        if not isinstance(dataset, datasets.Dataset):
+            raise TemplateError(
+                f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
+                where=where,
+                hint="End it with datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
+            )
+    table = _table(dataset, str(root / template.file))
     missing = [column for column in DOC_COLUMNS if column not in table.column_names]
     if missing:
         raise TemplateError(
@@ -160,13 +170,6 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
             where=str(root / template.file),
             hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
         )
-    for column in ("prompt", "gold"):
-        for number, value in enumerate(table.column(column).to_pylist()):
-            if not isinstance(value, str) or not value.strip():
-                digest = table.column("input_question_hash")[number].as_py()
-                raise DataError(
-                    f"doc {number} (question hash {digest}) has no {column}", where=f"{place}, {template.name}"
-                )
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
     return table.replace_schema_metadata(None)
 
@@ -183,6 +186,60 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(place_of(root, file), copy)
         yield Path(folder)
+
+
+def _dataset(rows: Sequence[Row], place: Place) -> Any:
+    """Rows as the template's function takes them, with every column that any of them has.
+
+    Raises:
+        DataError: Arrow has no type for the values of a column: named with the first row that does not fit.
+    """
+    from datasets import Dataset
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    try:
+        return Dataset.from_dict(values)
+    except Exception as error:  # arrow and datasets raise many kinds, some of them neither of the two's own
+        for column in columns:
+            try:
+                Dataset.from_dict({column: values[column]})
+            except Exception as cause:
+                number = _first_that_does_not_fit(values[column])
+                raise DataError(
+                    f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not go with its "
+                    f"other values: {reason(cause)}",
+                    where=place.row(number, rows[number]),
+                    hint="Write the column in one type that arrow has (text fits anything), or leave it out",
+                ) from None
+        raise DataError(f"the columns do not make a table: {reason(error)}", where=str(place)) from None
+
+
+def _first_that_does_not_fit(values: Sequence[Any]) -> int:
+    """The first value with which those before it make no column; found by halving."""
+    from datasets import Dataset
+
+    good, bad = 0, len(values)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            Dataset.from_dict({"column": list(values[:middle])})
+            good = middle
+        except Exception:
+            bad = middle
+    return bad - 1
+
+
+def _table(dataset: Any, where: str) -> pa.Table:
+    """Docs as an arrow table.
+
+    Raises:
+        TemplateError: They cannot be read back.
+    """
+    try:
+        return dataset.with_format("arrow")[:]
+    except Exception as error:
+        raise TemplateError(f"process_docs makes docs that cannot be read: {reason(error)}", where=where) from None
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from meta_eval.inputs import expand
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +45,7 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
-    local = Path(model_name).expanduser() / "tokenizer.json"
+    local = expand(model_name, where="model_name") / "tokenizer.json"
     path: str | None = str(local) if local.is_file() else _cached(model_name)
     return None if path is None else _load(path)
 
@@ -62,7 +63,12 @@ def token_counter(model_name: str) -> Callable[[str], int] | None:
     tokenizer = find_tokenizer(model_name)
     if tokenizer is None:
         return None
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    return lambda text: len(tokenizer.encode(_encodable(text), add_special_tokens=False).ids)
+
+
+def _encodable(text: str) -> str:
+    """Halves of surrogate pairs, which lm-eval writes of broken answers, as the mark that decoders put for them."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _cached(model_name: str) -> str | None:

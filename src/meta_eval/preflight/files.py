@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from meta_eval.inputs import expand
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
 from meta_eval.preflight.check import Check, failed, not_checked, passed
 
@@ -54,7 +55,7 @@ def _sha256(path: Path) -> str:
 
 def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
     """Results can be written, and the samples files will fit."""
-    output = Path(manifest.run.output_path).expanduser()
+    output = expand(manifest.run.output_path, where="output_path")
     folder = output.parent if output.suffix == ".json" else output
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
+from meta_eval.inputs import read_regular, reason
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile
 from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached
@@ -245,7 +246,11 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
             ),
             replace(place, file=cards.CARD),
         )
-    return snapshot, snapshot.fetch(cards.CARD).path.read_text(encoding="utf-8", errors="replace")
+    path = snapshot.fetch(cards.CARD).path
+    try:
+        return snapshot, read_regular(path, limit=cards.MAX_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise SourceError(f"{cards.CARD} cannot be read: {reason(error)}", where=dataset_id) from None
 
 
 def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> DatasetInfo:
