@@ -73,7 +73,7 @@ def _drops(report: Report) -> Iterator[str]:
         "is corrected for the number of tasks."
     )
     yield ""
-    lines = [f"- {_names(tasks)}: compared with {_plain(words)}" for words, tasks in compared_with(report)]
+    lines = [f"- {_names(tasks)}: compared with {_plain(words)}" for words, tasks in compared_with(report.tasks)]
     lines += [
         f"- {_code(task.name)}: {task.outcome}: {_plain(reason)}" for task in report.tasks if (reason := why(task))
     ]
@@ -99,7 +99,7 @@ def _scores(report: Report) -> Iterator[str]:
     rows = [(*_task_cells(task, score), *_score_cells(score)) for task in report.tasks for score in task.scores]
     headings = ("task", "docs", "score", "95 % interval", "published", "difference")
     yield from _table(headings, "lrrrrr", rows) if rows else ()
-    others = [f"- {_code(name)}: {_plain(numbers)}" for name, numbers in averages(report)]
+    others = [f"- {_code(name)}: {_plain(numbers)}" for name, numbers in averages(report.tasks, report.totals)]
     if others:
         yield "lm-eval's own averages, of groups and of metrics that are no shares:"
         yield ""

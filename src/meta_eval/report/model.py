@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
 from meta_eval.judging.model import Alarm, LmEvalAverage, Task
+from meta_eval.report.text import headline
 from meta_eval.stats import Drop, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
@@ -56,8 +57,6 @@ class Report:
     @property
     def summary(self) -> str:
         """The whole in one line."""
-        from meta_eval.report.text import headline
-
         return headline(self.decision)
 
     @property

@@ -41,7 +41,7 @@ def show(report: Report, console: Console) -> None:
             f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed.",
             "dim",
         )
-        for words, names in write.compared_with(report):
+        for words, names in write.compared_with(report.tasks):
             say.line(f"compared with {words}: {', '.join(names)}", "dim")
         say.line()
     if any(task.scores for task in report.tasks):
@@ -66,7 +66,7 @@ def _besides(report: Report) -> Iterator[str]:
             beside = None if score.distance and score.distance.rounded else write.distance(score)
             if beside:
                 yield f"{_of(task, score)}: the baseline scores {beside}"
-    for name, numbers in write.averages(report):
+    for name, numbers in write.averages(report.tasks, report.totals):
         yield f"{name}: {numbers}"
     for reason, names in write.known_reasons(task for task in report.tasks if task.outcome == "shown below"):
         yield f"{', '.join(names)}: {reason}"

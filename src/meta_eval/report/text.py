@@ -11,7 +11,6 @@ from meta_eval.shown import visible as visible  # noqa: PLC0414 (the views find 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling
     from meta_eval.judging.model import Alarm, LmEvalAverage, Score, Task
-    from meta_eval.report.model import Report
     from meta_eval.stats import Interval
 
 MINUS = "\N{MINUS SIGN}"
@@ -70,10 +69,10 @@ def short_names(names: list[str]) -> dict[str, str]:
     return {name: name[len(prefix) + 1 :] for name in names}
 
 
-def averages(report: Report) -> list[tuple[str, str]]:
+def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage] = ()) -> list[tuple[str, str]]:
     """Groups and tasks with lm-eval's own averages of them: ``("wikitext", "word_perplexity,none 181.3")``."""
     numbers: dict[str, list[str]] = {}
-    for one in (*report.totals, *(one for task in report.tasks for one in task.averages)):
+    for one in (*totals, *(one for task in tasks for one in task.averages)):
         numbers.setdefault(one.name, []).append(f"{one.metric} {_average(one)}")
     return [(name, "; ".join(lines)) for name, lines in numbers.items()]
 
@@ -121,13 +120,13 @@ def why(task: Task) -> str | None:
     return task.decision.remark
 
 
-def compared_with(report: Report) -> list[tuple[str, list[str]]]:
+def compared_with(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
-    tasks: dict[str, list[str]] = {}
-    for task in report.tasks:
+    found: dict[str, list[str]] = {}
+    for task in tasks:
         if task.against:
-            tasks.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
-    return list(tasks.items())
+            found.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+    return list(found.items())
 
 
 def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:

@@ -118,7 +118,7 @@ def _values(column: Any, name: str, where: str) -> list[Any]:
         raise SourceError(
             f"column {quoted(name)} cannot be read: {reason(error)}",
             where=f"{where}, row {_first_unreadable(column)}",
-            hint="Mend the value, or write the column as text",
+            hint="Correct the value, or write the column as text",
         ) from error
     return values
 
