@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -22,6 +22,9 @@ SCHEMA_VERSION = 2
 # The lm-eval versions that run a pack: functions as custom filters run from 0.4.11 on.
 LM_EVAL_MINIMUM = "0.4.11"
 LM_EVAL_BELOW = "0.5"
+
+
+_OURS = frozenset(("schema_version", "meta_eval", "lm_eval", "tasks", "command", "files"))
 
 
 class _Entry(BaseModel):
@@ -180,14 +183,23 @@ def written_files(pack: Path) -> dict[str, str]:
     """
     path = pack / MANIFEST
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["files"]
-        return {str(name): str(entry["sha256"]) for name, entry in entries.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        # Other programs have files of this name that list files: what every version of ours says must be there.
+        written = {name: str(entry["sha256"]) for name, entry in tree["files"].items()}
+        if not _OURS <= set(tree) or not all(_is_inside(name) for name in written):
+            raise ValueError
+        return written
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise PackError(
             "does not say which files prepare wrote here, so it will not replace them",
             where=str(path),
             hint="Move this folder away, or choose another work_dir",
         ) from None
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and path.as_posix() == name
 
 
 def read_manifest(pack: Path) -> Manifest:
