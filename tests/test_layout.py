@@ -16,6 +16,7 @@ ROOMS = [
     "version",
     "errors",
     "notes",
+    "contained",  # code of templates and packs at work
     "assets",  # what the wheel carries along
     "stats",
     "catalog",  # what Meta published

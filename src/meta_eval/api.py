@@ -54,6 +54,7 @@ def verify(
     min_agreement: float | None = None,
     regrade: Path | str | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Proof:
     """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
@@ -72,10 +73,11 @@ def verify(
         min_agreement: Share of docs, 0 to 1, on which the verdicts must agree; None for each task's own.
         regrade: The folder of a finished run, whose answers are graded again instead of the recorded ones.
         allow_code: Also check the tasks whose scoring runs programs that a model wrote.
+        edited: Take a pack that was edited as it is; the proof and the baseline that is kept say so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        UserError: The folder is no pack, or a name is none of its tasks.
+        UserError: The folder is no pack or was edited, or a name is none of its tasks.
     """
     from meta_eval.verify import verify as run
 
@@ -85,6 +87,7 @@ def verify(
         min_agreement=min_agreement,
         regrade=None if regrade is None else Path(regrade),
         allow_code=allow_code,
+        edited=edited,
         progress=progress,
     )
 
@@ -132,7 +135,7 @@ def report(
     count_tokens = token_counter(manifest.run.model_name) if manifest else None
     run = read_run([Path(one) for one in given], skip_damaged=skip_damaged, count_tokens=count_tokens, step=progress)
     if manifest is not None:
-        check_pack(run, manifest, pack=str(pack))
+        run = check_pack(run, manifest, pack=str(pack))
     judgements = judge(run, manifest)
     outcome = None if rules is None else decide(rules, judgements)
     return build_report(run, judgements, pack=folder, manifest=manifest, gate=outcome)
@@ -182,8 +185,7 @@ def compare(
         read_run([Path(one)], skip_damaged=skip_damaged, count_tokens=count_tokens, step=progress) for one in (a, b)
     ]
     if manifest is not None:
-        for run in runs:
-            check_pack(run, manifest, pack=str(pack))
+        runs = [check_pack(run, manifest, pack=str(pack)) for run in runs]
     comparison = run_compare(runs[0], runs[1], manifest)
     outcome = None if rules is None else decide(rules, judge(runs[1], manifest), comparison)
     return build_comparison(comparison, runs[0], runs[1], gate=outcome)

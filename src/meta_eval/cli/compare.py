@@ -43,8 +43,7 @@ def compare(
 
         runs = [read_run([path], skip_damaged=skip_damaged, count_tokens=count_tokens, step=step) for path in (a, b)]
         if manifest is not None:
-            for run in runs:
-                check_pack(run, manifest, pack=str(pack))
+            runs = [check_pack(run, manifest, pack=str(pack)) for run in runs]
         status.update("comparing")
         comparison = run_compare(runs[0], runs[1], manifest)
         outcome = decide(rules, judge(runs[1], manifest), comparison) if rules is not None else None

@@ -63,7 +63,7 @@ def report(
             step=lambda text: status.update(text.replace("[", r"\[")),
         )
         if manifest is not None:
-            check_pack(run, manifest, pack=str(pack))
+            run = check_pack(run, manifest, pack=str(pack))
         status.update("judging")
         judgements = judge(run, manifest)
         outcome = decide(rules, judgements) if rules is not None else None

@@ -66,12 +66,13 @@ def carry_over(old: Path, new: Path, *, late: bool = False) -> None:
         shutil.copystat(old / name, new / name)
 
 
-def walk(folder: Path, *, skip: Mapping[str, str] | None = None) -> Iterator[Path]:
+def walk(folder: Path, *, skip: Mapping[str, str] | None = None, mounts_too: bool = False) -> Iterator[Path]:
     """All that lies below a folder, each folder before what is in it; links are not followed.
 
     Args:
         folder: Where to begin.
         skip: Names, relative to it, whose inside is not looked into.
+        mounts_too: Go into file systems that are mounted there.
 
     Raises:
         PackError: A folder cannot be read, or is where another file system is mounted.
@@ -89,8 +90,7 @@ def walk(folder: Path, *, skip: Mapping[str, str] | None = None) -> Iterator[Pat
                 hint="Make it readable, move it away, or choose another work_dir",
             ) from None
         for path in paths:
-            found = path.lstat()
-            if found.st_dev != device or str(path) in mounts:
+            if not mounts_too and (path.lstat().st_dev != device or str(path) in mounts):
                 raise PackError(
                     "is another file system, mounted inside work_dir, and prepare replaces the whole folder",
                     where=str(path),

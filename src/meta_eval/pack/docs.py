@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from meta_eval.errors import DataError, TemplateError
+from meta_eval.contained import contained
+from meta_eval.errors import DataError, TemplateError, UserError
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
@@ -140,7 +141,10 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
         module_file, name = template.process_docs
         where = f"{root / module_file}: {name}"
         try:
-            dataset = getattr(_module(root, module_file), name)(dataset)
+            with contained(root):
+                dataset = getattr(_module(root, module_file), name)(dataset)
+        except UserError:
+            raise
         except ValueError as error:
             raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
         except Exception as error:

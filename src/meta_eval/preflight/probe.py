@@ -28,7 +28,7 @@ def _error_of(step: Callable[[], object]) -> str | None:
     """What goes wrong, in one line; None when nothing does."""
     try:
         step()
-    except Exception as error:
+    except BaseException as error:  # code of a pack may end the program too
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return None
 

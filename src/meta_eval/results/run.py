@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from meta_eval.pack.integrity import edited_notice
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.find import Files, Found, find
@@ -159,8 +160,11 @@ def read_newest(
     return None
 
 
-def check_pack(run: Run, manifest: Manifest, *, pack: str) -> None:
+def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     """Hold a run against the pack that it is said to be of.
+
+    Returns:
+        The run, with a notice where the pack was edited.
 
     Raises:
         ResultsError: A task was run on other docs than those of the pack.
@@ -179,6 +183,8 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> None:
                 where=str(result.provenance.results_file),
                 hint="Name the pack that this run was made with, or run the task again with this one",
             )
+    notice = edited_notice(Path(pack), manifest)
+    return replace(run, notices=(*run.notices, notice)) if notice else run
 
 
 # Reading

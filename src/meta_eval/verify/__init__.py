@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.contained import contained
 from meta_eval.errors import ConfigError, PackError, UserError, suggestion
 from meta_eval.notes import Progress, log, silent
+from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, out_folder, pack_keys
@@ -102,10 +104,18 @@ class TaskReport:
 
 @dataclass(slots=True)
 class Report:
-    """What verify found out about a pack; ``regraded`` is the folder of the run whose answers were graded, if any."""
+    """What verify found out about a pack.
+
+    Attributes:
+        pack: The folder.
+        regraded: The folder of the run whose answers were graded, if any.
+        edited: The files of the pack that are not as prepare wrote them.
+        tasks: By name.
+    """
 
     pack: Path
     regraded: Path | None
+    edited: tuple[str, ...] = ()
     tasks: dict[str, TaskReport] = field(default_factory=dict)
 
     @property
@@ -129,6 +139,7 @@ def verify(
     min_agreement: float | None = None,
     regrade: Path | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Report:
     """Replay the recorded answers through a pack and compare every verdict with Meta's.
@@ -140,19 +151,21 @@ def verify(
         regrade: A folder with the samples files of a finished run: its answers are graded again instead, and the
             verdicts are compared with those it was given then.
         allow_code: Also check the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; the report and the baseline that is kept say so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        PackError: The folder is no pack, or there is nothing to grade again.
+        PackError: The folder is no pack, was edited, or there is nothing to grade again.
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
     chosen = choose(manifest, tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
+    changed = integrity.check(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
     keys = pack_keys(pack, manifest)
-    report = Report(pack, regrade)
+    report = Report(pack, regrade, changed)
     folder = out_folder(pack, regraded=regrade is not None)
     for name in chosen:
         entry = manifest.tasks[name]
@@ -172,7 +185,7 @@ def verify(
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
-                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}"), folder)
+                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}", changed), folder)
             continue
         result.scores = evaluated.scores
         result.status, result.reason = _judge(result.comparison, entry, wanted)
@@ -180,9 +193,9 @@ def verify(
         _write(result.file, "".join(map(_line, result.comparison.disagreements)), folder)
         if regrade is None:
             kept = (
-                missing_text(keys[name], f"verify did not check all docs: {result.reason}")
+                missing_text(keys[name], f"verify did not check all docs: {result.reason}", changed)
                 if result.status == "unfinished"
-                else baseline_text(keys[name], evaluated.samples, has_recorded_answer)
+                else baseline_text(keys[name], evaluated.samples, has_recorded_answer, changed)
             )
             _write(baseline_file(pack, name), kept, folder)
     return report
@@ -226,7 +239,8 @@ def _check(
         progress=lambda done, total: progress(name, done, total),
     )
     context = Context(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
-    return evaluated, compare(name, entry, evaluated.samples, context)
+    with contained(evaluator.pack):  # it asks the template what an answer's extraction is
+        return evaluated, compare(name, entry, evaluated.samples, context)
 
 
 def _judge(comparison: Comparison, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
