@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from command import cli, process
-from packs import Doc, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
+from packs import Doc, edit, edit_docs, prepare, read_docs, reseal, tree, write_docs, yaml_of
 from places import TEMPLATES
 from rows import make_row, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -148,6 +148,7 @@ def test_a_function_that_cannot_be_imported_is_named(pack: Path) -> None:
     edit(pack / "mmlu" / "utils.py", "import math\n", "import math\nimport meta_eval\n")
     edit(pack / "ifeval" / "utils.py", "import math\n", "import math\nimport no_such_library\n")
     edit(pack / "mmlu_pro" / "utils.py", "def doc_to_text(", "def doc_to_prompt(")
+    reseal(pack)
     found = [check.what for check in checks(pack, "functions") if check.status == "failed"]
     for yaml, said in (
         ("_choice_yaml", "No module named 'meta_eval'"),
@@ -160,6 +161,7 @@ def test_a_function_that_cannot_be_imported_is_named(pack: Path) -> None:
 def test_a_task_that_does_not_load_its_first_doc_is_named(pack: Path) -> None:
     edit(pack / "mmlu_pro" / "utils.py", 'return doc["prompt"]', 'return doc["promt"]')
     write_docs(pack, "meta_mmlu_pretrain", read_docs(pack, "meta_mmlu_pretrain")[::-1], seal=False)
+    reseal(pack)
     found = [check.what for check in checks(pack, "first docs") if check.status == "failed"]
     assert any("meta_gpqa_cot: KeyError: 'promt'" in what for what in found)
     assert any("meta_mmlu_pretrain: ValueError" in what and "not the file that was prepared" in what for what in found)

@@ -97,7 +97,7 @@ def edited_notice(pack: Path, manifest: Manifest) -> str | None:
     The docs are left out, for a run says itself which it had, and so are files that are not there: a copy of the
     manifest is enough to report with.
     """
-    found = changes(pack, manifest, hash_up_to=1 << 20)
+    found = changes(pack, manifest, hash_up_to=1 << 20) if pack.is_dir() else {}
     names = sorted(name for name, what in found.items() if what != MISSING)
     if not names:
         return None
