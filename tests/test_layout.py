@@ -17,6 +17,7 @@ ROOMS = [
     "errors",
     "notes",
     "contained",  # code of templates and packs at work
+    "outputs",
     "assets",  # what the wheel carries along
     "stats",
     "catalog",  # what Meta published

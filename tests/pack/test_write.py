@@ -481,6 +481,7 @@ def test_a_lock_that_cannot_be_had_is_one_message(tmp_path: Path, monkeypatch: p
         patch.setattr(fcntl, "flock", refuse)
         with pytest.raises(PackError, match="cannot be locked .*two prepares"):
             write(tmp_path / "work_dir", 1)
+    assert list(tmp_path.iterdir()) == []
 
     def busy(*_: object) -> None:
         raise BlockingIOError

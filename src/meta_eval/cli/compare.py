@@ -8,6 +8,7 @@ import typer
 
 from meta_eval.cli import report as shared
 from meta_eval.cli.console import err
+from meta_eval.outputs import check_outputs
 
 
 def compare(
@@ -33,6 +34,7 @@ def compare(
     from meta_eval.report.samples import compared_samples
     from meta_eval.results.run import check_pack, read_run
 
+    check_outputs((html, markdown), shared.read_from((a, b), pack, gate))
     rules = shared.rules_of(gate, max_drop, against="baseline")
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:

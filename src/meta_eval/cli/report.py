@@ -11,6 +11,7 @@ import typer
 
 from meta_eval.cli.console import err, people
 from meta_eval.errors import ConfigError
+from meta_eval.outputs import check_outputs
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -53,6 +54,7 @@ def report(
     from meta_eval.report.samples import run_samples
     from meta_eval.results.run import check_pack, read_run
 
+    check_outputs((html, markdown, eval_results), read_from(results, pack, gate))
     rules = rules_of(gate, max_drop, against="published")
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
@@ -71,6 +73,13 @@ def report(
         status.update("writing")
         write(built, html=html, markdown=markdown, eval_results=eval_results, samples=lambda: run_samples(judgements))
     finish(built, as_json=as_json)
+
+
+def read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> list[Path | None]:
+    """What a report reads, so that none of it is written over."""
+    from meta_eval.results.baseline import out_folder
+
+    return [*results, pack, gate, None if pack is None else out_folder(pack)]
 
 
 def rules_of(gate: Path | None, max_drop: float | None, *, against: str) -> Gate | None:
@@ -110,11 +119,11 @@ def write(
     """Write the files that were asked for, each whole or not at all.
 
     Raises:
-        ReportError: One cannot be written.
+        OutputError: One cannot be written.
     """
     from meta_eval.report import eval_results as hub
     from meta_eval.report import markdown as card
-    from meta_eval.report.files import replacing
+    from meta_eval.outputs import replacing
     from meta_eval.report.html import write_html
 
     for path, render in ((markdown, card.render), (eval_results, hub.render)):

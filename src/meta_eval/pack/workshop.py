@@ -39,10 +39,7 @@ def workshop(target: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        # While it is held: who waits for this file finds it gone, and makes another.
-        (place / _LOCK).unlink(missing_ok=True)
-        with suppress(OSError):  # another has begun to use it, or something could not be removed
-            place.rmdir()
+        _leave(place)  # while it is held: who waits for this file finds it gone, and makes another
         os.close(lock)
 
 
@@ -55,7 +52,7 @@ def _acquire(place: Path, target: Path) -> int:
             lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:  # its holder has just finished
             continue
-        if _locked(lock, target):
+        if _locked(lock, place, target):
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(lock), os.stat(place / _LOCK, follow_symlinks=False)):
                     if not os.fstat(lock).st_size:
@@ -76,19 +73,26 @@ def _acquire(place: Path, target: Path) -> int:
         time.sleep(_PAUSE)
 
 
-def _locked(lock: int, target: Path) -> bool:
+def _locked(lock: int, place: Path, target: Path) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
         os.close(lock)
+        _leave(place)
         raise PackError(
             f"cannot be locked ({error.strerror}), and two prepares at once would damage it",
             where=f"work_dir {target}",
             hint="Set work_dir to a folder on a file system that has locks, and move the pack afterwards",
         ) from None
     return True
+
+
+def _leave(place: Path) -> None:
+    (place / _LOCK).unlink(missing_ok=True)
+    with suppress(OSError):  # another has begun to use it, or something could not be removed
+        place.rmdir()
 
 
 def _check_ours(place: Path) -> None:

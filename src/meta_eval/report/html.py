@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.report import text
-from meta_eval.report.files import replacing
+from meta_eval.outputs import replacing
 from meta_eval.report.model import Report, Sample, Subtask, Task
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
@@ -41,7 +41,7 @@ def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> No
         samples: The docs for its table, in the order of the table; read once, and never all in memory.
 
     Raises:
-        ReportError: The file cannot be written.
+        OutputError: The file cannot be written.
     """
     packed = pack(samples)
     try:

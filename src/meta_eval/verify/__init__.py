@@ -17,6 +17,7 @@ from typing import Any, Literal
 from meta_eval.contained import contained
 from meta_eval.errors import ConfigError, PackError, UserError, suggestion
 from meta_eval.notes import Progress, log, silent
+from meta_eval.outputs import replacing
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
 from meta_eval.replay import has_recorded_answer
@@ -261,16 +262,18 @@ def _write(path: Path, text: str, folder: Path) -> None:
     """One file below verify's folder, whole or not at all.
 
     Raises:
-        PackError: It cannot be written.
+        PackError: The folder cannot be made.
+        OutputError: The file cannot be written.
     """
+    ignore = folder / ".gitignore"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        (folder / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
-        new = path.with_name(f".{path.name}.{os.getpid()}")
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        if not os.path.lexists(ignore):  # one that is there may have been edited
+            ignore.write_text(_GITIGNORE, encoding="utf-8")
     except OSError as error:
         raise PackError(f"cannot be written ({error})", where=str(path)) from None
+    with replacing(path) as file:
+        file.write(text)
 
 
 def _line(disagreement: dict[str, Any]) -> str:
