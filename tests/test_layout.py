@@ -14,6 +14,7 @@ PACKAGE = REPOSITORY / "src" / "meta_eval"
 # From the ground up: each may import what stands above it in this list, and itself.
 ROOMS = [
     "version",
+    "secrets",
     "errors",
     "notes",
     "contained",  # code of templates and packs at work

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from meta_eval.secrets import redacted
+
 
 class UserError(Exception):
     """Something that the user can fix.
@@ -27,7 +29,7 @@ class UserError(Exception):
     def __str__(self) -> str:
         message = f"{self.where}: {self.what}" if self.where else self.what
         end = "" if message.endswith("?") else "."
-        return f"{message}{end} {self.hint}" if self.hint else message
+        return redacted(f"{message}{end} {self.hint}" if self.hint else message)
 
 
 class ConfigError(UserError):

@@ -9,7 +9,18 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
+from meta_eval.secrets import redacted
+
 log = logging.getLogger("meta_eval")
+
+
+def without_secrets(record: logging.LogRecord) -> bool:
+    """A filter of loggers and handlers: addresses of hubs and settings may hold credentials."""
+    record.msg, record.args = redacted(record.getMessage()), None
+    return True
+
+
+log.addFilter(without_secrets)
 
 
 class Progress(Protocol):

@@ -52,7 +52,7 @@ def prepare(
 
         prepared = run(settings, config_place=str(config), progress=progress)
     manifest = prepared.manifest
-    for check in cheap(Path(prepared.work_dir).expanduser()):
+    for check in cheap(Path(prepared.work_dir)):
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))

@@ -88,7 +88,7 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
         return pack
     from meta_eval.config import load_config
 
-    return Path(load_config(config).work_dir).expanduser()
+    return Path(load_config(config).work_dir)
 
 
 class _Steps:

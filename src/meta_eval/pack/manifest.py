@@ -147,6 +147,7 @@ class Manifest(_Entry):
     """The whole pack. No time and no host stands here: the same input gives the same bytes.
 
     ``run`` is how it is to be run, and ``command`` what its engine makes of that, for whoever has no meta-eval at hand.
+    ``punkt_tab`` says whether it brings nltk's Punkt model; None where no task needs it.
     """
 
     schema_version: int
@@ -158,6 +159,7 @@ class Manifest(_Entry):
     tasks: dict[str, TaskEntry]
     groups: dict[str, tuple[str, ...]]
     command: tuple[str, ...]
+    punkt_tab: bool | None = None
     files: dict[str, FileEntry]
 
     @property

@@ -43,7 +43,7 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
-    local = Path(model_name).expanduser() / "tokenizer.json"
+    local = Path(model_name) / "tokenizer.json"
     path: str | None = str(local) if local.is_file() else _cached(model_name)
     if path is None:
         return None

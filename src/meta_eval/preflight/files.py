@@ -41,7 +41,7 @@ def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> It
 
 def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
     """Results can be written, and the samples files will fit."""
-    output = Path(manifest.run.output_path).expanduser()
+    output = Path(manifest.run.output_path)
     folder = output.parent if output.suffix == ".json" else output
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():

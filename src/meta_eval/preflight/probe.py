@@ -65,7 +65,7 @@ def _latex() -> None:
 def _punkt(pack: Path) -> None:
     import nltk
 
-    nltk.data.path.append(str(pack / "nltk_data"))
+    nltk.data.path.insert(0, str(pack / "nltk_data"))
     nltk.data.find("tokenizers/punkt_tab/english/")
 
 
