@@ -27,7 +27,6 @@ check: lint test
 
 # Everything in the repository that is made from something else in it.
 generate: .venv/.installed
-	$(BIN)/python tools/build_sample.py
 	$(BIN)/python tests/helpers/golden.py
 	$(BIN)/python tools/write_pages.py
 	$(BIN)/python tools/write_example_reports.py

@@ -1,7 +1,8 @@
 """How often the verdicts are right: simulations through ``stats`` and ``judging.decide``, with what should come out.
 
     python benchmarks/verdicts.py                    all, 1,000 runs each, on two processes; some minutes
-    python benchmarks/verdicts.py identical many    some: identical, margin, somewhere, many, coverage, power, settling
+    python benchmarks/verdicts.py identical many    some: identical, margin, somewhere, many, coverage, power,
+                                                    settling, wired
     python benchmarks/verdicts.py --runs 200
 
 No model answers anything. Verdicts are drawn: a task has as many docs, subtasks and instructions as the real one, its
@@ -22,13 +23,21 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from meta_eval import stats
+from meta_eval.engines.settings import RunSettings
 from meta_eval.judging.decide import Decision, Evidence, decide
+from meta_eval.judging.judge import judge
+from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
+from meta_eval.results.answers import Answer, Doc, Value
+from meta_eval.results.baseline import Baseline
+from meta_eval.results.provenance import Provenance
+from meta_eval.results.run import Run, TaskRun
 
 SEED = 20_250_101
 MARGIN = 0.01
@@ -524,9 +533,68 @@ def settling(runs: int) -> None:
         )  # fmt: skip
 
 
+def wired(runs: int) -> None:
+    """The same through what reads a run: docs with metrics, paired by report's own code with Meta's graded answers."""
+    runs = max(10, runs // 10)
+    table = Table(
+        f"Through `judging.judge`, meta_instruct, 4 % of docs flip, margin 1 point: percent of {runs:,} runs",
+        "true drop of every task, points", "SHIP", "DON'T", "NOT SHOWN", "any task below",
+    )  # fmt: skip
+    for drop, should in ((0.0, {"SHIP": (0.9, 1.0), "DON'T": (0.0, 0.025)}), (MARGIN, {"SHIP": (0.0, 0.05)})):
+        found = simulate(lambda rng, drop=drop: counted(judged(instruct(0.04), drop, rng)), f"wired {drop}", runs)
+        cells = (rate(found[name], runs, *should.get(name, (0.0, 1.0))) for name in ("SHIP", "DON'T", "NOT SHOWN"))
+        table.row(f"{100 * drop:g}", *cells, rate(found["any below"], runs, most=0.05 if not drop else 1.0))
+
+
+def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Decision:
+    """What report decides of a run of these tasks, with Meta's answers as verify grades them; no file is written."""
+    results, entries, answers = {}, {}, {}
+    for task in tasks:
+        before, after, labels, _ = draw(
+            replace(task, ifeval=False, subtasks=(task.docs,)) if task.ifeval else task, drop, rng
+        )
+        names = [f"s{label}" for label in labels] if labels else [None] * task.docs
+        answers[task.name] = tuple(map(_doc, range(task.docs), [task.name] * task.docs, names, before.tolist()))
+        docs = tuple(map(_doc, range(task.docs), [task.name] * task.docs, names, after.tolist()))
+        results[task.name], entries[task.name] = _task_run(task, docs), _entry(task, macro=bool(labels))
+    run = Run(results, (), {})
+    found = judge(run, _manifest(entries), Baseline(answers, {}))
+    return found.decision
+
+
+def _doc(number: int, task: str, subtask: str | None, verdict: float) -> Doc:
+    metrics: dict[str, Value] = {"em": verdict, "em_macro": (subtask, verdict)}
+    return Doc(
+        number, f"{task} {number}", (), True, subtask, None, "", None, None, None, "", False, False,
+        {"f": Answer(None, metrics, 0, 0)},
+    )  # fmt: skip
+
+
+def _task_run(task: Task, docs: tuple[Doc, ...]) -> TaskRun:
+    known = {field.name: None for field in fields(Provenance)}
+    provenance = Provenance(**{**known, "results_file": Path("results.json"), "model_args": {}, "gen_kwargs": {}})
+    return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
+
+
+def _entry(task: Task, *, macro: bool) -> TaskEntry:
+    number = PublishedEntry.model_construct(
+        our_metric="em_macro,f" if macro else "em,f", value=100 * task.accuracy, same_settings=True, note=None,
+        benchmark=task.name, metric=None, averaging=None, shots=None, source="", cot=None,
+    )  # fmt: skip
+    return TaskEntry.model_construct(
+        docs=task.docs, verdict="em,f", published=(number,), dataset_id="", subset=task.name, model=None, family=None,
+        graded_by="program", format="verified", reading=None, recorded_metric=None,
+    )  # fmt: skip
+
+
+def _manifest(entries: dict[str, TaskEntry]) -> Manifest:
+    run = RunSettings(model_name="m", tasks=tuple(entries), include_path="p")
+    return Manifest.model_construct(tasks=entries, run=run)
+
+
 EXPERIMENTS = {
     "identical": identical, "margin": margin, "somewhere": somewhere, "many": many_tasks, "coverage": coverage,
-    "power": power, "settling": settling,
+    "power": power, "settling": settling, "wired": wired,
 }  # fmt: skip
 
 

@@ -22,25 +22,23 @@ process with its tests, and one that looks for them can pass without solving any
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
 import os
-import select
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from .._common.worker import Worker
+
 logger = logging.getLogger("meta_eval.code")
 
-START_LIMIT_S = 120.0  # importing numpy from a slow network disk
-START_TRIES = 3
 GRACE_S = 15.0  # beyond a program's own time: a loaded machine, and the deletion of its folder
 
 
@@ -107,7 +105,7 @@ class Sandbox:
         """
         jail = _Jail(["numpy"] if needs_numpy else [], self._without)
         try:
-            kernel = jail.start()
+            jail.start()
             limits = Limits(cpu_s=10, wall_s=60)
             right = jail.run(Program("", "def f(n):\n    return n + 1\n", ("assert f(1) == 2",)), limits)
             wrong = jail.run(Program("", "def f(n):\n    return n\n", ("assert f(1) == 2",)), limits)
@@ -117,15 +115,15 @@ class Sandbox:
             jail.close()
         if right.passed != 1 or wrong.passed or wrong.failure:
             raise SandboxError(f"programs cannot be run here: a right one gives {right}, a wrong one {wrong}")
-        if not all(kernel.values()):
+        if not all(jail.kernel.values()):
             logger.warning(
                 "programs that the model wrote run with less isolation than they should: %s; a virtual machine that "
                 "holds nothing of value is the place for them",
                 "this kernel filters no system calls, so that network and processes are open to a program that insists"
-                if not kernel["calls"]
+                if not jail.kernel["calls"]
                 else "this kernel has no Landlock, so that programs can read what this user can read",
             )
-        return kernel
+        return jail.kernel
 
     def _run_all(self, programs: list[Program], limits: Limits) -> list[Verdict]:
         verdicts: dict[int, Verdict] = {}
@@ -152,127 +150,61 @@ class Sandbox:
         return [verdicts.get(number, Verdict(0, failure="its worker ended")) for number in range(len(programs))]
 
 
-class _Jail:
+class _Jail(Worker):
     """One supervisor process, which runs one program at a time; used by one thread."""
 
     def __init__(self, preload: list[str], without: list[str]) -> None:
-        self._preload = preload
-        self._without = without
-        self._kernel: dict[str, bool] = {}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._failed_starts = 0
-
-    def verdict(self, program: Program, limits: Limits) -> Verdict:
-        """`run`, where every failure is a verdict and not an exception."""
-        if self._failed_starts >= START_TRIES:
-            return Verdict(0, failure="the sandbox does not start")
-        try:
-            self.start()
-        except (OSError, EOFError, ValueError) as error:  # TimeoutError is an OSError
-            self._failed_starts += 1
-            self.close()
-            return Verdict(0, failure=f"the sandbox does not start ({type(error).__name__}: {error})")
-        self._failed_starts = 0
-        try:
-            return self.run(program, limits)
-        except TimeoutError:
-            self.close()
-            return Verdict(0, failure=f"no verdict within {limits.wall_s + GRACE_S:g} s")
-        except (OSError, EOFError, ValueError, KeyError):
-            self.close()
-            return Verdict(0, failure="the sandbox died")
-
-    def run(self, program: Program, limits: Limits) -> Verdict:
-        """Run one program in the process that `start` started."""
-        process = self._process
-        if process is None:
-            raise EOFError("it was closed")
-        request = {"setup": program.setup, "program": program.code, "tests": program.tests, **limits._asdict()}
-        process.stdin.write(json.dumps(request).encode() + b"\n")
-        process.stdin.flush()
-        reply = _reply(process, limits.wall_s + GRACE_S)
-        return Verdict(int(reply["passed"]), reply["why"], reply["failure"])
-
-    def start(self) -> dict[str, bool]:
-        """Start the supervisor where it does not run yet.
-
-        Returns:
-            Which of the kernel's means hold.
-
-        Raises:
-            OSError: It does not start.
-            EOFError: It starts and ends.
-            ValueError: A module that tests need cannot be imported.
-        """
-        if self._process is not None:
-            return self._kernel
-        settings = {
-            "parent": os.getpid(),
-            "preload": self._preload,
-            "without": self._without,
-            # Isolated from the environment, but with the packages that this process sees; no folder of the user's own.
-            "path": [str(Path(entry).absolute()) for entry in sys.path if Path(entry).name.endswith("-packages")],
-            "readable": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}),
-        }
+        self.kernel: dict[str, bool] = {}
         # The variables are for the supervisor: a program sees none of them. Not -I, which would ignore the first, and
         # then the order of a set of strings, and with it a verdict, could be another on each run.
         environment = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "TZ": "UTC"}
         environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         environment |= {"TMPDIR": tempfile.gettempdir()}
         environment |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-s",
-                "-P",
-                "-B",
-                str(Path(__file__).resolve().with_name("jail.py")),
-                json.dumps(settings),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+        super().__init__(
+            "the sandbox",
+            Path(__file__).resolve().with_name("jail.py"),
+            ["-s", "-P", "-B"],
+            lambda: {
+                "parent": os.getpid(),
+                "preload": preload,
+                "without": without,
+                # Isolated from the environment, but with the packages that this process sees; no folder of the user's.
+                "path": [str(Path(entry).absolute()) for entry in sys.path if Path(entry).name.endswith("-packages")],
+                "readable": sorted({sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}),
+            },
+            self._hear,
+            end_s=GRACE_S,  # it ends its program first, and deletes what that wrote
             env=environment,
             cwd=tempfile.gettempdir(),
-            start_new_session=True,  # Ctrl-C is for the evaluation, which then ends this process
         )
-        hello = _reply(self._process, START_LIMIT_S)
+
+    def _hear(self, hello: dict) -> None:
         if hello["missing"]:
             raise ValueError(f"tests need what cannot be imported: {', '.join(hello['missing'])}")
-        self._kernel = hello["kernel"]
-        return self._kernel
+        self.kernel = hello["kernel"]
 
-    def close(self) -> None:
-        """End the supervisor, which ends its program and deletes what it wrote."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(OSError):  # a request that never went out
-            process.stdin.close()
-        try:
-            process.wait(timeout=GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+    def verdict(self, program: Program, limits: Limits) -> Verdict:
+        """`run`, where every failure is a verdict and not an exception."""
+        reply, failure = self.answer(*_request(program, limits))
+        return Verdict(0, failure=failure) if failure else Verdict(**reply)
+
+    def run(self, program: Program, limits: Limits) -> Verdict:
+        """Run one program in the process that `start` started."""
+        return Verdict(**self.ask(*_request(program, limits)))
+
+
+def _request(program: Program, limits: Limits) -> tuple[dict, float]:
+    """What the supervisor is asked, and the seconds that its reply may take."""
+    asked = {"setup": program.setup, "program": program.code, "tests": program.tests, **limits._asdict()}
+    return asked, limits.wall_s + GRACE_S
+
+
+@functools.cache
+def sandbox() -> Sandbox:
+    """The one that all tasks share."""
+    return Sandbox()
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _reply(process: subprocess.Popen[bytes], limit_s: float) -> dict:
-    """One line of the process, as JSON; TimeoutError when it does not come, EOFError when it cannot."""
-    deadline = time.monotonic() + limit_s
-    line = b""
-    ready = select.poll()
-    ready.register(process.stdout, select.POLLIN)
-    while not line.endswith(b"\n"):
-        left = deadline - time.monotonic()
-        if left <= 0 or not ready.poll(left * 1000):
-            raise TimeoutError(f"silent for {limit_s:g} s")
-        piece = os.read(process.stdout.fileno(), 1 << 16)
-        if not piece:
-            raise EOFError("it ended")
-        line += piece
-    return json.loads(line)

@@ -10,16 +10,13 @@ JSON text with the program, how many of its tests passed, and why the next did n
 import ast
 import builtins
 import functools
-import importlib.util
 import json
 import logging
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-
-import datasets
 
 # CPU seconds for one program; the wall limit is longer, so that a loaded machine does not fail right programs. The
 # benchmarks' own harnesses give about 3 s of wall time to the few tests of HumanEval and MBPP. EvalPlus adds hundreds
@@ -33,45 +30,14 @@ FENCE = "```"
 _FENCED = re.compile(rf"{FENCE}(?:[ \t]*[A-Za-z0-9_+-]*[ \t]*\r?\n)?")
 
 logger = logging.getLogger("meta_eval.code")
-_HERE = Path(__file__).resolve().parent
 
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-def _load(path: Path, name: str):
-    """A module by its path, since lm-eval's modules have no name to import it by; once, though lm-eval 0.4.11 loads
-    this module anew for each function that a YAML names."""
-    name = f"{name}:{path}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-shared = _load(_HERE.parent / "mmlu_pro" / "utils.py", "meta_eval_shared")
+rows, runner = load.module(".._common.rows"), load.module(".runner")
 
 
 # Docs
-
-
-def process_human_eval(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows joined with HumanEval in, docs out: one a row, in the same order."""
-    return datasets.Dataset.from_list([_human_eval(row, CPU_S) for row in dataset])
-
-
-def process_human_eval_plus(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows joined with HumanEval+, whose one test holds the original inputs and EvalPlus's."""
-    return datasets.Dataset.from_list([_human_eval(row, CPU_PLUS_S) for row in dataset])
-
-
-def process_mbpp(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows joined with MBPP: the tests are its asserts."""
-    return datasets.Dataset.from_list([_mbpp(row, [], CPU_S) for row in dataset])
-
-
-def process_mbpp_plus(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows joined with MBPP+: first the asserts of MBPP, then EvalPlus's test."""
-    return datasets.Dataset.from_list([_mbpp(row, [row["test"]], CPU_PLUS_S) for row in dataset])
 
 
 def _human_eval(row: dict, cpu_s: int) -> dict:
@@ -89,7 +55,7 @@ def _doc(row: dict, gold: str, setup: str, tests: list[str], name: str, cpu_s: i
 
     The gold is the original's solution, which is there to be read: what judges are the tests.
     """
-    doc = shared.make_doc({**row, "input_correct_responses": [gold]})
+    doc = rows.make_doc({**row, "input_correct_responses": [gold]})
     return {
         **doc,
         "gold": gold.replace("\r\n", "\n"),
@@ -100,6 +66,14 @@ def _doc(row: dict, gold: str, setup: str, tests: list[str], name: str, cpu_s: i
         "tests": tests,
         "cpu_s": cpu_s,
     }
+
+
+# The one test of HumanEval+ holds the original inputs and EvalPlus's. Of MBPP+ the asserts of MBPP come first, then
+# EvalPlus's test.
+process_human_eval = rows.docs_by(lambda row: _human_eval(row, CPU_S))
+process_human_eval_plus = rows.docs_by(lambda row: _human_eval(row, CPU_PLUS_S))
+process_mbpp = rows.docs_by(lambda row: _mbpp(row, [], CPU_S))
+process_mbpp_plus = rows.docs_by(lambda row: _mbpp(row, [row["test"]], CPU_PLUS_S))
 
 
 def given(prompt: str) -> str:
@@ -139,14 +113,7 @@ def doc_to_text(doc: dict) -> str:
 
 @functools.cache
 def _require_sandbox(needs_numpy: bool) -> None:
-    _sandbox().check(needs_numpy=needs_numpy)
-
-
-def _sandbox():
-    module = _load(_HERE / "runner.py", "meta_eval_runner")
-    if not hasattr(module, "shared"):
-        module.shared = module.Sandbox()
-    return module.shared
+    runner.sandbox().check(needs_numpy=needs_numpy)
 
 
 # The program in an answer
@@ -258,7 +225,6 @@ def judged(resps: list[list[str]], docs: list[dict], program_of: Callable[[dict,
 
     ``code`` is null when no program was found; ``failure`` says why nobody can tell, which counts as wrong.
     """
-    runner = sys.modules[type(_sandbox()).__module__]
     found = [
         (doc, program_of(doc, answer or "")) for doc, answers in zip(docs, resps, strict=True) for answer in answers
     ]
@@ -269,7 +235,7 @@ def judged(resps: list[list[str]], docs: list[dict], program_of: Callable[[dict,
             runner.Program(doc["setup"], code, tuple(doc["tests"])) for doc, code in map(found.__getitem__, numbers)
         ]
         limits = runner.Limits(cpu_s, wall_s=cpu_s * WALL_FACTOR)
-        verdicts |= dict(zip(numbers, _sandbox().run(programs, limits), strict=True))
+        verdicts |= dict(zip(numbers, runner.sandbox().run(programs, limits), strict=True))
     for number, verdict in sorted(verdicts.items()):
         if verdict.failure:
             place = found[number][0]["input_question_hash"]

@@ -14,14 +14,12 @@ true, two of three as false), so that it is no score, and more of it is no bette
 
 import functools
 import importlib
-import importlib.util
 import json
 import logging
 import math
 import random
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-
-import datasets
 
 # The instructions whose checkers split text with nltk's Punkt model, which nltk does not bring along.
 NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constraints:number_sentences"))
@@ -32,27 +30,15 @@ PACK = Path(__file__).resolve().parent.parent
 # one that lm-eval's reference draws first under the seed that lm_eval sets unless told otherwise, a "y".
 SEED = 0
 
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-def _load_shared():
-    """mmlu_pro/utils.py, which every task shares; by its path, since lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().parent.parent / "mmlu_pro" / "utils.py"
-    spec = importlib.util.spec_from_file_location("meta_eval_shared", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-shared = _load_shared()
+rows = load.module(".._common.rows")
 
 logger = logging.getLogger("meta_eval.ifeval")
 
 
 # Docs
-
-
-def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows of the details subset, joined with IFEval, in; docs out: one a row, in the same order."""
-    return datasets.Dataset.from_list([make_doc(row) for row in dataset])
 
 
 def make_doc(row: dict) -> dict:
@@ -72,9 +58,12 @@ def make_doc(row: dict) -> dict:
         )
     for arguments in row["kwargs"]:
         read_arguments(arguments, row["key"])
-    doc = shared.make_doc({**row, "input_correct_responses": [", ".join(row["instruction_id_list"])]})
+    doc = rows.make_doc({**row, "input_correct_responses": [", ".join(row["instruction_id_list"])]})
     joined = ("key", "original_prompt", "instruction_id_list", "kwargs")
     return {**doc, **{column: row[column] for column in joined}}
+
+
+process_docs = rows.docs_by(make_doc)
 
 
 def read_arguments(text: str, key: int) -> dict:

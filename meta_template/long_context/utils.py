@@ -13,28 +13,18 @@ How Meta's rows write golds here nobody has seen; of the subtasks only InfiniteB
 longbook_choice).
 """
 
-import functools
-import importlib.util
 import json
 import math
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-import datasets
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-
-def _load_spans():
-    """squad/utils.py, by its path, since lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().parent.parent / "squad" / "utils.py"
-    spec = importlib.util.spec_from_file_location("meta_eval_spans", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-spans = _load_spans()
-macro_average = spans.macro_average
-mean = spans.mean
+rows, spans, rouge = map(load.module, (".._common.rows", ".._common.spans", ".._common.rouge"))
+macro_average = rows.macro_average
+mean = rows.mean
 
 # What the last part of a subtask's name holds, or a recorded metric's name begins with, letters only; the first that
 # fits counts: squality holds quality.
@@ -46,19 +36,14 @@ _MEASURES = {"choice": "acc", "span": "f1", "summary": "rougeL"}
 # Docs
 
 
-def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows of a subset of several benchmarks in, docs out: one a row, in the same order."""
-    return datasets.Dataset.from_list([make_doc(row) for row in dataset])
-
-
 # Tokens that Meta generated for a part of ZeroSCROLLS (eval_details.md), where a row does not say it.
 _LIMITS = {"choice": 64, "summary": 64, "span": 128}
 
 
-def process_docs_with_limits(dataset: datasets.Dataset) -> datasets.Dataset:
-    """As `process_docs`, and for each doc ``max_gen_toks``, how many tokens Meta generated at most."""
-    docs = [(row, make_doc(row)) for row in dataset]
-    return datasets.Dataset.from_list([{**doc, "max_gen_toks": _limit(row, doc["kind"])} for row, doc in docs])
+def make_doc_with_limit(row: dict) -> dict:
+    """As `make_doc`, and ``max_gen_toks``, how many tokens Meta generated at most."""
+    doc = make_doc(row)
+    return {**doc, "max_gen_toks": _limit(row, doc["kind"])}
 
 
 def _limit(row: dict, kind: str) -> int:
@@ -76,17 +61,22 @@ def make_doc(row: dict) -> dict:
     recorded = json.loads(doc["recorded_metrics"] or "{}")
     kind = _kind(doc["subtask_name"], recorded)
     if kind is None:
-        raise ValueError(
-            f"question hash {row['input_question_hash']}: neither the subtask {doc['subtask_name']!r} nor the recorded "
-            f"metrics {sorted(recorded)} tell which benchmark it is of"
+        raise rows.refused(
+            row,
+            f"neither the subtask {doc['subtask_name']!r} nor the recorded metrics {sorted(recorded)} tell which "
+            "benchmark it is of",
         )
     fitting = [name for name in recorded if _recorded_kind(name) == kind]
     if kind == "choice" and not gold_letters(doc):
-        raise ValueError(f"question hash {row['input_question_hash']}: none of {doc['answers']} is one of its choices")
+        raise rows.refused(row, f"none of {doc['answers']} is one of its choices")
     value = recorded.get(_MEASURES[kind], recorded[fitting[0]] if fitting else None)
     if value is not None:
         doc["recorded_metrics"] = json.dumps({**recorded, "score": value})
     return {**doc, "kind": kind}
+
+
+process_docs = rows.docs_by(make_doc)
+process_docs_with_limits = rows.docs_by(make_doc_with_limit)
 
 
 def _kind(subtask: str | None, recorded: dict) -> str | None:
@@ -139,7 +129,7 @@ def scrolls(doc: dict, results: list[str]) -> dict:
     return {
         "score": score,
         **_shared_out(doc, score, ("acc", "f1", "rougeL")),
-        "rouge": best_rouge(output, doc["answers"]) if doc["kind"] == "summary" else None,
+        "rouge": rouge.best(output, doc["answers"], rouge.ALL) if doc["kind"] == "summary" else None,
         "unextracted": float(not found),
     }
 
@@ -152,7 +142,7 @@ def _score(doc: dict, output: str) -> tuple[float, bool]:
     found = bool(output.strip())
     if doc["kind"] == "span":
         return (max(spans.overlap(output, gold) for gold in doc["answers"]) if found else 0.0), found
-    return best_rouge(output, doc["answers"])[-1], found
+    return rouge.best(output, doc["answers"])[0], found
 
 
 def _shared_out(doc: dict, score: float, measures: tuple[str, ...]) -> dict:
@@ -233,19 +223,6 @@ def choice(text: str, choices: list[dict] | None) -> str | None:
     return alone.pop() if len(alone) == 1 else None
 
 
-@functools.cache
-def _scorer():
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(["rouge1", "rouge2", "rougeL"])
-
-
-def best_rouge(output: str, references: list[str]) -> tuple[float, float, float]:
-    """ROUGE-1, ROUGE-2 and ROUGE-L, F-measures without stemming, each the best over the references."""
-    scores = [_scorer().score(reference, output) for reference in references]
-    return tuple(float(max(score[name].fmeasure for score in scores)) for name in ("rouge1", "rouge2", "rougeL"))
-
-
 def geometric_mean(items: list[tuple[float, float, float] | None]) -> float:
     """Of the means over summaries of each ROUGE, as SCROLLS and ZeroSCROLLS aggregate them."""
     means = [mean(list(column)) for column in zip(*(item for item in items if item is not None), strict=True)]
@@ -269,7 +246,7 @@ def needles(doc: dict, results: list[str]) -> dict:
 def haystack(doc: dict, results: list[str]) -> dict:
     """``exact_match``: the answer is the needle but for case, punctuation and articles; ``contained``: it holds it."""
     answer = results[0]
-    if answer == spans.NO_MATCH:
+    if answer == rows.NO_MATCH:
         return {"exact_match": 0.0, "contained": 0.0, "unextracted": 1.0}
     held = f" {spans.normalise(answer)} "
     return {

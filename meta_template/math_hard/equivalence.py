@@ -11,26 +11,12 @@ as words, without case.
 """
 
 import functools
-import importlib.util
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-
-def _sibling(name: str):
-    """A module beside this one, by its path: lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().parent / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"meta_math_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-recorded = _sibling("recorded")
-values = recorded.values
-_normal = _sibling("normalise")
-normalise, plain = _normal.normalise, _normal.plain
+from . import recorded, values
+from .normalise import SYMBOL, normalise
 
 MOST_PARTS = 40  # of a list, set or matrix; each may cost a question
 
@@ -46,7 +32,6 @@ Ask = Callable[[str, str], tuple[bool, str | None]]
 """Asks whether two expressions are equal by computer algebra: the verdict, and why there is none."""
 
 _OPENING = {"(": ")", "[": "]", r"\{": r"\}", r"\langle": r"\rangle"}
-_SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _DEPTH = {"(": 1, "[": 1, "{": 1, r"\{": 1, r"\langle": 1, r"\begin": 1} | dict.fromkeys(
     (")", "]", "}", r"\}", r"\rangle", r"\end"), -1
 )
@@ -252,7 +237,7 @@ def _split(text: str, at: frozenset[str]) -> tuple[list[str], list[str]]:
     parts, found = [""], []
     depth = 0
     before = ""
-    for symbol in _SYMBOL.findall(text):
+    for symbol in SYMBOL.findall(text):
         depth = max(0, depth + _DEPTH.get(symbol, 0))
         if symbol in at and depth == 0 and not (symbol == "=" and before in ("<", ">", "!", ":")):
             parts.append("")
@@ -299,7 +284,7 @@ def _inside(text: str, opening: str) -> str | None:
     if not text.startswith(opening) or not text.endswith(closing):
         return None
     depth = 0
-    symbols = _SYMBOL.findall(text)
+    symbols = SYMBOL.findall(text)
     for number, symbol in enumerate(symbols):
         depth += _DEPTH.get(symbol, 0)
         if depth == 0:
@@ -309,7 +294,7 @@ def _inside(text: str, opening: str) -> str | None:
 
 def _enclosed(text: str) -> tuple[tuple[str, str], str] | None:
     r"""The brackets around a tuple, interval or set, and what they hold; a set may hold one thing."""
-    symbols = _SYMBOL.findall(text)
+    symbols = SYMBOL.findall(text)
     if len(symbols) < 2 or symbols[0] not in _OPENING or symbols[-1] not in _OPENING.values():
         return None
     inner = "".join(symbols[1:-1])

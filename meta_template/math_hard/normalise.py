@@ -114,7 +114,7 @@ _PLAIN_UNITS = re.compile(rf"(?:(?<=[\d)}}\]°])|(?<=\\pi)){_UNITS}(?= ?(?:$|[,)
 _MIXED = re.compile(r"(?<![\d./^_}])(\d+) (\d+)/(\d+)(?![\d/.])")
 _GROUPED = re.compile(r"(?:[A-Za-z]+=)?[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GROUPED_ARGUMENT = re.compile(r"(?<=\{)\d{1,3}(?:,\d{3})+(?=\})")
-_SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
+SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
 _UNWRAPPED = frozenset((r"\text", r"\boxed", r"\fbox", r"\overline", r"\overrightarrow", r"\vec"))
 _ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1}
 _ANGLED = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
@@ -159,7 +159,7 @@ def _formula(text: str) -> str:
 
 def _braced(text: str, unwrapped: frozenset[str] = _UNWRAPPED) -> str:
     r"""``\text{…}`` and its like unwrapped, arguments of fractions and roots in braces, unpaired braces gone."""
-    symbols = _SYMBOL.findall(text)
+    symbols = SYMBOL.findall(text)
     partner = _partners(symbols)
     before = [""] * len(symbols)
     after = [""] * len(symbols)

@@ -6,28 +6,16 @@ nothing, was seen on 1,324 recorded answers of Llama-3.1-8B-Instruct: 1212 count
 991 not for 990 and 0.759 not for 0.753.
 """
 
-import importlib.util
 import re
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
-from pathlib import Path
+
+from . import values
 
 HALF_A_HUNDREDTH = Decimal("0.005")
 
 _ROUNDED = re.compile(r"-?\d\.\d\de[+-]\d+")
 _DIGITS = Context(prec=40, rounding=ROUND_HALF_EVEN)
-
-
-def _sibling(name: str):
-    """A module beside this one, by its path: lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().parent / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"meta_math_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-values = _sibling("values")
 
 
 def is_number(gold: str) -> bool:

@@ -3,46 +3,31 @@ r"""MATH: rows to docs, the last \boxed{} of an answer, and is it the gold?
 Three verdicts stand side by side. ``exact_match`` asks whether what is boxed equals the original's gold: the recipe's
 question, answered by equivalence.py. ``final_em`` is what Meta published: its golds are numbers of three significant
 digits, so an answer with these three digits counts. ``math_verify`` is math-verify's own opinion of the whole output.
-What needs sympy happens in math_grader.py, in a process of its own.
+What needs sympy happens in a process of its own (math_grader.py asks, algebra.py answers).
 """
 
 import atexit
 import functools
 import importlib.metadata
-import importlib.util
 import logging
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-
-import datasets
 
 LIMIT_S = 5.0  # for one verdict of one grader; the recipe's limit
 
 logger = logging.getLogger("meta_eval.math")
-_HERE = Path(__file__).resolve().parent
 
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-def _load(path: Path):
-    """A module by its path: lm-eval's modules have no name to import it by."""
-    spec = importlib.util.spec_from_file_location(f"meta_eval_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-shared = _load(_HERE.parent / "mmlu_pro" / "utils.py")
-equivalence = _load(_HERE / "equivalence.py")
-recorded = equivalence.recorded
-normalise = equivalence.normalise
-macro_average = shared.macro_average
+rows = load.module(".._common.rows")
+equivalence, math_grader, recorded = map(load.module, (".equivalence", ".math_grader", ".recorded"))
+plain = load.module(".normalise").plain
+macro_average = rows.macro_average
 
 
 # Docs
-
-
-def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows of the details subset, joined with MATH, in; docs out: one a row, in the same order."""
-    return datasets.Dataset.from_list([make_doc(row) for row in dataset])
 
 
 def make_doc(row: dict) -> dict:
@@ -56,13 +41,15 @@ def make_doc(row: dict) -> dict:
     """
     gold = last_boxed(row["solution"] or "")
     if gold is None:
-        raise ValueError(
-            f"question hash {row['input_question_hash']}: the solution in the original dataset has no \\boxed{{}} "
-            f"answer, so that there is no gold"
+        raise rows.refused(
+            row, r"the solution in the original dataset has no \boxed{} answer, so that there is no gold"
         )
     answers = [answer for answer in row.get("input_correct_responses") or [] if answer.strip()]
-    doc = shared.make_doc({**row, "input_correct_responses": answers or [gold]})
+    doc = rows.make_doc({**row, "input_correct_responses": answers or [gold]})
     return {**doc, "gold": gold, "subtask_name": row.get("subtask_name") or row.get("type")}
+
+
+process_docs = rows.docs_by(make_doc)
 
 
 # Scoring
@@ -78,7 +65,7 @@ def process_results(doc: dict, results: list[str]) -> dict:
     answer = last_boxed(output)
     exact = final = verified = False
     failures = []
-    if answer is not None and equivalence.plain(answer) == equivalence.plain(doc["gold"]):
+    if answer is not None and plain(answer) == plain(doc["gold"]):
         exact = final = verified = True
     else:
         if answer is not None:
@@ -115,7 +102,7 @@ def counts_for_meta(doc: dict, answer: str, exact: bool) -> bool:
     numbers = [gold for gold in golds if recorded.is_number(gold)]
     if numbers:
         value = equivalence.value_side(answer)
-        same_text = equivalence.plain(answer) == equivalence.plain(doc["gold"])
+        same_text = plain(answer) == plain(doc["gold"])
         return same_text or any(recorded.is_near(value, gold) for gold in numbers)
     if not exact and any(recorded.holds_number(gold) for gold in golds):
         return equivalence.equal(doc["gold"], answer, _sympy, rounded=True).equal
@@ -128,8 +115,8 @@ def _sympy(gold: str, answer: str) -> tuple[bool, str | None]:
 
 @functools.cache
 def _grader():
-    """math_grader.Grader, one for all docs."""
-    grader = _load(_HERE / "math_grader.py").Grader(LIMIT_S)
+    """One for all docs."""
+    grader = math_grader.Grader(LIMIT_S)
     atexit.register(grader.close)
     return grader
 

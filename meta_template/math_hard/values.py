@@ -5,32 +5,16 @@ must be.
 """
 
 import cmath
-import importlib.util
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from pathlib import Path
+
+from .expressions import Tree, UnreadableError, names, read
 
 MOST_BITS = 1 << 16  # of an exact number
 TOLERANCE = 1e-9  # relative; floating point keeps about 15 digits
 
 
-def _sibling(name: str):
-    """A module beside this one, by its path: lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().parent / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"meta_math_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-expressions = _sibling("expressions")
-read, names, Tree, UnreadableError = (
-    expressions.read,
-    expressions.names,
-    expressions.Tree,
-    expressions.UnreadableError,
-)
 Number = Fraction | float | complex
 
 _FUNCTIONS: dict[str, Callable[[complex], complex]] = {

@@ -1,93 +1,28 @@
-"""How a row of one of Meta's evals datasets becomes a doc, and how an answer to it is scored.
+"""The functions that the YAMLs of this folder name: what to change in a copy of it.
 
-This folder is the one to copy for a task of your own: everything it needs stands here, and the YAML beside it names
-each function of this file where lm-eval calls it. The other generative tasks share these functions through
-``../_generative_yaml``, so copy before you change.
+They stand in ``_common``, where other tasks share them. For another way of your own, write a function of that name here
+in place of the shared one; it gets and returns what that one does. ``_common`` itself need not be copied: prepare
+takes the shipped one where the template folder has none.
 """
 
-import json
-import math
-import string
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
-import datasets
+# lm-eval gives this file no package to import others from; these two lines do. Keep them as they are.
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-# Meta's prompts hold every special token but this one, which the engine adds: one that brings it would have it twice.
-BOS = "<|begin_of_text|>"
-
-# What lm-eval's regex filter hands on when nothing matched.
-NO_MATCH = "[invalid]"
-
-
-def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows of the details subset in, docs out: one a row, in the same order."""
-    return datasets.Dataset.from_list([make_doc(row) for row in dataset])
+rows, letters = load.module(".._common.rows"), load.module(".._common.letters")
 
 
 def make_doc(row: dict) -> dict:
-    """The columns that every doc of every task has; a task of yours may add to them.
-
-    The ``recorded_*`` columns are what Meta's own model answered and whether Meta counted it as right: what your
-    model's answers can be held against, sample by sample. ``answers`` are all correct responses, the gold's among them.
-    """
-    return {
-        "question": row["input_question"],
-        "prompt": row["input_final_prompts"][0].removeprefix(BOS),
-        # Several subsets wrap the letter in quotation marks.
-        "gold": row["input_correct_responses"][0].strip('"'),
-        "subtask_name": row.get("subtask_name"),
-        "choices": choices(row),
-        "input_question_hash": row["input_question_hash"],
-        "input_final_prompts_hash": row["input_final_prompts_hash"],
-        "recorded_output": (row.get("output_prediction_text") or [None])[0],
-        "recorded_is_correct": row.get("is_correct"),
-        "recorded_metrics": recorded_metrics(row),
-        "answers": list(row["input_correct_responses"]),
-    }
+    """The columns that every doc has; yours may have more: ``{**rows.make_doc(row), "year": row["year"]}``."""
+    return rows.make_doc(row)
 
 
-def recorded_metrics(row: dict) -> str | None:
-    """What Meta's metrics gave its answer, as JSON text: ``{"em": 0.0, "f1": 0.8}``, or None when it recorded none."""
-    metrics = row.get("output_metrics") or {}
-    kept = {name: metrics[name] for name in sorted(metrics) if metrics[name] is not None}
-    return json.dumps(kept) if kept else None
-
-
-def choices(row: dict) -> list[dict] | None:
-    """The answer choices as ``[{"key": "A", "text": …}, …]``; Meta's struct holds a null for each letter not used."""
-    listed = row.get("input_choice_list")
-    return [{"key": key, "text": listed[key]} for key in sorted(listed) if listed[key] is not None] if listed else None
-
-
-def doc_to_text(doc: dict) -> str:
-    """The prompt, exactly as Meta gave it to its model: few-shot examples and chat headers are in it."""
-    return doc["prompt"]
-
-
-def process_results(doc: dict, results: list[str]) -> dict:
-    """Score one answer, of which the filter has left what it extracted.
-
-    ``exact_match`` compares without case and punctuation. ``exact_match_macro`` is the same verdict with its subtask,
-    for the macro average that Meta publishes. ``unextracted`` counts answers that the filter found nothing in: they are
-    wrong whatever the gold, also where it reads "invalid".
-    """
-    extracted = results[0]
-    found = extracted not in ("", NO_MATCH)
-    right = float(found and plain(extracted) == plain(doc["gold"]))
-    return {
-        "exact_match": right,
-        "exact_match_macro": (doc["subtask_name"], right),
-        "unextracted": float(not found),
-    }
-
-
-def plain(text: str) -> str:
-    """As lm-eval's exact_match compares with ignore_case and ignore_punctuation."""
-    return text.lower().translate(str.maketrans("", "", string.punctuation))
-
-
-def macro_average(items: list[tuple[str | None, float]]) -> float:
-    """The mean over subtasks of the mean within each: every subtask counts the same, however many docs it has."""
-    scores: dict[str | None, list[float]] = {}
-    for subtask, score in items:
-        scores.setdefault(subtask, []).append(score)
-    return math.fsum(math.fsum(group) / len(group) for group in scores.values()) / len(scores)
+process_docs = rows.docs_by(make_doc)
+doc_to_text = rows.doc_to_text
+announced = letters.announced
+announced_first = letters.announced_first
+process_results = rows.process_results
+macro_average = rows.macro_average

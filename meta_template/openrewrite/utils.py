@@ -1,20 +1,15 @@
 """Rewriting a text: how much of the longest common subsequence of words it shares with a reference."""
 
-import functools
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
-from rouge_score.rouge_scorer import RougeScorer
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-
-@functools.cache
-def _scorer() -> RougeScorer:
-    return RougeScorer(["rougeL"])
+rouge = load.module(".._common.rouge")
 
 
 def process_results(doc: dict, results: list[str]) -> dict:
-    """``rougeL``: rouge-score's F-measure, 0 to 1, words without stemming, the best over the references.
-
-    ``unextracted`` counts empty answers.
-    """
+    """``rougeL``: rouge-score's F-measure, the best over the references. ``unextracted`` counts empty answers."""
     output = (results[0] or "").strip()
-    score = max(_scorer().score(reference, output)["rougeL"].fmeasure for reference in doc["answers"])
-    return {"rougeL": float(score), "unextracted": float(not output)}
+    return {"rougeL": rouge.best(output, doc["answers"])[0], "unextracted": float(not output)}

@@ -5,11 +5,16 @@ nothing. Its script rounds each F1 to two decimals. Each of Meta's correct respo
 holds several spans, their words count together.
 """
 
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import scipy.optimize  # noqa: F401 (get_metrics imports it when it scores the first answer, which is late to find it missing)
 from lm_eval.tasks.drop.utils import get_metrics
 
-# What lm-eval's regex filter hands on when nothing matched.
-NO_MATCH = "[invalid]"
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
+
+NO_MATCH = load.module(".._common.rows").NO_MATCH
 
 
 def process_results(doc: dict, results: list[str]) -> dict:

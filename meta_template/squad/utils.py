@@ -15,62 +15,22 @@ TriviaQA   punctuation and some quotes become spaces       the best over the ali
 DROP stands in drop.py.
 """
 
-import collections
-import importlib.util
 import math
-import re
-import string
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-import datasets
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-
-def _load_shared():
-    """mmlu_pro/utils.py, which every task shares; by its path, since lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().parent.parent / "mmlu_pro" / "utils.py"
-    spec = importlib.util.spec_from_file_location("meta_eval_shared", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-shared = _load_shared()
-doc_to_text = shared.doc_to_text
-macro_average = shared.macro_average
-NO_MATCH = shared.NO_MATCH
-
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+rows, spans = load.module(".._common.rows"), load.module(".._common.spans")
+NO_MATCH = rows.NO_MATCH
+mean = rows.mean
+normalise, overlap = spans.normalise, spans.overlap
 
 # How the benchmarks and their readers write that a question has no answer, normalised.
 NO_ANSWER = frozenset(
     ("unanswerable", "no answer", "noanswer", "not answerable", "cannotanswer", "cannot answer", "not in background")
 )
-
-
-def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """Rows of the details subset in, docs out: one a row, in the same order."""
-    return datasets.Dataset.from_list([make_doc(row) for row in dataset])
-
-
-def make_doc(row: dict) -> dict:
-    """The columns that every doc of every task has; ``answers`` are the correct responses that are not empty.
-
-    Raises:
-        ValueError: There is none.
-    """
-    answers = [answer for answer in row["input_correct_responses"] if answer.strip()]
-    if not answers:
-        raise ValueError(f"question hash {row['input_question_hash']}: all correct responses are empty")
-    return {**shared.make_doc({**row, "input_correct_responses": answers}), "gold": answers[0]}
-
-
-# Normalisation
-
-
-def normalise(text: str, *, also: str = "", instead: str = "") -> str:
-    """Lower case, without articles, ``instead`` in place of each mark of ASCII punctuation or of ``also``."""
-    marks = str.maketrans(dict.fromkeys(string.punctuation + also, instead))
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(marks)).split())
 
 
 def normalise_alias(text: str) -> str:
@@ -80,13 +40,6 @@ def normalise_alias(text: str) -> str:
 
 def no_answer(text: str) -> bool:
     return normalise(text) in NO_ANSWER
-
-
-def overlap(answer: str, gold: str) -> float:
-    """The harmonic mean of precision and recall over words, each as often as it occurs; 0 where no word is shared."""
-    ours, right = normalise(answer).split(), normalise(gold).split()
-    common = (collections.Counter(ours) & collections.Counter(right)).total()
-    return 2 * common / (len(ours) + len(right)) if common else 0.0
 
 
 # Scoring. What a filter found nothing in is wrong, whatever the gold.
@@ -148,12 +101,6 @@ def _human_f1(golds: list[str]) -> float:
         max(overlap(gold, other) for at, other in enumerate(golds) if at != place) for place, gold in enumerate(golds)
     ]
     return math.fsum(best) / len(best)
-
-
-def mean(items: list[float | None]) -> float:
-    """The mean over the docs that have the metric; no number when none has."""
-    scores = [item for item in items if item is not None]
-    return math.fsum(scores) / len(scores) if scores else math.nan
 
 
 def triviaqa(doc: dict, results: list[str]) -> dict:

@@ -8,28 +8,12 @@ search finds for them (``keyword``, ``keywords``). Values are compared as texts:
 ``1.0``.
 """
 
-import functools
-import importlib.util
 import itertools
-import sys
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-
-def _beside(name: str):
-    """A module of this folder, the same for all that ask for it: lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().with_name(f"{name}.py")
-    key = f"{path}@{path.stat().st_mtime_ns}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, path)
-        sys.modules[key] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[key]
-
-
-calls = _beside("calls")
-Call = calls.Call
+from .._common import rouge
+from .calls import Call, render
 
 FREE_TEXT = frozenset(("content", "keyword", "keywords", "meeting_topic"))
 
@@ -51,23 +35,11 @@ def grade(answer: list[Call], gold: list[Call]) -> tuple[bool, float]:
             exact = exact and same
             if name in FREE_TEXT and isinstance(value, str):
                 # rouge-score sees ASCII letters and digits only, and would give equal texts without any a 0.
-                scores.append(1.0 if same else rouge_l(value, given))
+                scores.append(1.0 if same else rouge.best(given, [value])[0])
             elif not same:
                 return False, 0.0
     return exact, fmean(scores or [1.0])
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else calls.render(value)
-
-
-def rouge_l(reference: str, text: str) -> float:
-    """rouge-score's ROUGE-L F-measure, 0 to 1, without stemming."""
-    return float(_rouge().score(reference, text)["rougeL"].fmeasure)
-
-
-@functools.cache
-def _rouge():
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(["rougeL"])
+    return value if isinstance(value, str) else render(value)

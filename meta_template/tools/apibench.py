@@ -7,7 +7,6 @@ so its order counts, and so does that ``bert-base`` stands in ``bert-base-cased`
 tree-sitter, which reads on after an error; we look for names and brackets, which is all that it makes use of.
 """
 
-import ast
 import functools
 import json
 import re
@@ -15,13 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_LENGTH = 20_000  # characters of an answer; several times what the token limit of these tasks allows
+from .calls import MAX_LENGTH, STRING, TOKEN, read_object
 
-_STRING = r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*\""""
-_TOKEN = re.compile(rf"{_STRING}|[()\[\]{{}}]", re.DOTALL)
-_HIDDEN = re.compile(rf"{_STRING}|#[^\n]*", re.DOTALL)  # strings and comments
+_HIDDEN = re.compile(rf"{STRING}|#[^\n]*", re.DOTALL)  # strings and comments
 _BRACKET = re.compile(r"[()\[\]{}]")
-_PIECE = re.compile(rf"[\\\\\s]*(?:[^\W\d]\w*\s*[=(]\s*)*({_STRING}|[^\W\d]\w*\.[^\W\d]\w*)")
+_PIECE = re.compile(rf"[\\\\\s]*(?:[^\W\d]\w*\s*[=(]\s*)*({STRING}|[^\W\d]\w*\.[^\W\d]\w*)")
 _CALL = re.compile(r"\s*([^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*)\s*\(")
 
 
@@ -90,7 +87,7 @@ def arguments(text: str) -> list[str]:
     """What stands between the commas of a list of arguments, brackets and strings left whole."""
     cuts, at = [-1], 0
     while (comma := text.find(",", at)) >= 0:
-        opening = _TOKEN.search(text, at, comma)
+        opening = TOKEN.search(text, at, comma)
         at = closing(text, opening.start()) if opening and opening[0] in "([{" else opening.end() if opening else comma
         if opening is None:
             cuts.append(comma)
@@ -104,7 +101,7 @@ def closing(text: str, opening: int) -> int:
 
     Quoted brackets do not count, unless none closes it so; where none closes it at all, the end of the text.
     """
-    for tokens in (_TOKEN, _BRACKET):
+    for tokens in (TOKEN, _BRACKET):
         depth = 0
         for token in tokens.finditer(text, opening):
             depth += token[0] in "([{"
@@ -139,7 +136,7 @@ def read_gold(text: str) -> tuple[str | None, str | None] | None:
     A gold is an object with ``domain`` and ``api_call``, also inside ``api_data``; the form that an answer has; a
     domain alone, which is a line without brackets; or a call alone.
     """
-    tree = _literal(text)
+    tree = read_object(text)
     if isinstance(tree, dict) and isinstance(tree.get("api_data"), dict):
         tree = tree["api_data"]
     if isinstance(tree, dict):
@@ -154,16 +151,6 @@ def read_gold(text: str) -> tuple[str | None, str | None] | None:
         )
     domain, code = (value if isinstance(value, str) and value.strip() else None for value in (domain, code))
     return (domain, code) if domain or (code and _CALL.search(code)) else None
-
-
-def _literal(text: str) -> object:
-    """What a text is as JSON, or as Python writes it; None where it is neither."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text[:MAX_LENGTH])
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-    return None
 
 
 def meant(code: str, database: tuple[Api | None, ...]) -> Api | None:

@@ -9,29 +9,14 @@ evaluated: arithmetic on numbers, which the leaderboard gives to Python, is done
 """
 
 import ast
-import importlib.util
 import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-
-def _beside(name: str):
-    """A module of this folder, the same for all that ask for it: lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().with_name(f"{name}.py")
-    key = f"{path}@{path.stat().st_mtime_ns}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, path)
-        sys.modules[key] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[key]
-
-
-calls = _beside("calls")
-source = _beside("bfcl_source")
-values = _beside("bfcl_values")
-ParseError = calls.ParseError
+from . import bfcl_values as values
+from . import calls
+from .bfcl_source import SourceError, read_call
+from .calls import ParseError
 
 Decoded = list[dict[str, dict[Any, Any]]]  # for each call its function and its arguments
 Possible = list[tuple[str, dict[str, list[Any]]]]  # for each call its function and the values of each argument
@@ -121,13 +106,13 @@ def decode(answer: str, language: str) -> Decoded | None:
         text += "]" * (not text.endswith("]"))
         try:
             return _python(text) if language == "Python" else [_other(text[1:-1], language)]
-        except (ParseError, source.SourceError, RecursionError):
+        except (ParseError, SourceError, RecursionError):
             continue
     return None
 
 
 def _other(program: str, language: str) -> dict[str, dict[Any, Any]]:
-    found = source.read_call(program, language)
+    found = read_call(program, language)
     return {found.function: {**found.arguments, **({None: ""} if found.loose else {})}}
 
 

@@ -8,7 +8,8 @@ objects, operators, lambdas; the body of a function is anything whose brackets m
 import re
 from dataclasses import dataclass
 
-MAX_LENGTH = 20_000  # characters of a program
+from .calls import MAX_LENGTH
+
 MAX_DEPTH = 48  # of expressions inside one another
 
 

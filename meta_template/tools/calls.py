@@ -203,7 +203,9 @@ _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _TAGGED = re.compile(r"<function=([^>\s]+)>\s*(\{.*?\})\s*(?:</function>|\Z)", re.DOTALL)
 _START = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.[^\W\d]\w*)*\(")
 _ON = re.compile(r"(?:\.[^\W\d]\w*)*[(\[]")  # .name( or ( or [ right after a call: more is done with what it returned
-_TOKEN = re.compile(r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|[()\[\]{}]""", re.DOTALL)
+_LISTED = re.compile(r"\[(?=\s*[^\W\d][\w.]*\()")  # the bracket before ``name(``
+STRING = r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*\""""
+TOKEN = re.compile(rf"{STRING}|[()\[\]{{}}]", re.DOTALL)
 
 
 def whole(text: str) -> list[Call] | None:
@@ -261,12 +263,14 @@ def _lines(text: str) -> list[str]:
 def bracketed(text: str) -> list[Call] | None:
     """The calls of the first ``[name(…)]`` of a text that is nothing but calls; None when there is none."""
     text = clean(text)
-    for opening in list(re.finditer(r"\[(?=\s*[^\W\d][\w.]*\()", text))[:MAX_TRIES]:
-        end = closing(text, opening.start())
-        calls = whole(text[opening.start() : end]) if end is not None else None
-        if calls:
-            return calls
-    return None
+    return next(filter(None, map(whole, _lists(text))), None)
+
+
+def _lists(text: str) -> Iterator[str]:
+    """Every ``[name(…)]`` of a text, as far as its brackets close."""
+    for opening in list(_LISTED.finditer(text))[:MAX_TRIES]:
+        if (end := closing(text, opening.start())) is not None:
+            yield text[opening.start() : end]
 
 
 def spans(text: str, *, chained: bool = True) -> Iterator[tuple[int, int, Call | None]]:
@@ -306,7 +310,7 @@ def walk(value: Any) -> Iterator[Call]:
 def closing(text: str, opening: int) -> int | None:
     """The place after the bracket that closes the one at ``opening``; quoted brackets do not count."""
     depth = 0
-    for token in _TOKEN.finditer(text, opening):
+    for token in TOKEN.finditer(text, opening):
         if token[0] in "([{":
             depth += 1
         elif token[0] in ")]}":
@@ -323,9 +327,7 @@ def pieces(text: str) -> Iterator[str]:
     text = clean(text)
     yield text
     yield from _FENCE.findall(text)
-    for opening in list(re.finditer(r"\[(?=\s*[^\W\d][\w.]*\()", text))[:MAX_TRIES]:
-        if (end := closing(text, opening.start())) is not None:
-            yield text[opening.start() : end]
+    yield from _lists(text)
     yield from (line for line in text.splitlines()[:MAX_TRIES] if "(" in line)
 
 

@@ -10,27 +10,12 @@ documents. It understands calls, literals, containers and assignments; anything 
 """
 
 import ast
-import importlib.util
 import inspect
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
-
-def _beside(name: str):
-    """A module of this folder, the same for all that ask for it: lm-eval's modules have no name to import it by."""
-    path = Path(__file__).resolve().with_name(f"{name}.py")
-    key = f"{path}@{path.stat().st_mtime_ns}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, path)
-        sys.modules[key] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[key]
-
-
-calls = _beside("calls")
-ParseError = calls.ParseError
+from . import calls
+from .calls import ParseError
 
 # The only dummies that record what is not true of itself too: NVDLibrary's, which are documented alone. Where others
 # are documented beside them, the notebook forgets to record calls of searchCPE.

@@ -7,33 +7,19 @@ calls.py reads calls that are Python. Nothing is ever executed.
 """
 
 import functools
-import importlib.util
 import json
-import sys
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import datasets
 
-_HERE = Path(__file__).resolve().parent
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
 
-
-def _beside(path: Path):
-    """A module, the same for all that ask for it: lm-eval's modules have no name to import it by."""
-    key = f"{path}@{path.stat().st_mtime_ns}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, path)
-        sys.modules[key] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[key]
-
-
-shared = _beside(_HERE.parent / "mmlu_pro" / "utils.py")
-calls = _beside(_HERE / "calls.py")
-nexus = _beside(_HERE / "nexus.py")
-api_bank = _beside(_HERE / "api_bank.py")
-apibench = _beside(_HERE / "apibench.py")
-bfcl = _beside(_HERE / "bfcl.py")
+rows = load.module(".._common.rows")
+calls, nexus, api_bank, apibench, bfcl = map(load.module, (".calls", ".nexus", ".api_bank", ".apibench", ".bfcl"))
+macro_average = rows.macro_average
 
 
 # Docs
@@ -89,7 +75,7 @@ def _docs(
 ) -> datasets.Dataset:
     docs = []
     for row in dataset:
-        doc = {**shared.make_doc(row), "gold": next(filter(str.strip, row["input_correct_responses"]))}
+        doc = {**rows.make_doc(row), "gold": next(filter(str.strip, row["input_correct_responses"]))}
         docs.append({**doc, **{name: row[name] for name in kept}, **more(doc)})
     if docs and not any(read(answer) is not None for doc in docs for answer in doc["answers"]):
         raise ValueError(
@@ -102,93 +88,83 @@ def _docs(
 # Filters: of each answer what counts, as text that is read again
 
 
-def nexus_program(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:  # noqa: ARG001
+def nexus_program(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """Answers that the notebook would run."""
-    return _filtered(responses, lambda text: nexus.program(calls.clean(text)))
+    return _each(responses, docs, lambda text, _: nexus.program(calls.clean(text)))
 
 
-def nexus_anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:  # noqa: ARG001
+def nexus_anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """The calls in each answer, whatever stands around them: words, code fences."""
 
-    def find(text: str) -> str | None:
+    def find(text: str, _: dict) -> str | None:
         found = calls.anywhere(text)
         return nexus.program(calls.clean(text)) or (found and "; ".join(map(calls.render, found)))
 
-    return _filtered(responses, find)
+    return _each(responses, docs, find)
 
 
-def in_brackets(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:  # noqa: ARG001
+def in_brackets(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """The calls of the first ``[Name(…)]`` in each answer."""
-    return _filtered(responses, lambda text: _rendered(calls.bracketed(text)))
+    return _each(responses, docs, lambda text, _: _rendered(calls.bracketed(text)))
 
 
-def anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:  # noqa: ARG001
+def anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """The calls in each answer, whatever stands around them: words, code fences."""
-    return _filtered(responses, lambda text: _rendered(calls.anywhere(text)))
+    return _each(responses, docs, lambda text, _: _rendered(calls.anywhere(text)))
 
 
 def bfcl_decoded(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """Answers that the leaderboard can read; one that makes no call is read as Python."""
-    return [
-        [_text(_bfcl_text(doc, calls.clean(response or ""))) for response in answers]
-        for answers, doc in zip(responses, docs, strict=True)
-    ]
+    return _each(responses, docs, lambda text, doc: _bfcl_text(calls.clean(text), doc))
 
 
 def bfcl_anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """The calls in each answer, whatever stands around them: words, code fences, a line of their own; also JSON."""
-    found = []
-    for answers, doc in zip(responses, docs, strict=True):
-        texts = [list(calls.pieces(response or "")) for response in answers]
-        first = [next(filter(None, (_bfcl_text(doc, piece) for piece in pieces)), None) for pieces in texts]
-        found.append(
-            [
-                _text(text or _rendered(calls.anywhere(response or "")))
-                for text, response in zip(first, answers, strict=True)
-            ]
-        )
-    return found
+
+    def find(text: str, doc: dict) -> str | None:
+        readable = (_bfcl_text(piece, doc) for piece in calls.pieces(text))
+        return next(filter(None, readable), None) or _rendered(calls.anywhere(text))
+
+    return _each(responses, docs, find)
 
 
-def _bfcl_text(doc: dict, text: str) -> str | None:
+def _bfcl_text(text: str, doc: dict) -> str | None:
     return text if bfcl.decode(text, _language(doc)) is not None else None
 
 
 def after_marker(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """The code of each answer, as the evaluation of its hub takes it."""
-    return _gorilla(responses, docs, lambda text, hub: apibench.code_of(text, whole=hub.whole))
+
+    def find(text: str, doc: dict) -> str | None:
+        return _code(apibench.code_of(calls.unmarked(text), whole=apibench.HUBS[_hub(doc)].whole))
+
+    return _each(responses, docs, find)
 
 
 def all_code(responses: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """The code of each answer, or all that it says where nothing in that is code."""
 
-    def find(text: str, _: object) -> str:
-        code = apibench.code_of(text, whole=False)
-        return code if code and apibench.has_code(code) else text
+    def find(text: str, _: dict) -> str | None:
+        text = calls.unmarked(text)
+        return _code(apibench.code_of(text, whole=False)) or _code(text)
 
-    return _gorilla(responses, docs, find)
-
-
-def _gorilla(
-    responses: list[list[str]], docs: list[dict], find: Callable[[str, object], str | None]
-) -> list[list[str]]:
-    found = []
-    for answers, doc in zip(responses, docs, strict=True):
-        codes = [find(calls.unmarked(response or ""), apibench.HUBS[_hub(doc)]) for response in answers]
-        found.append([_text(code if code and apibench.has_code(code) else None) for code in codes])
-    return found
+    return _each(responses, docs, find)
 
 
-def _filtered(responses: list[list[str]], find: Callable[[str], str | None]) -> list[list[str]]:
-    return [[_text(find(response or "")) for response in answers] for answers in responses]
+def _code(text: str | None) -> str | None:
+    return text if text and apibench.has_code(text) else None
 
 
 def _rendered(found: list | None) -> str | None:
     return calls.render_calls(found) if found else None
 
 
-def _text(found: str | None) -> str:
-    return found if found and len(found) <= calls.MAX_LENGTH else shared.NO_MATCH
+def _each(responses: list[list[str]], docs: list[dict], find: Callable[[str, dict], str | None]) -> list[list[str]]:
+    def short(text: str, doc: dict) -> str | None:
+        found = find(text, doc)
+        return found if found and len(found) <= calls.MAX_LENGTH else None
+
+    return rows.each(responses, docs, short)
 
 
 # Scoring
@@ -211,7 +187,7 @@ def bfcl_results(doc: dict, results: list[str]) -> dict:
         decoded = bfcl.decode(answer, declares["language"])
         return decoded is not None and bfcl.grade(decoded, gold, declares)
 
-    if results[0] == shared.NO_MATCH and [] in golds:
+    if results[0] == rows.NO_MATCH and [] in golds:
         return {"acc": 1.0, "acc_macro": (doc["subtask_name"], 1.0), "unextracted": 0.0, "ungraded": 0.0}
     return _verdict(doc, results, golds, fits)
 
@@ -222,10 +198,10 @@ def gorilla_results(doc: dict, results: list[str]) -> dict:
     Raises:
         OSError: The pack lacks the database.
     """
-    database = apibench.read_database(_HERE / doc["api_database"], _hub(doc))
+    database = apibench.read_database(Path(__file__).resolve().parent / doc["api_database"], _hub(doc))
     known = {api.domain for api in database if api is not None}
     golds = [_domain(*gold, database) for gold in map(apibench.read_gold, doc["answers"]) if gold is not None]
-    found = apibench.meant(results[0], database) if results[0] != shared.NO_MATCH else None
+    found = apibench.meant(results[0], database) if results[0] != rows.NO_MATCH else None
     return {
         **_verdict(
             doc,
@@ -254,7 +230,7 @@ def _verdict(doc: dict, results: list[str], golds: list, fits: Callable) -> dict
     ``unextracted`` counts answers in which the filter found no call; ``ungraded`` golds that nobody here can read,
     which makes every answer wrong.
     """
-    found = results[0] != shared.NO_MATCH
+    found = results[0] != rows.NO_MATCH
     right = float(found and any(fits(results[0], gold) for gold in golds))
     return {
         "acc": right,
@@ -301,7 +277,3 @@ def _language_of(declared: str) -> str:
 def _language(doc: dict) -> str:
     """The language that an answer to a doc is read as; one that makes no call is read as Python."""
     return "Python" if "[]" in doc["answers"] else _language_of(doc["declared"])
-
-
-macro_average = shared.macro_average
-doc_to_text = shared.doc_to_text

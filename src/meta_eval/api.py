@@ -96,11 +96,13 @@ def report(
     results: Path | str | Sequence[Path | str],
     *,
     pack: Path | str | None = None,
+    margin: float | None = None,
     gate: Gate | Path | str | None = None,
+    repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
 ) -> Report:
-    """Judge what lm_eval wrote: scores with intervals beside the published numbers and Meta's recorded verdicts.
+    """Does it hold? The drop of each task from Meta's answers, and one decision over all.
 
     ::
 
@@ -109,36 +111,44 @@ def report(
         found = report("eval_results", pack="work_dir")
         print(found.summary)
         for task in found.tasks:
-            print(task.name, task.verdict)
+            print(task.name, task.outcome)
 
     Args:
         results: Folders or files that lm_eval wrote.
         pack: The pack that was run: published numbers and missing tasks need it.
-        gate: Decide by these rules, or by those of a file.
+        margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
+        gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
+        repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
 
     Raises:
         UserError: Results, pack or gate cannot be read.
     """
-    from meta_eval.judging.gate import decide
     from meta_eval.judging.judge import judge
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.pack.prompt_lengths import token_counter
     from meta_eval.report.build import build_report
+    from meta_eval.results.baseline import read_baseline
     from meta_eval.results.run import check_pack, read_run
 
-    rules = _rules(gate)
+    rules = _rules(margin, gate)
     folder = None if pack is None else Path(pack)
     manifest = None if folder is None else read_manifest(folder)
     given = [results] if isinstance(results, Path | str) else results
     count_tokens = token_counter(manifest.run.model_name) if manifest else None
-    run = read_run([Path(one) for one in given], skip_damaged=skip_damaged, count_tokens=count_tokens, step=progress)
+    run = read_run(
+        [Path(one) for one in given],
+        skip_damaged=skip_damaged,
+        repeats=repeats,
+        count_tokens=count_tokens,
+        step=progress,
+    )
     if manifest is not None:
         run = check_pack(run, manifest, pack=str(pack))
-    judgements = judge(run, manifest)
-    outcome = None if rules is None else decide(rules, judgements)
-    return build_report(run, judgements, pack=folder, manifest=manifest, gate=outcome)
+    baseline = read_baseline(folder, manifest) if folder is not None and manifest is not None else None
+    judged = judge(run, manifest, baseline, rules)
+    return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
 
 
 def compare(
@@ -146,7 +156,9 @@ def compare(
     b: Path | str,
     *,
     pack: Path | str | None = None,
+    margin: float | None = None,
     gate: Gate | Path | str | None = None,
+    repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
 ) -> Report:
@@ -163,7 +175,9 @@ def compare(
         a: The baseline: what lm_eval wrote of it.
         b: The run that is compared with it.
         pack: The pack of both.
-        gate: Decide by these rules, or by those of a file.
+        margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
+        gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
+        repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
 
@@ -171,27 +185,29 @@ def compare(
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
     """
     from meta_eval.judging.compare import compare as run_compare
-    from meta_eval.judging.gate import decide
-    from meta_eval.judging.judge import judge
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.pack.prompt_lengths import token_counter
     from meta_eval.report.build import build_comparison
+    from meta_eval.results.baseline import read_baseline
     from meta_eval.results.run import check_pack, read_run
 
-    rules = _rules(gate)
-    manifest = None if pack is None else read_manifest(Path(pack))
+    rules = _rules(margin, gate)
+    folder = None if pack is None else Path(pack)
+    manifest = None if folder is None else read_manifest(folder)
     count_tokens = token_counter(manifest.run.model_name) if manifest else None
-    runs = [
-        read_run([Path(one)], skip_damaged=skip_damaged, count_tokens=count_tokens, step=progress) for one in (a, b)
-    ]
+    before, after = (
+        read_run([Path(one)], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
+        for one in (a, b)
+    )
     if manifest is not None:
-        runs = [check_pack(run, manifest, pack=str(pack)) for run in runs]
-    comparison = run_compare(runs[0], runs[1], manifest)
-    outcome = None if rules is None else decide(rules, judge(runs[1], manifest), comparison)
-    return build_comparison(comparison, runs[0], runs[1], gate=outcome)
+        before, after = (check_pack(run, manifest, pack=str(pack)) for run in (before, after))
+    baseline = read_baseline(folder, manifest) if folder is not None and manifest is not None else None
+    judged = run_compare(before, after, manifest, baseline, rules)
+    return build_comparison(judged, before, after, gated=gate is not None)
 
 
-def _rules(gate: Gate | Path | str | None) -> Gate | None:
-    from meta_eval.judging.gate import read_gate
+def _rules(margin: float | None, gate: Gate | Path | str | None) -> Gate:
+    from meta_eval.judging.gate import Gate, read_gate
 
-    return read_gate(Path(gate)) if isinstance(gate, Path | str) else gate
+    rules = read_gate(Path(gate)) if isinstance(gate, Path | str) else gate or Gate()
+    return rules if margin is None else rules.model_copy(update={"margin": margin})

@@ -320,6 +320,7 @@ ALLOWED = {
     "limit": "null for all docs, a whole number of docs from 1, or a fraction between 0 and 1",
     "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",
     "gpu_memory_utilization": "a number above 0 and up to 1",
+    "margin": "a number of points above 0 and below 100: the largest drop that report allows",
     "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
 }
 

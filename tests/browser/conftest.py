@@ -59,7 +59,10 @@ def show(chromium: Browser, tmp_path: Path, expected: list[str]) -> Iterator[Cal
         page.on("console", lambda message: faults.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: faults.append(f"error: {error}"))
         page.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: None if request.url == path.as_uri() else faults.append(request.url))
+        page.on(
+            "request",
+            lambda request: None if request.url.split("#")[0] == path.as_uri() else faults.append(request.url),
+        )
         page.goto(path.as_uri())
         return page
 

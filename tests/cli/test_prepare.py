@@ -228,17 +228,17 @@ def test_each_mistake_is_one_message_and_exit_code_2(keys: dict[str, Any], words
 
 def test_a_template_that_fails_is_named_with_its_line(evals_folder: Path) -> None:
     shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
-    utils = Path("meta_template/mmlu_pro/utils.py")
+    utils = Path("meta_template/_common/rows.py")
     utils.write_text(utils.read_text().replace('row["input_question"]', 'row["input_qestion"]'))
     done = cli("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
     assert done.returncode == 2
-    assert "mmlu_pro/utils.py: process_docs, line" in done.stderr
+    assert "_common/rows.py: process_docs, rows.py line" in done.stderr
     assert "KeyError: 'input_qestion'" in done.stderr
 
 
 def test_docs_that_lack_a_column_or_a_prompt_are_refused(evals_folder: Path) -> None:
     shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
-    utils = Path("meta_template/mmlu_pro/utils.py")
+    utils = Path("meta_template/_common/rows.py")
     whole = utils.read_text()
     for old, new, words in [
         ('        "question": row["input_question"],\n', "", "makes docs without question"),
@@ -316,8 +316,8 @@ def test_ctrl_c_exits_130_and_leaves_the_old_pack(tmp_path: Path) -> None:
     before = tree(Path("work_dir"))
     # Stops in the middle: a template that waits until it is interrupted.
     shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
-    utils = Path("meta_template/mmlu_pro/utils.py")
-    waiting = "    import pathlib, time\n    pathlib.Path('waiting').touch()\n    time.sleep(60)\n    return datasets"
+    utils = Path("meta_template/_common/rows.py")
+    waiting = "    import pathlib, time\n        pathlib.Path('waiting').touch()\n        time.sleep(60)\n        return datasets"
     utils.write_text(utils.read_text().replace("    return datasets", waiting, 1))
     process = subprocess.Popen(
         [sys.executable, "-m", "meta_eval", "prepare", "-c", str(configure(tasks="meta_gpqa"))],

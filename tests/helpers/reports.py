@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from meta_eval.report.model import (
-    Alarm,
-    Answer,
-    Gate,
-    Paired,
-    Published,
-    Report,
-    Run,
-    Sample,
-    Score,
-    Subtask,
-    Task,
-    Verdict,
-)
+from meta_eval.judging.decide import Decision, Evidence, Veto, baseline_distance, decide
+from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
+from meta_eval.report.model import Answer, Report, Run, Sample
+from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
 SUBJECTS = (
@@ -42,70 +33,71 @@ HOSTILE = (
 )
 
 
-def published(value: float, *, averaging: str | None = None, comparable: bool = True, shots: str = "5") -> Published:
-    return Published(value, "MMLU-Pro (CoT)", "acc", averaging, shots, comparable, "a model card", None)
+def published(value: float, *, averaging: str | None = None, shots: str = "5") -> Published:
+    return Published(value, "MMLU-Pro (CoT)", "acc", averaging, shots, "a model card", None)
 
 
 def score(
-    value: float,
-    half: float,
-    n: int,
-    of: Published,
-    verdict: Verdict = "holds",
-    averaging: str = "micro",
-    reason: str | None = None,
+    value: float, half: float, n: int, of: Published, averaging: str = "micro", reason: str | None = None
 ) -> Score:
-    low, high = max(0.0, value - half), min(1.0, value + half)
-    differences = (value - of.value, low - of.value, high - of.value) if of.comparable else (None, None, None)
-    return Score(
-        "exact_match,strict-match", averaging, n, value, low, high, of, *differences, False, 0.02, verdict, reason
-    )
+    bounds = Interval(max(0.0, value - half), min(1.0, value + half))
+    difference = None if reason else value - of.value
+    known = "Meta asked a judge model too"
+    distance = None if reason else baseline_distance("some", "some", of.value - 0.004, of.value, known)
+    return Score("exact_match,strict-match", averaging, n, value, bounds, of, difference, reason, distance)
 
 
-def make_report(*, gate: Gate | None = None, name: str = "Llama-3.1-8B-Instruct-FP8") -> Report:
-    """A run in which everything occurs once: every verdict, alarms, a missing task, subtasks, numbers of other settings."""
+def lost_and_won(lost: int, won: int, docs: int, right: float = 0.5) -> Drop:
+    """The drop of so many docs, of which a baseline has this share right."""
+    kept = round(right * docs) - lost
+    before = [1.0] * (lost + kept) + [0.0] * (docs - lost - kept)
+    after = [0.0] * lost + [1.0] * (kept + won) + [0.0] * (docs - lost - kept - won)
+    return paired_drop(before, after)
+
+
+def made(
+    tasks: Sequence[Task], drops: Mapping[str, Drop], vetoes: Sequence[Veto] = ()
+) -> tuple[Decision, tuple[Task, ...]]:
+    """The decision on these drops, and the tasks with it."""
+    decision = decide([Evidence(name, drop) for name, drop in drops.items()], vetoes=vetoes)
+    decided = {one.task: one for one in decision.tasks}
+    return decision, tuple(dataclasses.replace(task, decision=decided.get(task.name)) for task in tasks)
+
+
+def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8") -> Report:
+    """A run in which everything occurs once: every outcome, alarms, a task that was not run, numbers of other settings."""
     chance = random.Random(5)
     subtasks = []
     for number, subject in enumerate(SUBJECTS):
         other = chance.uniform(0.3, 0.7)
         ours = min(0.9, max(0.05, other + chance.gauss(0, 0.04)))
         subtasks.append(Subtask(f"mmlu_pro_chat.{subject}", 300 + 60 * number, ours, other, clear=number % 3 == 1))
+    answers = "Meta's recorded answers, graded by the pack"
     tasks = (
         Task(
-            "meta_mmlu_pro_instruct", "mmlu_pro", "holds",
-            "47.9 over 14 subtasks is 0.4 points under the published 48.3, which its interval (47.0 to 48.8) holds.",
-            12032, 12032,
+            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, against=answers,
             scores=(
                 score(0.479, 0.009, 12032, published(0.483, averaging="macro"), averaging="macro"),
                 score(0.466, 0.0089, 12032, published(0.470, averaging="micro")),
             ),
-            alarms=(Alarm("limit hit", "31 answers end where their limit of 1,024 tokens is.", 31, "limit hit"),),
-            paired=Paired("ours", "Meta's", 12032, 10911, 534, 587, -0.0044, -0.0099, 0.0011, 0.121, 0.0078),
+            flips=Flips("ours", "Meta's", 12032, 534, 587),
             subtasks=tuple(subtasks),
         ),
         Task(
-            "meta_math_hard", "math_hard", "below",
-            "21.4 is 4.0 points under the published 25.4: more than its interval (19.3 to 23.7) allows.",
-            1324, 1324,
-            scores=(score(0.214, 0.022, 1324, published(0.254, shots="0"), "below"),),
-            alarms=(
-                Alarm("unextracted", "212 answers (16.0 %) end without a boxed result.", 212, "unextracted"),
-            ),
-            paired=Paired("ours", "Meta's", 1324, 1189, 41, 94, -0.04, -0.057, -0.023, 0.0000061, 0.0246),
+            "meta_math_hard", "math_hard", 1324, 1324, against=answers,
+            scores=(score(0.214, 0.022, 1324, published(0.254, shots="0")),),
+            flips=Flips("ours", "Meta's", 1324, 41, 94),
             gaps=("Meta graded with sympy and then a judge model, which cannot be repeated exactly.",),
         ),
         Task(
-            "meta_ifeval", "ifeval__strict", "above",
-            "86.1 is 5.7 points over the published 80.4: more than its interval (83.4 to 88.8) allows.",
-            541, 541,
-            scores=(score(0.861, 0.027, 541, published(0.804, averaging="mean of four"), "above", "mean of four"),),
-            paired=Paired("ours", "Meta's", 541, 470, 50, 21, 0.0536, 0.02, 0.08, 0.0008, 0.05),
+            "meta_ifeval", "ifeval__strict", 541, 541, against="the published number alone", runs=2,
+            instead="verify has not been run on this task: run `meta-eval verify`",
+            scores=(score(0.861, 0.027, 541, published(0.804, averaging="mean of four"), "mean of four"),),
+            flips=Flips("ours", "Meta's", 541, 50, 21),
         ),
         Task(
-            "meta_math", "math", "cannot say",
-            "46.1; the published 48.0 was measured with 0 shots, and these prompts hold 4.",
-            5000, 5000,
-            scores=(score(0.461, 0.014, 5000, published(0.48, comparable=False, shots="0"), "cannot say", reason="it was measured with 0 shots"),),
+            "meta_math", "math", 5000, 5000, reason="it was measured with 0 shots",
+            scores=(score(0.461, 0.014, 5000, published(0.48, shots="0"), reason="it was measured with 0 shots"),),
         ),
     )  # fmt: skip
     facts = (
@@ -113,35 +105,45 @@ def make_report(*, gate: Gate | None = None, name: str = "Llama-3.1-8B-Instruct-
         ("backend", "vllm"), ("lm-eval", "0.4.13"), ("engine", "vllm 0.10.2"), ("duration", "2 h 14 min"),
         ("model_args", "pretrained=Llama-3.1-8B-Instruct-FP8,max_model_len=8192,add_bos_token=True,seed=42"),
     )  # fmt: skip
-    return Report(
-        "report", name, "1 of 5 tasks holds; 1 is below, 1 above; of 1 nothing can be said; 1 is missing.",
-        (Run("this run", name, facts),), tasks, gate,
-        notes=("meta_ifeval: 2 runs; the newest is taken: results_2026-02-03T04-05-06.json",),
-        missing=("meta_gpqa_cot",),
+    drops = {
+        "meta_mmlu_pro_instruct": lost_and_won(587, 534, 12032),
+        "meta_math_hard": lost_and_won(94, 41, 1324, 0.25),
+        "meta_ifeval": lost_and_won(21, 50, 541, 0.8),
+    }
+    decision, decided = made(tasks, drops, [Veto("not run: meta_gpqa_cot")])
+    alarms = (
+        Alarm("not run", "These tasks were prepared and have no result.", None, (Alarmed("meta_gpqa_cot"),)),
+        Alarm(
+            "limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit",
+            (Alarmed("meta_mmlu_pro_instruct", None, 31, 12032),),
+        ),
+        Alarm(
+            "nothing extracted", "They count as wrong.", "unextracted",
+            (Alarmed("meta_math_hard", None, 212, 1324, veto=False),),
+        ),
     )  # fmt: skip
+    notes = ("meta_ifeval: 2 runs are averaged, doc by doc",)
+    return Report("report", name, decision, (Run("this run", name, facts),), decided, alarms, notes, gated=gated)
 
 
 def make_comparison() -> Report:
     tasks = (
         Task(
-            "meta_mmlu_pro_instruct", "mmlu_pro", "holds", "B is 0.3 points under A (-0.9 to +0.3).", 12032, 12032,
-            paired=Paired("A", "B", 12032, 11300, 384, 348, -0.003, -0.009, 0.003, 0.37, 0.006),
-            recovery=0.9937, recovery_low=0.981, recovery_high=1.006,
+            "meta_mmlu_pro_instruct", "mmlu_pro", 12032, 12032, against="run A",
+            flips=Flips("A", "B", 12032, 384, 348),
             subtasks=(Subtask("s.law", 900, 0.31, 0.33, False), Subtask("s.physics", 900, 0.52, 0.49, True)),
         ),
-        Task(
-            "meta_math_hard", "math_hard", "below", "B is 4.0 points under A (-5.7 to -2.3).", 1324, 1324,
-            paired=Paired("A", "B", 1324, 1189, 94, 41, -0.04, -0.057, -0.023, 0.0000122, 0.0246),
-            recovery=0.843, recovery_low=0.78, recovery_high=0.91,
-        ),
+        Task("meta_math_hard", "math_hard", 1324, 1324, against="run A", flips=Flips("A", "B", 1324, 94, 41)),
     )  # fmt: skip
+    drops = {
+        "meta_mmlu_pro_instruct": lost_and_won(384, 348, 12032), "meta_math_hard": lost_and_won(94, 41, 1324, 0.25),
+    }  # fmt: skip
+    decision, decided = made(tasks, drops)
     runs = (
         Run("A", "Llama-3.1-8B-Instruct", (("lm-eval", "0.4.13"),)),
         Run("B", "Llama-3.1-8B-FP8", (("lm-eval", "0.4.13"),)),
     )
-    return Report(
-        "compare", "Llama-3.1-8B-FP8 against Llama-3.1-8B-Instruct", "1 of 2 tasks holds; 1 is below.", runs, tasks
-    )
+    return Report("compare", "Llama-3.1-8B-FP8 beside Llama-3.1-8B-Instruct", decision, runs, decided)
 
 
 def prose(chance: random.Random, characters: int) -> str:

@@ -13,7 +13,7 @@ from template_modules import template_module
 from meta_eval.templates import Template, discover
 
 bbh = template_module("bbh/utils.py")
-shared = template_module("mmlu_pro/utils.py")
+shared = template_module("_common/rows.py")
 TASKS = discover(TEMPLATES).tasks
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import math
 import re
 from pathlib import Path
@@ -14,15 +13,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import REPOSITORY, TEMPLATES
+from places import TEMPLATES
 from rows import make_row
-from template_modules import template_module
+from template_modules import load_module
 
+from meta_eval.source import sample as embedded
 from meta_eval.templates import discover
 
 
+@functools.cache
 def template() -> ModuleType:
-    return template_module("mmlu/utils.py")
+    return load_module(TEMPLATES / "_common" / "choices.py")
 
 
 def choice_row(prompts: list[str], gold: list[str], **other: Any) -> dict[str, Any]:
@@ -184,17 +185,12 @@ def test_what_lm_eval_sends_are_the_recorded_prompts_letter_for_letter(sample_pa
     samples = replay(pack, CHOICE_TASKS)["samples"]
     assert {"meta_mmlu_pretrain", "meta_boolq", "meta_agieval_english"} <= set(samples)
     for name, entry in manifest.tasks.items():
-        recorded = [row["input_final_prompts"] for row in sample_rows(f"{entry.model}-evals", entry.subset)]
+        recorded = [row["input_final_prompts"] for row in embedded.tables()[f"{entry.model}-evals", entry.subset].rows]
         sent = {
             sample["doc_id"]: [a[0] + a[1] for a in (asked["arguments"] for asked in requests(sample))]
             for sample in samples[name]
         }
         assert [sent[number] for number in range(len(recorded))] == recorded
-
-
-def sample_rows(part: str, subset: str) -> list[dict[str, Any]]:
-    path = REPOSITORY / "src/meta_eval/sample" / part / f"{subset}.jsonl"
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def requests(sample: dict[str, Any]) -> list[dict[str, Any]]:
@@ -366,7 +362,7 @@ def test_every_choice_task_decides_as_the_recorded_reading_does(seed: int, sampl
     )["samples"]
     for name in CHOICE_TASKS:
         entry = manifest.tasks[name]
-        rows = sample_rows(f"{entry.model}-evals", entry.subset)
+        rows = embedded.tables()[f"{entry.model}-evals", entry.subset].rows
         for sample in found[name]:
             row = rows[sample["doc_id"]]
             raw, per_character, last_word = [], [], []

@@ -12,12 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from places import TEMPLATES
-from template_modules import load_module
+from template_modules import inner_module
 
 FOLDER = TEMPLATES / "code"
 FULL: tuple[str, ...] = ()
@@ -28,11 +27,7 @@ RIGHT = "def f(n):\n    return n + 1\n"
 TEST = "assert f(1) == 2"
 
 
-def load(folder: Path = FOLDER) -> ModuleType:
-    return load_module(folder / "runner.py")
-
-
-RUNNER = load()
+RUNNER = inner_module(FOLDER / "runner.py")
 # Short for programs that must fail, long for those that must not, however busy this machine is.
 SHORT = RUNNER.Limits(cpu_s=1, wall_s=4)
 LONG = RUNNER.Limits(cpu_s=20, wall_s=120)
@@ -150,8 +145,9 @@ def test_what_is_not_the_programs_fault_is_no_verdict_on_it(setup: str, test: st
 
 
 def test_every_program_is_ungraded_where_the_sandbox_does_not_start(tmp_path: Path) -> None:
-    shutil.copy(FOLDER / "runner.py", tmp_path)  # without the rest
-    runner = load(tmp_path)
+    shutil.copytree(FOLDER.parent / "_common", tmp_path / "_common")
+    (tmp_path / "code").mkdir()
+    runner = inner_module(Path(shutil.copy(FOLDER / "runner.py", tmp_path / "code")))  # without the rest
     programs = [runner.Program("", RIGHT + f"# {number}", (TEST,)) for number in range(5)]
     verdicts = runner.Sandbox(2).run(programs, LONG)
     assert all("does not start" in verdict.failure for verdict in verdicts)
@@ -380,10 +376,10 @@ except OSError:
 
 def test_a_program_ends_when_the_evaluation_is_killed(tmp_path: Path) -> None:
     script = f"""
-import importlib.util
-spec = importlib.util.spec_from_file_location("runner", {str(FOLDER / "runner.py")!r})
-runner = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(runner)
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location({str(FOLDER / "utils.py")!r}, {str(FOLDER.parent / "_common" / "load.py")!r})
+spec.loader.exec_module(load := module_from_spec(spec))
+runner = load.module(".runner")
 program = runner.Program("", "open('started', 'w').close()\\nwhile True: pass", ("",))
 runner.Sandbox(1).run([program], runner.Limits(cpu_s=600, wall_s=600))
 """

@@ -12,7 +12,6 @@ import datasets
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import REPOSITORY
 from rows import make_row
 from template_modules import template_module
 
@@ -231,12 +230,12 @@ def test_a_machine_that_can_run_programs_is_told_the_prompt() -> None:
 @pytest.mark.parametrize("subset", ["human_eval", "human_eval_plus", "mbpp", "mbpp_plus"])
 def test_every_original_solution_of_the_sample_passes_every_test(subset: str, tmp_path: Path) -> None:
     table = {"human_eval": "humaneval", "human_eval_plus": "humaneval_plus"}.get(subset, subset)
-    lines = (REPOSITORY / f"src/meta_eval/sample/originals/{table}.jsonl").read_text("utf-8").splitlines()
     from meta_eval.joins import JOINS
+    from meta_eval.source import sample
 
-    rows = [make_row() | JOINS[table].bring(json.loads(line), "") for line in lines]
+    rows = [make_row() | JOINS[table].bring(original, "") for original in sample.tables()["originals", table].rows]
     made = list(getattr(template(), f"process_{subset}")(datasets.Dataset.from_list(rows)))
-    runner = template()._load(REPOSITORY / "meta_template/code/runner.py", "meta_eval_runner")
+    runner = template().runner
     programs = [runner.Program(one["setup"], one["gold"], tuple(one["tests"])) for one in made]
     verdicts = runner.Sandbox().run(programs, runner.Limits(cpu_s=20, wall_s=120))
     assert [verdict.passed for verdict in verdicts] == [len(one["tests"]) for one in made]

@@ -13,7 +13,7 @@ from rows import make_row
 from template_modules import template_module
 
 long = template_module("long_context/utils.py")
-spans = template_module("squad/utils.py")
+spans = template_module("_common/spans.py")
 rewriting = template_module("openrewrite/utils.py")
 
 OPTIONS = {"A": "A copper lamp", "B": "On a roof", "C": "In a barn", "D": "Nobody"}

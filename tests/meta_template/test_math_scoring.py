@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from places import TEMPLATES
-from template_modules import load_module, template_module
+from template_modules import inner_module, load_module, template_module
 
 TEMPLATE = TEMPLATES / "math_hard"
 
@@ -222,13 +222,13 @@ def test_different_answers_are_not_confused(gold: str, answer: str) -> None:
     [r"\left(0,1\right)", r"\infty", r"\sqrt{2}", r"\theta ^2", r"\alpha + 1", r"\times 2", r"\footnote{s}"],
 )
 def test_the_normaliser_leaves_commands_whole(command: str) -> None:
-    normal = template().normalise(command)
+    normal = template().equivalence.normalise(command)
     assert r"\le" not in normal
     assert normal == "".join(command.replace(r"\left", "").replace(r"\right", "").split())
 
 
 def test_an_answer_of_units_alone_is_not_emptied() -> None:
-    assert template().normalise(" feet ") == "feet"
+    assert template().equivalence.normalise(" feet ") == "feet"
 
 
 numbers = st.integers(0, 10**7).map(str)
@@ -246,7 +246,7 @@ units = st.sampled_from(["cm", "feet", "ft", "square inches", "hours", "dollars"
 
 @given(expressions)
 def test_how_an_expression_is_dressed_does_not_matter(expression: str) -> None:
-    normalise = template().normalise
+    normalise = template().equivalence.normalise
     plain = normalise(f"({expression})")
     assert normalise(rf"\left({expression}\right)") == plain
     assert normalise(f"$({expression})$") == plain
@@ -256,21 +256,21 @@ def test_how_an_expression_is_dressed_does_not_matter(expression: str) -> None:
 
 @given(expressions, units, st.sampled_from(["", "^2", "^{3}"]))
 def test_units_do_not_matter(expression: str, unit: str, power: str) -> None:
-    normalise = template().normalise
+    normalise = template().equivalence.normalise
     assert normalise(rf"({expression})\text{{ {unit}}}{power}") == normalise(f"({expression})")
     assert normalise(f"({expression}) {unit}{power}") == normalise(f"({expression})")
 
 
 @given(st.integers(-(10**12), 10**12))
 def test_groups_of_thousands_do_not_matter(number: int) -> None:
-    normalise = template().normalise
+    normalise = template().equivalence.normalise
     assert normalise(f"{number:,}") == normalise(f"{number:,}".replace(",", "{,}")) == str(number)
 
 
 @given(st.text(st.sampled_from("\\{}[]$^_=., ab12\n") | st.characters(), max_size=60))
 def test_extraction_and_normalisation_take_any_text(text: str) -> None:
     utils = template()
-    assert utils.normalise(text) or not text.strip()
+    assert utils.equivalence.normalise(text) or not text.strip()
     answer = utils.last_boxed(rf"\boxed{{{text}}}")
     assert answer is None or answer == answer.strip() != ""
 
@@ -446,7 +446,7 @@ def test_what_takes_too_long_is_wrong_counted_and_named(caplog: pytest.LogCaptur
 
 
 def test_the_grader_works_on_after_a_kill_and_off_the_main_thread() -> None:
-    grader = load_module(TEMPLATE / "math_grader.py").Grader(limit_s=2.0)
+    grader = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=2.0)
     verdicts: list[object] = []
 
     def ask() -> None:
@@ -462,7 +462,7 @@ def test_the_grader_works_on_after_a_kill_and_off_the_main_thread() -> None:
 
 
 def test_a_process_that_cannot_have_the_memory_is_a_failure_not_a_crash() -> None:
-    grader = load_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0, memory_bytes=1)
+    grader = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0, memory_bytes=1)
     verdict = grader.grade("sympy", "1", "2")
     grader.close()
     assert not verdict.equal
@@ -470,7 +470,7 @@ def test_a_process_that_cannot_have_the_memory_is_a_failure_not_a_crash() -> Non
 
 
 def test_a_verdict_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    grader = load_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0)
+    grader = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0)
     first = grader.grade("sympy", "2", "4/2")
     grader.close()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")

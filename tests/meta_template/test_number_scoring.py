@@ -90,7 +90,7 @@ SPOKEN = [None, *numbers.ANSWER_WORDS]
     ],
 )
 def test_the_last_number_of_a_text_has_this_value(text: str, spoken: str | None, value: str | None) -> None:
-    assert numbers.last(text, spoken) == value
+    assert numbers.numbers.last(text, spoken) == value
 
 
 # Where the answer stands
@@ -245,15 +245,15 @@ def test_a_gold_that_is_no_number_is_refused_with_its_hash() -> None:
 @given(st.integers(-(10**15), 10**15), st.sampled_from(SPOKEN))
 def test_a_whole_number_is_read_however_its_thousands_are_grouped(number: int, spoken: str | None) -> None:
     spellings = [str(number), f"{number:,}", f"{number:,}".replace(",", "\u202f"), f"{number}.0", f"${number}."]
-    if spoken in numbers.DECIMAL_COMMA:
+    if spoken in numbers.numbers.DECIMAL_COMMA:
         spellings += [f"{number:,}".replace(",", "."), f"{number:,}".replace(",", " "), f"{number},00"]
     for spelling in spellings:
-        assert numbers.last(f"so {spelling}", spoken) == str(number), spelling
+        assert numbers.numbers.last(f"so {spelling}", spoken) == str(number), spelling
 
 
 @given(st.integers(0, 10**9), st.sampled_from([0x0660, 0x0966, 0x09E6, 0x0C66, 0x0E50, 0xFF10]))
 def test_the_digits_of_every_script_are_digits(number: int, zero: int) -> None:
-    assert numbers.last(str(number).translate({48 + n: zero + n for n in range(10)}), None) == str(number)
+    assert numbers.numbers.last(str(number).translate({48 + n: zero + n for n in range(10)}), None) == str(number)
 
 
 SPACES = ["", " ", "\u00a0", "\u202f"]

@@ -13,7 +13,8 @@ from template_modules import template_module
 
 from meta_eval.templates import read_yaml
 
-spans = template_module("squad/utils.py")
+spans = template_module("_common/spans.py")
+tasks = template_module("squad/utils.py")
 drop = template_module("squad/drop.py")
 
 
@@ -22,7 +23,7 @@ def doc(*golds: str) -> dict:
 
 
 def squad(answer: str, *golds: str) -> tuple[float, float]:
-    result = spans.squad(doc(*golds), [answer])
+    result = tasks.squad(doc(*golds), [answer])
     return result["exact_match"], result["f1"]
 
 
@@ -50,7 +51,7 @@ def test_a_row_without_any_is_refused_with_its_hash() -> None:
     ],
 )
 def test_a_base_model_s_answer_is_its_first_line_that_is_not_empty(output: str, answer: list[str]) -> None:
-    base = read_yaml(TEMPLATES / "squad" / "_base_yaml")
+    base = read_yaml(TEMPLATES / "_base_span_yaml")
     assert re.findall(base["filter_list"][0]["filter"][0]["regex_pattern"], output) == answer
 
 
@@ -102,7 +103,7 @@ def test_squad(answer: str, golds: tuple[str, ...], exact: float, f1: float) -> 
     ],
 )
 def test_quac(answer: str, golds: tuple[str, ...], f1: float, best: float) -> None:
-    result = spans.quac(doc(*golds), [answer])
+    result = tasks.quac(doc(*golds), [answer])
     assert (result["f1"], result["f1_best"]) == (pytest.approx(f1), pytest.approx(best))
 
 
@@ -119,12 +120,12 @@ def test_quac(answer: str, golds: tuple[str, ...], f1: float, best: float) -> No
 )
 def test_questions_on_which_people_agree_too_little_leave_the_filtered_f1(golds: tuple[str, ...], kept: bool) -> None:
     for answer in (golds[0], "[invalid]"):
-        result = spans.quac(doc(*golds), [answer])
+        result = tasks.quac(doc(*golds), [answer])
         assert result["f1_filtered"] == (result["f1"] if kept else None)
 
 
 def test_the_filtered_f1_is_a_mean_over_the_questions_that_are_left() -> None:
-    assert spans.mean([1.0, None, 0.0, None]) == 0.5
+    assert tasks.mean([1.0, None, 0.0, None]) == 0.5
 
 
 # DROP
@@ -167,12 +168,12 @@ def test_drop(answer: str, golds: tuple[str, ...], exact: float, f1: float) -> N
     ],
 )
 def test_triviaqa(answer: str, golds: tuple[str, ...], right: float) -> None:
-    assert spans.triviaqa(doc(*golds), [answer])["exact_match"] == right
+    assert tasks.triviaqa(doc(*golds), [answer])["exact_match"] == right
 
 
 # All of them
 
-SCORERS = (spans.squad, spans.quac, spans.triviaqa, drop.process_results)
+SCORERS = (tasks.squad, tasks.quac, tasks.triviaqa, drop.process_results)
 
 
 def test_an_answer_in_which_nothing_was_found_is_wrong_whatever_the_gold() -> None:
@@ -197,9 +198,9 @@ def test_the_order_of_correct_responses_is_nothing_and_the_gold_itself_is_right(
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     for scorer in SCORERS:
         assert scorer(doc(*golds), ["x y"]) == pytest.approx(scorer(doc(*shuffled), ["x y"]))
-    assert spans.triviaqa(doc(*golds), [shuffled[0]])["exact_match"] == 1
+    assert tasks.triviaqa(doc(*golds), [shuffled[0]])["exact_match"] == 1
     if spans.normalise(shuffled[0]):
-        assert spans.squad(doc(*golds), [shuffled[0]])["exact_match"] == 1
+        assert tasks.squad(doc(*golds), [shuffled[0]])["exact_match"] == 1
 
 
 @given(st.text(), st.text())

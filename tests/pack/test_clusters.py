@@ -112,9 +112,9 @@ def test_prepare_writes_them_into_the_docs_of_every_task(tmp_path: Path) -> None
 
 def own_clusters(tmp_path: Path, value: str) -> Path:
     templates = Path(shutil.copytree(TEMPLATES, tmp_path / "meta_template"))
-    utils = templates / "mmlu_pro" / "utils.py"
-    utils.write_text(
-        utils.read_text().replace('        "question": row', f'        "cluster": {value},\n        "question": row')
+    rows = templates / "_common" / "rows.py"
+    rows.write_text(
+        rows.read_text().replace('        "question": row', f'        "cluster": {value},\n        "question": row')
     )
     return prepare(tmp_path / "work_dir", "meta_gpqa", template_dir=str(templates))
 

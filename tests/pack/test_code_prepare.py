@@ -91,7 +91,7 @@ def test_a_pack_of_code_tasks_is_joined_and_complete(tmp_path: Path) -> None:
     assert FLAG in made.command
     assert made.tasks["meta_mbpp_plus"].docs_file == "joined_mbpp_plus.parquet"
     assert made.tasks["meta_mbpp_plus"].join.matched == made.tasks["meta_mbpp_plus"].rows == 14
-    assert {"code/jail.py", "code/runner.py", "code/kernel_limits.py", "mmlu_pro/utils.py"} <= set(made.files)
+    assert {"code/jail.py", "code/runner.py", "code/kernel_limits.py", "_common/rows.py"} <= set(made.files)
     # The questions of the sample's MBPP+ hold more than the original's text, and two of its MBPP are in the same words.
     shown = "question_is_not_the_originals_text_but_the_prompt_shows_it"
     assert {task: entry.warnings.get(shown, 0) for task, entry in made.tasks.items()} == {
@@ -235,4 +235,4 @@ def test_an_original_of_ones_own_is_read_from_a_file(tmp_path: Path) -> None:
 def test_a_task_whose_functions_are_all_its_own_still_brings_what_they_load() -> None:
     tasks = discover(TEMPLATES).tasks
     for name in (*CODE, "meta_ifeval"):
-        assert "mmlu_pro/utils.py" in {file.as_posix() for file in tasks[name].files}
+        assert "_common/rows.py" in {file.as_posix() for file in tasks[name].files}

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 from golden import all_tasks, prepare_sample, replay, verdicts
-from places import GOLDEN, REPOSITORY
+from places import GOLDEN
+
+from meta_eval.source import sample as embedded
 
 TASKS = all_tasks()
-DISAGREEMENTS = json.loads((REPOSITORY / "src/meta_eval/sample/disagreements.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +54,7 @@ def test_our_verdicts_differ_from_the_recorded_ones_exactly_where_the_sample_say
     expected: dict[str, set[str]] = {}
     found: dict[str, set[str]] = {}
     for task, entry in manifest["tasks"].items():
-        listed = DISAGREEMENTS.get(f"{entry['model']}-evals/{entry['subset']}", [])
-        expected[task] = {one["input_question_hash"] for one in listed}
+        expected[task] = set(embedded.tables()[f"{entry['model']}-evals", entry["subset"]].disagreements)
         found[task] = set()
         metric, _, filter_name = (entry["reading"] or entry["verdict"]).partition(",")
         for sample in replayed["samples"][task]:

@@ -145,21 +145,21 @@ def test_a_yaml_that_is_not_of_the_pack_is_caught(pack: Path) -> None:
 
 
 def test_a_function_that_cannot_be_imported_is_named(pack: Path) -> None:
-    edit(pack / "mmlu" / "utils.py", "import math\n", "import math\nimport meta_eval\n")
+    edit(pack / "_common" / "choices.py", "import math\n", "import math\nimport meta_eval\n")
     edit(pack / "ifeval" / "utils.py", "import math\n", "import math\nimport no_such_library\n")
-    edit(pack / "mmlu_pro" / "utils.py", "def doc_to_text(", "def doc_to_prompt(")
+    edit(pack / "_common" / "rows.py", "def doc_to_text(", "def doc_to_prompt(")
     reseal(pack)
     found = [check.what for check in checks(pack, "functions") if check.status == "failed"]
     for yaml, said in (
         ("_choice_yaml", "No module named 'meta_eval'"),
         ("ifeval", "No module named 'no_such_library'"),
-        ("mmlu_pro_5shot_cot_instruct.yaml", "has no function doc_to_text"),
+        ("_generative_yaml", "has no function doc_to_text"),
     ):
         assert any(yaml in what and said in what for what in found), (yaml, found)
 
 
 def test_a_task_that_does_not_load_its_first_doc_is_named(pack: Path) -> None:
-    edit(pack / "mmlu_pro" / "utils.py", 'return doc["prompt"]', 'return doc["promt"]')
+    edit(pack / "_common" / "rows.py", 'return doc["prompt"]', 'return doc["promt"]')
     write_docs(pack, "meta_mmlu_pretrain", read_docs(pack, "meta_mmlu_pretrain")[::-1], seal=False)
     reseal(pack)
     found = [check.what for check in checks(pack, "first docs") if check.status == "failed"]

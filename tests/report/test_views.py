@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score
 from rich.console import Console
 
+from meta_eval.judging.model import Alarmed, Task
 from meta_eval.report import eval_results, markdown, terminal
 from meta_eval.outputs import OutputError, replacing
 from meta_eval.report.html import write_html
-from meta_eval.report.model import Gate, Report, Task
+from meta_eval.report.model import Report
 from meta_eval.report.packed import CHUNK_SAMPLES, pack
 from meta_eval.report.plot import plot
-from meta_eval.report.text import MINUS, interval, p_value, percent, points, short_names, visible
+from meta_eval.report.text import MINUS, drop, interval, p_value, percent, points, short_names, visible
 
-GATE = Gate("NO-GO", (("meta_math_hard", "NO-GO", "a drop of 4.0 points"), ("meta_ifeval", "GO", "none")))
 TEXTS = st.text(st.characters(codec=None), max_size=40)
 
 
@@ -49,10 +49,11 @@ def lines_of(text: str, word: str) -> list[str]:
 )
 def test_points_have_a_sign_unless_they_are_nought(share: float | None, written: str) -> None:
     assert points(share) == written
+    assert drop(share) == written.removeprefix("+")
 
 
 def test_numbers_that_are_not_there_are_a_dash() -> None:
-    assert (percent(None), interval(0.1, None), p_value(None), p_value(0.0004)) == ("-", "-", "-", "<0.001")
+    assert (percent(None), interval(None), p_value(None), p_value(0.0004)) == ("-", "-", "-", "<0.001")
 
 
 def test_what_hides_or_reorders_text_is_written_by_its_number() -> None:
@@ -76,35 +77,63 @@ def test_subtasks_lose_what_all_begin_with() -> None:
 
 
 def test_the_terminal_says_everything_within_80_columns_and_without_colour() -> None:
-    text = printed(make_report(gate=GATE))
-    assert max(map(len, text.splitlines())) <= 80
-    assert re.search(
-        r"meta_mmlu_pro_instruct macro +holds +12,032 +47\.9 +47\.0 to 48\.8 +48\.3 +" + MINUS + r"0\.4", text
-    )
-    assert re.search(r"meta_math_hard +below +1,324 +21\.4", text)
-    assert re.search(r"meta_math +cannot say +5,000 +46\.1 +44\.7 to 47\.5 +- +-", text)
-    assert text.rstrip().endswith("gate: NO-GO")
-
-
-def test_what_went_wrong_is_said_before_any_score() -> None:
     text = printed(make_report())
-    first_score = text.index("47.9")
-    for trouble in ("31 answers end where", "212 answers", "meta_gpqa_cot: was prepared", "2 runs; the newest"):
-        assert text.index(trouble) < first_score
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(rf"meta_mmlu_pro_instruct +shown to hold +50\.0 +49\.6 +0\.4 +{MINUS}0\.1 to 1\.0 +0\.\d", text)
+    assert re.search(r"meta_math_hard +shown below +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +\d\.\d", text)
+    assert re.search(r"meta_math +not shown +- +- +- +- +-", text)
+    assert re.search(
+        rf"meta_mmlu_pro_instruct macro +12,032 +47\.9 +47\.0 to 48\.8 +48\.3 +{MINUS}0\.4 +{MINUS}0\.4", text
+    )
+    assert re.search(r"mean, by precision +DON'T +0\.6 +", text)
+
+
+def test_the_decision_and_what_went_wrong_are_said_before_any_number() -> None:
+    text = printed(make_report())
+    assert text.splitlines()[1].startswith("DON'T: mean drop of 3 tasks")
+    first = text.index("50.0 49.6")
+    for trouble in (
+        "not run: meta_gpqa_cot",
+        "limit hit: meta_mmlu_pro_instruct (31 of 12,032)",
+        "212 of",
+        "2 runs are",
+    ):
+        assert text.index(trouble) < first
+
+
+def test_an_alarm_is_one_line_for_any_number_of_tasks() -> None:
+    report = make_report()
+    alarm = dataclasses.replace(report.alarms[0], tasks=tuple(Alarmed(f"meta_{number}") for number in range(57)))
+    text = printed(dataclasses.replace(report, alarms=(alarm,)))
+    assert " ".join(text.split()).count("These tasks were prepared") == 1
+    assert "meta_56" in text
+
+
+def test_what_a_task_is_compared_with_is_said_with_what_is_missing() -> None:
+    text = " ".join(printed(make_report()).split())
+    assert "compared with Meta's recorded answers, graded by the pack: meta_mmlu_pro_instruct, meta_math_hard" in text
+    assert (
+        "compared with the published number alone; verify has not been run on this task: run `meta-eval verify`" in text
+    )
+
+
+def test_the_distance_of_the_baseline_stands_apart_with_its_reason() -> None:
+    text = " ".join(printed(make_report()).split())
+    assert f"meta_math_hard: the baseline scores 25.0, {MINUS}0.4 from the published 25.4: Meta asked a judge" in text
 
 
 def test_tasks_of_which_the_same_is_to_be_said_share_a_line() -> None:
     report = make_report()
     math = report.tasks[-1]
     both = dataclasses.replace(report, tasks=(math, dataclasses.replace(math, name="meta_other")))
-    assert lines_of(printed(both), "cannot say: meta_math, meta_other: it was measured with 0 shots")
+    assert lines_of(printed(both), "not shown: meta_math, meta_other: it was measured with 0 shots")
 
 
 def test_a_comparison_shows_flips_and_recovery() -> None:
     text = printed(make_comparison())
     assert max(map(len, text.splitlines())) <= 80
-    assert re.search(rf"meta_math_hard +below +1,324 +{MINUS}4\.0 +{MINUS}5\.7 to {MINUS}2\.3 +84\.3 %", text)
-    assert re.search(r"meta_math_hard +1,324 +89\.8 +94 +41 +<0\.001 +2\.5", text)
+    assert re.search(r"meta_math_hard +shown below +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +84\.0 %", text)
+    assert re.search(r"meta_math_hard +1,324 +89\.8 +94 +41", text)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -117,12 +146,16 @@ def test_the_terminal_shows_foreign_text_as_text(text: str) -> None:
 # Markdown
 
 
-def test_markdown_holds_the_scores_their_definitions_and_the_provenance() -> None:
-    text = markdown.render(make_report(gate=GATE))
-    assert f"| `meta_math_hard` | below | 1,324 | **21.4** | 19.2 to 23.6 | 25.4 | {MINUS}4.0 |" in text
-    assert "| `meta_math` | cannot say | 5,000 | **46.1** | 44.7 to 47.5 | - | - |" in text
+def test_markdown_holds_the_decision_the_drops_the_scores_and_the_provenance() -> None:
+    text = markdown.render(make_report())
+    assert text.splitlines()[2].startswith("**DON'T**: mean drop of 3 tasks")
+    assert re.search(
+        r"\| `meta_math_hard` \| shown below \| 1,324 \| 25\.0 \| 21\.0 \| 4\.0 \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
+        text,
+    )
+    assert f"| `meta_math_hard` | 1,324 | **21.4** | 19.2 to 23.6 | 25.4 | {MINUS}4.0 |" in text
+    assert "| `meta_math` | 5,000 | **46.1** | 44.7 to 47.5 | - | - |" in text
     assert "Not comparable: it was measured with 0 shots." in text
-    assert "**Gate: NO-GO**" in text
     assert "- engine: vllm 0.10.2" in text
 
 
@@ -166,32 +199,41 @@ def test_a_benchmark_that_was_not_run_to_its_end_is_left_out() -> None:
 # JSON
 
 
-def test_json_holds_the_exit_code_and_shares() -> None:
-    tree = json.loads(json.dumps(make_report(gate=GATE).to_json(), allow_nan=False))
-    assert (tree["exit_code"], tree["gate"]["outcome"]) == (1, "NO-GO")
-    assert tree["tasks"][1]["scores"][0]["value"] == 0.214
+def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
+    tree = json.loads(json.dumps(make_report(gated=True).to_json(), allow_nan=False))
+    assert (tree["schema_version"], tree["exit_code"], tree["decision"]["outcome"]) == (2, 1, "DON'T")
+    assert make_report().exit_code == 0
+    math = tree["tasks"][1]
+    assert (math["scores"][0]["value"], math["outcome"]) == (0.214, "shown below")
+    assert math["drop"]["value"] == pytest.approx(53 / 1324)
+    assert math["drop"]["interval"]["lower"] < math["drop"]["value"] < math["drop"]["interval"]["upper"]
+    assert [(one["kind"], one["veto"]) for one in tree["alarms"]][-1] == ("nothing extracted", False)
     assert tree["runs"][0]["facts"]["lm-eval"] == "0.4.13"
 
 
 # The plot
 
 
-def test_the_plot_is_centred_on_the_published_number_and_holds_every_interval() -> None:
+def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
     drawn = plot(make_report())
-    by_task = {row.task.name: row for row in drawn.rows if row.first}
-    assert drawn.mark is not None
-    assert by_task["meta_math_hard"].x < drawn.mark < by_task["meta_ifeval"].x  # type: ignore[operator]
-    assert by_task["meta_math"].x is None
+    rows = {row.name: row for row in drawn.rows}
+    math, ifeval, mean = rows["meta_math_hard"], rows["meta_ifeval"], rows["mean over tasks"]
+    assert drawn.zero is not None and math.margin is not None and math.x is not None and ifeval.x is not None
+    assert ifeval.x < drawn.zero < math.margin < math.x
+    assert rows["meta_math"].x is None
+    assert mean.outcome == "DON'T"
     places = [place for row in drawn.rows for place in (row.low, row.high) if place is not None]
     assert all(0 <= place <= 100 for place in places)
-    assert [tick.label for tick in drawn.ticks if tick.x == drawn.mark] == ["0"]
+    assert [tick.label for tick in drawn.ticks if tick.x == drawn.zero] == ["0"]
+    two = next(tick.x for tick in drawn.ticks if tick.label == "2")
+    assert math.margin - drawn.zero == pytest.approx((two - drawn.zero) / 2, abs=0.02)
 
 
 def test_without_anything_to_compare_with_the_plot_is_of_scores() -> None:
-    alone = score(0.4, 0.1, 50, published(0.5, comparable=False), "cannot say")
-    task = Task("meta_some", "some", "cannot say", "", 50, 50, scores=(alone,))
+    alone = score(0.4, 0.1, 50, published(0.5), reason="it is not comparable")
+    task = Task("meta_some", "some", 50, 50, scores=(alone,))
     drawn = plot(dataclasses.replace(make_report(), tasks=(task,)))
-    assert (drawn.mark, drawn.rows[0].x, drawn.rows[0].low, drawn.rows[0].high) == (None, 40.0, 30.0, 50.0)
+    assert (drawn.zero, drawn.rows[0].x, drawn.rows[0].low, drawn.rows[0].high) == (None, 40.0, 30.0, 50.0)
 
 
 # The page
@@ -232,7 +274,7 @@ def written(folder: Path, report: Report, samples: object = ()) -> tuple[str, Pa
 
 
 def test_a_page_asks_the_network_for_nothing_and_runs_one_script(tmp_path: Path) -> None:
-    _, page = written(tmp_path, make_report(gate=GATE), hostile_samples())
+    _, page = written(tmp_path, make_report(gated=True), hostile_samples())
     policy = next(a["content"] for tag, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
     running = [code for attributes, code in page.scripts if "type" not in attributes]
     digest = base64.b64encode(hashlib.sha256(running[0].encode()).digest()).decode()

@@ -18,7 +18,7 @@ from meta_eval.errors import UserError
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
 from meta_eval.report.build import build_comparison, build_report
-from meta_eval.report.samples import run_samples
+from meta_eval.report.samples import samples_of
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import Run, read_run
 
@@ -61,10 +61,10 @@ def everything(folder: Path, baseline: Run) -> None:
         except ResultsError as error:
             assert str(error)
             continue
-        judgements = judge(run, None)
-        json.dumps(build_report(run, judgements).to_json())
+        judged = judge(run, None)
+        json.dumps(build_report(run, judged).to_json(), allow_nan=False)
         try:
-            list(run_samples(judgements))
+            list(samples_of(judged.tasks))
             comparison = compare(baseline, run)
         except UserError:
             continue

@@ -162,8 +162,9 @@ def test_the_newest_run_of_each_task_is_taken_and_said(tmp_path: Path) -> None:
     run = read(tmp_path / "a", tmp_path / "b")
     assert run.tasks["meta_some"].time == "2026-01-03T00-00-00"
     assert run.tasks["meta_other"].time == "2026-01-01T00-00-00"
-    (notice,) = run.notices
+    notice, hint = run.notices
     assert notice.startswith("meta_some: 2 runs; the newest is taken")
+    assert "with --repeats, runs of a task are averaged" in hint
 
 
 def test_a_folder_named_twice_counts_once(tmp_path: Path) -> None:

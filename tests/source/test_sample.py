@@ -7,20 +7,20 @@ import hashlib
 import json
 import math
 import re
-import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
+import yaml
+from jinja2 import UndefinedError
 from places import REPOSITORY
 
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError
-from meta_eval.source import sample
+from meta_eval.source import sample, sample_rows
+from meta_eval.source.rows import read_rows
 
-BUILDER = REPOSITORY / "tools" / "build_sample.py"
 FOLDER = REPOSITORY / "src" / "meta_eval" / "sample"
 
 I31, B31, I32, B32, I33 = (
@@ -43,7 +43,7 @@ SUBSETS = [
     (B32, "mmlu"),
 ]  # those of the recipe
 each_subset = pytest.mark.parametrize(("part", "subset"), SUBSETS)
-EVERY = sorted((path.parent.name, path.stem) for path in FOLDER.glob("*-evals/*"))
+EVERY = sorted(key for key in sample.tables() if key[0] != "originals")
 every_subset = pytest.mark.parametrize(("part", "subset"), EVERY)
 
 # The recipe's patterns, and which of several matches counts; of bbh that of the benchmark's authors.
@@ -80,12 +80,11 @@ COLUMNS = {
 
 
 def read(part: str, subset: str) -> list[dict]:
-    return [json.loads(line) for line in (FOLDER / part / f"{subset}.jsonl").read_text("utf-8").split("\n")[:-1]]
+    return [json.loads(line) for line in sample.tables()[part, subset].content().decode().split("\n")[:-1]]
 
 
 def disagreements(part: str, subset: str) -> set[str]:
-    declared = json.loads((FOLDER / "disagreements.json").read_text("utf-8"))
-    return {entry["input_question_hash"] for entry in declared.get(f"{part}/{subset}", [])}
+    return set(sample.tables()[part, subset].disagreements)
 
 
 def sha256(text: str) -> str:
@@ -255,18 +254,18 @@ def test_lm_evals_checkers_give_the_recorded_ifeval_verdicts_but_for_the_declare
 
 
 def test_each_deliberate_disagreement_names_one_row_and_no_subset_has_more_than_two() -> None:
-    declared = json.loads((FOLDER / "disagreements.json").read_text("utf-8"))
+    declared = {key: table.disagreements for key, table in sample.tables().items() if table.disagreements}
     assert set(declared) >= {
-        f"{I31}/ifeval__strict",
-        f"{I31}/math_hard",
-        f"{I31}/gpqa",
-        f"{I31}/mmlu_pro",
-        f"{B31}/bbh",
+        (I31, "ifeval__strict"),
+        (I31, "math_hard"),
+        (I31, "gpqa"),
+        (I31, "mmlu_pro"),
+        (B31, "bbh"),
     }
-    for place, entries in declared.items():
-        hashes = [row["input_question_hash"] for row in read(*place.split("/"))]
-        assert 1 <= len(entries) <= 2
-        assert all(hashes.count(entry["input_question_hash"]) == 1 and entry["why"] for entry in entries)
+    for key, whys in declared.items():
+        hashes = [row["input_question_hash"] for row in read(*key)]
+        assert 1 <= len(whys) <= 2
+        assert all(hashes.count(question) == 1 and why for question, why in whys.items())
 
 
 # Originals
@@ -410,34 +409,107 @@ def test_recorded_golds_of_math_are_rounded_values_of_the_originals(
     assert row["input_correct_responses"] == [f"{value:.2e}".replace("e+0", "e+").replace("e-0", "e-")]
 
 
-# Builder and source
+# Rows out of YAML
 
 
-def run_builder(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(BUILDER), *arguments], capture_output=True, text=True, check=False)
+# Not the loader that the sample is opened with: libyaml lets pass what other readers of YAML refuse.
+YAML = {path.name: yaml.load(path.read_text("utf-8"), yaml.SafeLoader) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
-def test_the_files_are_what_the_builder_writes() -> None:
-    finished = run_builder("--check")
-    assert (finished.returncode, finished.stderr) == (0, "")
+def templates_of(value: object, inside: str = "") -> Iterator[str]:
+    """Every text of a file but what its questions and rows say, which is no template."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, one in value.items():
+                if key not in {"questions", "rows"} and not key.startswith("answers_"):
+                    yield from templates_of(one, key)
+        case list():
+            for one in value:
+                yield from templates_of(one, inside)
 
 
-def test_the_builders_check_names_what_differs_and_building_mends_it(tmp_path: Path) -> None:
-    copy = tmp_path / "sample"
-    shutil.copytree(FOLDER, copy)
-    changed = copy / I31 / "gpqa.jsonl"
-    changed.write_bytes(changed.read_bytes().replace(b"45", b"46", 1))
-    (copy / B31 / "bbh.jsonl").unlink()
-    (copy / "originals" / "other.jsonl").write_text("{}\n")
-    finished = run_builder("--check", "--folder", str(copy))
-    assert finished.returncode == 1
-    assert finished.stderr.splitlines()[:3] == [
-        f"{I31}/gpqa.jsonl: differs",
-        f"{B31}/bbh.jsonl: missing",
-        "originals/other.jsonl: one too many",
+@pytest.mark.parametrize("name", sorted(YAML.keys() - {sample_rows.TEXTS}))
+def test_whatever_a_row_says_is_used_by_a_template_or_known(name: str) -> None:
+    """A misspelt member would be passed over in silence."""
+    document = YAML[name]
+    templates = [*templates_of(document), *templates_of(YAML[sample_rows.TEXTS])]
+    named = {word for text in templates for word in re.findall(r"\w+", text)}
+    known = {"of", "subtask", "question", "choices", "gold", "output", "parsed", "likelihoods", "is_correct"}
+    known |= {"output_metrics", "disagrees", "why", "bos"}
+    said = {key for subset in document["subsets"] for row in subset["rows"] for key in row}
+    said |= {key for question in document.get("questions", {}).values() for key in question}
+    assert said <= known | named
+
+
+def made(folder: Path, text: str) -> sample_rows.Table:
+    """The only subset of a file."""
+    folder.mkdir(exist_ok=True)
+    (folder / sample_rows.TEXTS).write_text("texts: {asks: 'Question: {{ question }}'}")
+    (folder / "one.yaml").write_text(text, "utf-8")
+    (table,) = sample_rows.tables(folder)
+    return table
+
+
+SUBSET = """
+subsets:
+  - model: M
+    name: s
+    benchmark_label: S
+    metric: acc
+    eval_config: {max_gen_len: 8}
+    prompt: {user: "{% include 'asks' %}"}
+    parsed: "{{ output.strip() }}"
+    rows:
+"""
+
+
+def test_what_a_row_says_is_taken_to_the_letter(tmp_path: Path) -> None:
+    row = r"""      - {question: "{{ gold }} {% x %} e\u0301", gold: "{{ 1 }}", output: " {# no #}\r\n", is_correct: true}"""
+    (row,) = made(tmp_path, SUBSET + row).rows
+    assert row["input_question"] == "{{ gold }} {% x %} e\u0301"
+    assert row["input_correct_responses"] == ["{{ 1 }}"]
+    assert row["output_prediction_text"] == [" {# no #}\r\n"]
+    assert row["output_parsed_answer"] == "{# no #}"
+    assert row["input_final_prompts"] == [
+        "<|start_header_id|>user<|end_header_id|>\n\nQuestion: {{ gold }} {% x %} e\u0301<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
     ]
-    assert run_builder("--folder", str(copy)).returncode == 0
-    assert changed.read_bytes() == (FOLDER / I31 / "gpqa.jsonl").read_bytes()
+
+
+def test_a_row_that_lacks_something_is_refused(tmp_path: Path) -> None:
+    for row, lacks in [
+        ("{question: a, gold: b, output: c}", "is_correct"),
+        ("{question: a, output: c, is_correct: true}", "gold"),
+        ("{gold: b, output: c, is_correct: true}", "question"),
+    ]:
+        with pytest.raises((KeyError, UndefinedError), match=lacks) as raised:
+            made(tmp_path, f"{SUBSET}      - {row}")
+        assert raised.value.__notes__ == [f"in {tmp_path / 'one.yaml'}, subset s, row 0"]
+
+
+def test_a_row_disagrees_where_it_says_why(tmp_path: Path) -> None:
+    rows = """
+      - {question: a, gold: b, output: b, is_correct: false, disagrees: b is right}
+      - {question: c, gold: d, output: d, is_correct: true, why: a comment}
+    """
+    assert made(tmp_path, SUBSET + rows).disagreements == {sha256("a"): "b is right"}
+
+
+def test_a_share_is_recorded_as_the_number_it_is(tmp_path: Path) -> None:
+    row = "      - {question: a, gold: b, output: b, is_correct: null, output_metrics: {f1: 10/11, em: 0.67}}"
+    (row,) = made(tmp_path, SUBSET + row).rows
+    assert row["output_metrics"] == {"f1": 10 / 11, "em": 0.67}
+
+
+def test_a_package_without_the_sample_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sample, "files", lambda package: tmp_path)
+    with pytest.raises(SourceError, match=r"the embedded sample is not there.* Install meta-eval again"):
+        sample.tables.__wrapped__()
+
+
+# Source
 
 
 def test_the_source_offers_five_parts_in_order() -> None:
@@ -460,8 +532,10 @@ def test_the_source_offers_five_parts_in_order() -> None:
 def test_the_source_hands_out_the_file_of_a_subset() -> None:
     (file,) = sample.parts()[1].fetch("bbh")
     assert file.name == f"{B31}/bbh.jsonl"
-    assert file.path.samefile(FOLDER / B31 / "bbh.jsonl")
-    assert file.sha256 == hashlib.sha256(file.path.read_bytes()).hexdigest()
+    assert file.path.samefile(FOLDER / "bbh.yaml")
+    with file.open() as stream:
+        assert file.sha256 == hashlib.sha256(stream.read()).hexdigest()
+    assert read_rows([file], dataset_id="sample", subset="bbh") == read(B31, "bbh")
     assert sample.parts()[1].config_name("bbh") == "Llama-3.1-8B-evals__bbh__details"
 
 
@@ -474,5 +548,5 @@ def test_an_unknown_subset_is_refused_with_what_there_is() -> None:
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_the_source_hands_out_an_original_for_any_split(name: str, split: str) -> None:
     (file,) = sample.original(name).fetch(split)
-    assert file.path.samefile(FOLDER / "originals" / f"{name}.jsonl")
-    assert file.sha256 == hashlib.sha256(file.path.read_bytes()).hexdigest()
+    assert file.name == f"originals/{name}.jsonl"
+    assert read_rows([file], dataset_id="sample", subset=split) == read("originals", name)

@@ -23,6 +23,10 @@ INSTRUCT_33 = StubDataset(
 )
 
 
+# What every pack holds for the functions of its tasks.
+COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES / "_common").glob("*.py"))]
+
+
 def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:
     selections, _ = select(discover(root), asked, [of], where="c.yaml: tasks")
     return sorted(selection.template.name for selection in selections)
@@ -140,7 +144,7 @@ def test_a_copied_folder_is_a_task_with_its_own_files(folder: Path) -> None:
     (folder / "mine" / "words.txt").write_text("x")
     task = discover(folder).tasks["mine"]
     assert [file.as_posix() for file in task.files] == [
-        "mine/letters.py",
+        *COMMON,
         "mine/mmlu_pro_5shot_cot_instruct.yaml",
         "mine/utils.py",
         "mine/words.txt",
@@ -150,9 +154,7 @@ def test_a_copied_folder_is_a_task_with_its_own_files(folder: Path) -> None:
 
 def test_a_task_brings_the_files_of_what_it_includes() -> None:
     files = {file.as_posix() for file in discover(TEMPLATES).tasks["meta_bbh"].files}
-    assert files == {
-        "_generative_yaml", "bbh/bbh_3shot_cot.yaml", "bbh/utils.py", "mmlu_pro/letters.py", "mmlu_pro/utils.py",
-    }  # fmt: skip
+    assert files == {"_generative_yaml", "bbh/bbh_3shot_cot.yaml", "bbh/utils.py", *COMMON}
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,10 @@ from meta_eval.errors import ConfigError, PackError, TemplateError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
+from meta_eval.source import sample as embedded
 from meta_eval.templates import discover
 from meta_eval.verify import SAME_VERDICT, Report, TaskReport, out_folder, verify
 
-DISAGREEMENTS = json.loads((REPOSITORY / "src/meta_eval/sample/disagreements.json").read_text(encoding="utf-8"))
 LETTERS = "meta_mmlu_pro_instruct"
 CHOICE = "meta_mmlu_pretrain"
 
@@ -74,7 +74,7 @@ def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample:
     if entry.unsafe_code:
         assert told["status"] == "not checked"
         return
-    expected = {one["input_question_hash"] for one in DISAGREEMENTS.get(f"{entry.model}-evals/{entry.subset}", [])}
+    expected = set(embedded.tables()[f"{entry.model}-evals", entry.subset].disagreements)
     found = [json.loads(line) for line in Path(told["file"]).read_text(encoding="utf-8").split("\n") if line]
     assert {line["question_hash"] for line in found} == expected
     assert len(found) == told["disagreements"] == told["total"]["ours_only"] + told["total"]["theirs_only"]
@@ -241,11 +241,11 @@ def test_a_template_on_the_wrong_subset_is_caught(tmp_path: Path) -> None:
 
 
 def test_a_scorer_that_raises_is_named_with_the_doc(pack: Path) -> None:
-    edit(pack / "mmlu_pro" / "utils.py", "    extracted = results[0]\n", "    extracted = results[1]\n")
+    edit(pack / "_common" / "rows.py", "    extracted = results[0]\n", "    extracted = results[1]\n")
     report = checked(pack, "meta_gpqa")
     assert report.status == "failed"
     first = read_docs(pack, "meta_gpqa")[0]["input_question_hash"]
-    assert re.search(rf"process_results, .*utils\.py, line \d+: fails with IndexError.*{first}", str(report.reason))
+    assert re.search(rf"process_results, .*rows\.py, line \d+: fails with IndexError.*{first}", str(report.reason))
 
 
 def test_a_task_without_recorded_verdicts_is_not_a_pass(pack: Path) -> None:
@@ -299,17 +299,16 @@ metadata:
   meta_eval: {subset: own, variants: [instruct], families: ["3.1"]%s}
 """
 OWN_UTILS = """
-import importlib.util, json, logging
+import json, logging
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-import datasets
-spec = importlib.util.spec_from_file_location("shared", Path(__file__).resolve().parents[1] / "mmlu_pro" / "utils.py")
-shared = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(shared)
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
+rows = load.module(".._common.rows")
 
-def process_docs(dataset):
-    return datasets.Dataset.from_list([
-        {**shared.make_doc(row), "recorded_metrics": json.dumps(row["output_metrics"])} for row in dataset
-    ])
+process_docs = rows.docs_by(
+    lambda row: {**rows.make_doc(row), "recorded_metrics": json.dumps(row["output_metrics"])}
+)
 
 def process_results(doc, results):
     if results[0] == "slow":
@@ -390,7 +389,7 @@ def test_a_verdict_that_no_metric_gives_is_refused_with_the_template(tmp_path: P
 
 
 def template_module(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"by_hand_{name}", TEMPLATES / name / "utils.py")
+    spec = importlib.util.spec_from_file_location(f"by_hand_{name}", TEMPLATES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -400,7 +399,9 @@ def template_module(name: str) -> Any:
 
 def letters_by_hand(doc: Doc) -> dict[str, Any]:
     found = re.findall("best answer is ([A-Z])", doc["recorded_output"] or "")
-    scores: dict[str, Any] = template_module("mmlu_pro").process_results(doc, [found[-1] if found else "[invalid]"])
+    scores: dict[str, Any] = template_module("mmlu_pro/utils").process_results(
+        doc, [found[-1] if found else "[invalid]"]
+    )
     return {"right": scores["exact_match"], "unextracted": bool(scores["unextracted"])}
 
 
@@ -412,10 +413,10 @@ def math_by_hand(doc: Doc) -> dict[str, Any]:
 def choice_by_hand(doc: Doc) -> dict[str, Any]:
     recorded = doc["recorded_negative_log_likelihoods"] or [None] * 4
     pairs = [(-value if value is not None else math.nan, False) for value in recorded]
-    return {"right": template_module("mmlu").process_results(doc, pairs)["acc"], "unextracted": None}
+    return {"right": template_module("_common/choices").process_results(doc, pairs)["acc"], "unextracted": None}
 
 
-MATH = template_module("math_hard")
+MATH = template_module("math_hard/utils")
 LETTER_OUTPUTS = st.one_of(
     st.none(),
     st.text(max_size=30),

@@ -10,21 +10,16 @@ numbers differ by count as disagreed.
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 
-from template_graders import check_commit, extracted, percent, row, show, template_module
+from template_graders import checkout, counted, extracted, percent, row, show, template_module
 
 YAML = "bbh/bbh_3shot_cot.yaml"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of suzgunmirac/BIG-Bench-Hard")
-    folder = parser.parse_args().data
-    check_commit(folder, "9ee07bd")
-    shared, bbh = template_module("mmlu_pro/utils.py"), template_module("bbh/utils.py")
+    folder = checkout(__doc__, "suzgunmirac/BIG-Bench-Hard", "9ee07bd")
+    shared, bbh = template_module("_common/rows.py"), template_module("bbh/utils.py")
     ours: list[float] = []
     theirs: list[float] = []
     recipe: list[float] = []
@@ -58,12 +53,14 @@ def main() -> None:
             "source": "suzgunmirac/BIG-Bench-Hard@9ee07bd, code-davinci-002-outputs/code-davinci-002-cot",
             "metric": "em_macro,official",
             "real": True,
-            "answers": count,
-            "agreed": count - apart,
-            "ours": percent(ours),
-            "theirs": percent(theirs),
+            **counted(
+                count - apart,
+                count,
+                ours=percent(ours),
+                theirs=percent(theirs),
+                why="right answers too many or too few in a subtask",
+            ),
             "command": "python tools/fidelity/bbh.py --data CHECKOUT",
-            "rest": [{"count": apart, "why": "right answers too many or too few in a subtask"}] if apart else [],
             "note": "The authors keep accuracies, no verdicts: agreed is that each subtask has their number of right "
             f"answers. The recipe's exact_match,strict-match gives {percent(recipe)} on the same answers.",
         }

@@ -13,8 +13,6 @@ that later versions use for every prompted answer, which also takes off backtick
 
 from __future__ import annotations
 
-import argparse
-import collections
 import importlib
 import json
 import os
@@ -24,10 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "meta_template" / "tools"))
-import bfcl
+from template_graders import arguments, compared, show, template_module
 
 CATEGORIES = (
     "simple", "multiple", "parallel", "parallel_multiple", "java", "javascript", "live_simple", "live_multiple",
@@ -46,7 +41,6 @@ def official(checkout: Path) -> tuple[Any, Any]:
     root = checkout / "berkeley-function-call-leaderboard"
     sys.path[:0] = [str(root), str(root / "bfcl" / "eval_checker")]
     os.chdir(root / "bfcl" / "eval_checker")  # the checker opens a file of its own when it is imported
-    sys.modules.pop("bfcl", None)  # ours has the same name
     return importlib.import_module("bfcl.model_handler.utils"), importlib.import_module("checker")
 
 
@@ -210,15 +204,16 @@ REASONS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a checkout of ShishirPatil/gorilla at 70d6722")
+    parser = arguments(__doc__, "a checkout of ShishirPatil/gorilla at 70d6722")
     parser.add_argument("--show", action="store_true", help="print every difference to stderr")
-    arguments = parser.parse_args()
-    checkout = arguments.data.resolve()
+    options = parser.parse_args()
+    checkout = options.data.resolve()
+    bfcl = template_module("tools/bfcl.py")
     utils, checker = official(checkout)
     random.seed(8)
-    counts: collections.Counter[str] = collections.Counter()
-    rest: collections.Counter[str] = collections.Counter()
+    ours: list[bool] = []
+    theirs: list[bool] = []
+    kinds: list[tuple[str, str]] = []
     for category, question, possible in questions(checkout):
         language = LANGUAGES.get(category, "Python")
         shown = json.loads(json.dumps(question["function"]))
@@ -226,16 +221,13 @@ def main() -> None:
         declares = bfcl.declared(f"Here is a list of functions\n\n{shown}\n", "")
         gold = bfcl.read_possible(json.dumps(possible))
         for kind, answer in answers(possible, language):
-            theirs = verdict(utils, checker, question["function"], possible, answer, language, category)
+            theirs.append(verdict(utils, checker, question["function"], possible, answer, language, category))
             decoded = bfcl.decode(answer, language)
-            ours = decoded is not None and bfcl.grade(decoded, gold, declares)
-            counts.update(answers=1, ours=ours, theirs=theirs, agreed=ours == theirs)
-            if ours != theirs:
-                rest[REASONS.get((language, kind), f"{language}: {kind}")] += 1
-                if arguments.show:
-                    print(
-                        category, kind, f"ours {ours}, theirs {theirs}", answer, possible, sep="\n   ", file=sys.stderr
-                    )
+            ours.append(decoded is not None and bfcl.grade(decoded, gold, declares))
+            kinds.append((language, kind))
+            if options.show and ours[-1] != theirs[-1]:
+                said = f"ours {ours[-1]}, theirs {theirs[-1]}"
+                print(category, kind, said, answer, possible, sep="\n   ", file=sys.stderr)
     entry = {
         "id": "bfcl_generated",
         "subsets": {"instruct": ["bfcl_chat"]},
@@ -246,15 +238,11 @@ def main() -> None:
         "source": "ShishirPatil/gorilla@70d6722, berkeley-function-call-leaderboard/bfcl",
         "metric": "acc,strict-match",
         "real": False,
-        "answers": counts["answers"],
-        "agreed": counts["agreed"],
-        "ours": round(100 * counts["ours"] / counts["answers"], 2),
-        "theirs": round(100 * counts["theirs"] / counts["answers"], 2),
+        **compared(ours, theirs, lambda n: REASONS.get(kinds[n], ": ".join(kinds[n]))),
         "command": "python tools/fidelity/bfcl.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
         "note": "Real questions and golds in ten categories of BFCL v2; the answers are written from the golds.",
     }
-    print(yaml.safe_dump({"checks": [entry]}, sort_keys=False, allow_unicode=True, width=120), end="")
+    show(entry)
 
 
 def questions(checkout: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:

@@ -10,21 +10,14 @@ compiled beside them; here they get today's binding and grammar, and everything 
 
 from __future__ import annotations
 
-import argparse
-import collections
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import tree_sitter
 import tree_sitter_python
-import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "meta_template" / "tools"))
-import apibench
+from template_graders import checkout, compared, module, show, template_module
 
 HUBS = {  # the subset, the script, and the file of the questions
     "huggingface": ("huggingface", "hf", "huggingface"),
@@ -52,14 +45,11 @@ def parse(code: str, lang: str = "python") -> Node:  # noqa: ARG001
     return Node(tree_sitter.Parser(LANGUAGE).parse(code.encode()).root_node)
 
 
-def script(checkout: Path, name: str) -> ModuleType:
+def script(folder: Path, name: str) -> ModuleType:
     """An official script, its parser replaced."""
-    path = checkout / "gorilla" / "eval" / "eval-scripts" / f"ast_eval_{name}.py"
-    spec = importlib.util.spec_from_file_location(f"ast_eval_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.ast_parse = parse
-    return module
+    found = module(folder / "gorilla" / "eval" / "eval-scripts" / f"ast_eval_{name}.py")
+    found.ast_parse = parse  # type: ignore[attr-defined]
+    return found
 
 
 def lines(path: Path) -> list[Any]:
@@ -81,37 +71,38 @@ def official(module: ModuleType, text: str, database: list[Node], *, whole: bool
     return int(module.ast_check(module.get_all_sub_trees(parse(code)), database))
 
 
-def check(checkout: Path, hub: str) -> dict[str, Any]:
+def check(folder: Path, hub: str) -> dict[str, Any]:
     """The entry of one hub."""
     subset, name, questions = HUBS[hub]
-    module = script(checkout, name)
-    table = checkout / "data" / "api" / f"{hub}_api.jsonl"
+    scorer = script(folder, name)
+    apibench = template_module("tools/apibench.py")
+    table = folder / "data" / "api" / f"{hub}_api.jsonl"
     rows = lines(table)
     trees = [parse(row["api_call"]) for row in rows]
     database = apibench.read_database(table, hub)
-    asked = lines(checkout / "data" / "apibench" / f"{questions}_eval.json")
-    counts: collections.Counter[str] = collections.Counter()
-    rest: collections.Counter[str] = collections.Counter()
+    asked = lines(folder / "data" / "apibench" / f"{questions}_eval.json")
+    ours: list[bool] = []
+    theirs: list[bool] = []
+    reasons: list[str] = []
+    hallucinations = 0
     zero_shot = ""
-    for file in sorted((checkout / "gorilla" / "eval" / "eval-data" / "responses" / hub).glob("*.jsonl")):
-        before = counts.copy()
+    for file in sorted((folder / "gorilla" / "eval" / "eval-data" / "responses" / hub).glob("*.jsonl")):
+        before = len(ours)
         for answer in lines(file):
             text, domain = answer["text"], asked[answer["question_id"] - 1]["api_data"]["domain"]
             whole = apibench.HUBS[hub].whole
-            index = official(module, text, trees, whole=whole)
-            theirs = index is not None and index != -1 and rows[index]["domain"] == domain
+            index = official(scorer, text, trees, whole=whole)
+            theirs.append(index is not None and index != -1 and rows[index]["domain"] == domain)
             code = apibench.code_of(text, whole=whole)
             found = apibench.meant(code, database) if code is not None else None
-            ours = found is not None and found.domain == domain
-            counts.update(answers=1, ours=ours, theirs=theirs, agreed=ours == theirs)
-            counts["hallucination"] += (index == -1) == (code is not None and found is None)
-            if ours != theirs:
-                rest[BROKEN if "api_call" in text else PROSE] += 1
+            ours.append(found is not None and found.domain == domain)
+            reasons.append(BROKEN if "api_call" in text else PROSE)
+            hallucinations += (index == -1) == (code is not None and found is None)
         if file.stem.endswith("Gorilla_FT_0_shot"):
-            here = {key: counts[key] - before[key] for key in counts}
+            here = compared(ours[before:], theirs[before:], lambda _: "")
             zero_shot = (
                 f"Of the {here['answers']} zero-shot answers of the fine-tuned model {here['agreed']} agree: "
-                f"{100 * here['ours'] / here['answers']:.2f}, officially {100 * here['theirs'] / here['answers']:.2f}."
+                f"{here['ours']:.2f}, officially {here['theirs']:.2f}."
             )
     return {
         "id": f"gorilla_{hub}",
@@ -123,22 +114,15 @@ def check(checkout: Path, hub: str) -> dict[str, Any]:
         "source": f"ShishirPatil/gorilla@6ea5797, gorilla/eval/eval-data/responses/{hub}, eight files",
         "metric": "acc,strict-match",
         "real": True,
-        "answers": counts["answers"],
-        "agreed": counts["agreed"],
-        "ours": round(100 * counts["ours"] / counts["answers"], 2),
-        "theirs": round(100 * counts["theirs"] / counts["answers"], 2),
+        **compared(ours, theirs, reasons.__getitem__),
         "command": "python tools/fidelity/gorilla.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
-        "note": f"{zero_shot} Whether an answer is a hallucination agrees on {counts['hallucination']}.",
+        "note": f"{zero_shot} Whether an answer is a hallucination agrees on {hallucinations}.",
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a checkout of ShishirPatil/gorilla")
-    checkout = parser.parse_args().data
-    checks = [check(checkout, hub) for hub in HUBS]
-    print(yaml.safe_dump({"checks": checks}, sort_keys=False, allow_unicode=True, width=120), end="")
+    folder = checkout(__doc__, "ShishirPatil/gorilla", "6ea5797")
+    show(*(check(folder, hub) for hub in HUBS))
 
 
 if __name__ == "__main__":

@@ -9,20 +9,15 @@ reads them: how numbers are found and compared is the same in both filters.
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 
-from template_graders import TEMPLATES, check_commit, compared, filtered, row, settings, show, template_module
+from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
 
 FILE = "grade_school_math/data/example_model_solutions.jsonl"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of openai/grade-school-math")
-    folder = parser.parse_args().data
-    check_commit(folder, "3101c7d5")
+    folder = checkout(__doc__, "openai/grade-school-math", "3101c7d5")
     grader = template_module("gsm8k/utils.py")
     docs, outputs, theirs = [], [], []
     for line in (folder / FILE).open(encoding="utf-8"):

@@ -10,12 +10,10 @@ and a wrong one fails.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
-from pathlib import Path
 
-from template_graders import TEMPLATES, check_commit, filtered, row, settings, show, template_module
+from template_graders import TEMPLATES, checkout, counted, filtered, row, settings, show, template_module
 
 FILE = "src/controlllm/inference/llm_eval_harness/additional_tasks/humaneval_plus/utils.py"
 FENCE = "```"
@@ -33,10 +31,7 @@ BODY = """
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of linkedin/ControlLLM")
-    folder = parser.parse_args().data
-    check_commit(folder, "7657b9f")
+    folder = checkout(__doc__, "linkedin/ControlLLM", "7657b9f")
     lines = (folder / FILE).read_text(encoding="utf-8").splitlines()
     (prompt,) = (
         ast.literal_eval(line.partition("e.g. ")[2]) for line in lines if line.strip().startswith('# e.g. "<|')
@@ -63,12 +58,8 @@ def main() -> None:
             "source": f"linkedin/ControlLLM@7657b9f, {FILE}",
             "note": "Compared: the beginning that the prompt gives, and pass@1,strict-match of an answer behind it",
             "real": True,
-            "answers": 1,
-            "agreed": agreed,
-            "ours": None,
-            "theirs": None,
+            **counted(agreed, 1),
             "command": "python tools/fidelity/human_eval_plus_row.py --data CHECKOUT",
-            "rest": [] if agreed else [{"count": 1, "why": "not looked into"}],
         }
     )
 

@@ -18,10 +18,8 @@ Both scorers split sentences with nltk's punkt_tab: ``python -m nltk.downloader 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
-import importlib.util
 import json
 import random
 import sys
@@ -32,10 +30,10 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow.parquet as pq
+import template_graders as frame
 import yaml
 from rebuild import details_row, write_details
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMAND = "python tools/fidelity/ifeval.py --data CONTROLLLM --official EVALCHEMY"
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/ifeval/joined_ifeval.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
@@ -50,8 +48,7 @@ SEEDS = 300
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, metavar="CONTROLLLM")
+    parser = frame.arguments(__doc__, "checkout of linkedin/ControlLLM")
     parser.add_argument("--official", type=Path, metavar="EVALCHEMY")
     parser.add_argument("--rebuild", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
@@ -59,13 +56,13 @@ def main() -> int:
     if arguments.rebuild is not None:
         rebuild(rows, arguments.rebuild)
         return 0
-    utils = load("meta_eval_ifeval", ROOT / "meta_template" / "ifeval" / "utils.py")
+    utils = frame.template_module("ifeval/utils.py")
     checks = [recorded(utils, rows), written(rows)]
     if arguments.official is not None:
         checks += official(utils, rows, arguments.official)
     print("# How meta_ifeval agrees with recorded verdicts, real prompts and Google's own scorer. Written by")
     print("# tools/fidelity/ifeval.py, which says from what.")
-    yaml.safe_dump({"checks": checks}, sys.stdout, sort_keys=False, allow_unicode=True, width=120)
+    frame.show(*checks)
     return 0
 
 
@@ -285,15 +282,6 @@ def rebuild(rows: list[dict[str, Any]], folder: Path) -> None:
         "output_path": str(folder / "eval_results"),
     }
     (folder / "eval_config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-
-
-def load(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

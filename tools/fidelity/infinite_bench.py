@@ -8,7 +8,6 @@ The answers are those of seven models below ``results/``; the verdicts come from
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from template_graders import check_commit, module, percent, row, show, template_module
+from template_graders import checkout, counted, module, percent, row, show, template_module
 
 PARTS = {
     "choice": ("longbook_choice_eng", "longbook_choice", "get_score_one_longbook_choice_eng", "acc"),
@@ -59,12 +58,8 @@ def entry(folder: Path, part: str) -> dict[str, Any]:
         "source": f"OpenBMB/InfiniteBench@88b3daa, results/*/preds_{task}.jsonl",
         "metric": f"{metric},none",
         "real": True,
-        "answers": len(ours),
-        "agreed": agreed,
-        "ours": percent(ours),
-        "theirs": percent(theirs),
+        **counted(agreed, len(ours), ours=percent(ours), theirs=percent(theirs)),
         "command": "python tools/fidelity/infinite_bench.py --data CHECKOUT",
-        "rest": [{"count": len(ours) - agreed, "why": "not looked into"}] if agreed < len(ours) else [],
     }
     if part == "choice":
         found["note"] = (
@@ -103,20 +98,13 @@ def generated(folder: Path, count: int = 20_000) -> dict[str, Any]:
         "source": "OpenBMB/InfiniteBench@88b3daa",
         "metric": "acc,none",
         "real": False,
-        "answers": count,
-        "agreed": agreed,
-        "ours": None,
-        "theirs": None,
+        **counted(agreed, count),
         "command": "python tools/fidelity/infinite_bench.py --data CHECKOUT",
-        "rest": [{"count": count - agreed, "why": "not looked into"}] if agreed < count else [],
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of OpenBMB/InfiniteBench")
-    folder = parser.parse_args().data
-    check_commit(folder, "88b3daa")
+    folder = checkout(__doc__, "OpenBMB/InfiniteBench", "88b3daa")
     show(*(entry(folder, part) for part in PARTS), generated(folder))
 
 

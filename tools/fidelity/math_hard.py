@@ -13,9 +13,7 @@ metrics, the subject) is left out; the hashes are made anew.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import importlib.util
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,9 +22,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
+import template_graders as frame
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/math_hard/joined_math_hard.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
 
@@ -44,15 +41,6 @@ REASONS = {
     "b7a3c3faece4": r"an equal matrix with \frac in its cells, which Meta refused",
     "1ed83282dae1": "the gold to the letter; Meta's normalisation had broken its own gold",
 }
-
-
-def load(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("math_template", folder / "utils.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def sha256(text: str) -> str:
@@ -127,17 +115,16 @@ def rounded_golds(template: ModuleType, rows: list[dict[str, Any]]) -> tuple[int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a checkout of linkedin/ControlLLM")
+    parser = frame.arguments(__doc__, "a checkout of linkedin/ControlLLM")
     parser.add_argument("--evals", type=Path, help="write the rows here as a local evals dataset")
-    parser.add_argument("--template", type=Path, default=REPOSITORY / "meta_template" / "math_hard")
+    parser.add_argument("--template", type=Path, default=frame.TEMPLATES / "math_hard")
     parser.add_argument("--metric", default="final_em", help="the metric that is held against is_correct")
     arguments = parser.parse_args()
     rows = read_rows(arguments.data)
     if arguments.evals:
         write_evals(rows, arguments.evals)
         print(NEXT.format(folder=arguments.evals, model=MODEL), file=sys.stderr)
-    template = load(arguments.template)
+    template = frame.module(arguments.template / "utils.py")
     graded = grade(template, rows)
     differing = [
         (row, scores) for row, scores in graded if bool(scores[arguments.metric]) != row["previous_is_correct"]
@@ -147,7 +134,7 @@ def main() -> None:
         answer = template.last_boxed(row["previous_output_prediction_text"][0])
         gold = row["input_correct_responses"][0]
         print(f"ours {scores[arguments.metric]:g}, recorded gold {gold}, answer {answer}", file=sys.stderr)
-    score = {name: _percent(sum(s[name] for _, s in graded), len(rows)) for name in ("exact_match", "math_verify")}
+    score = {name: frame.percent([s[name] for _, s in graded]) for name in ("exact_match", "math_verify")}
     boxless = [scores for _, scores in graded if scores["unextracted"]]
     right_boxless = sum(row["previous_is_correct"] for row, scores in graded if scores["unextracted"])
     grading = {
@@ -162,8 +149,8 @@ def main() -> None:
         "real": True,
         "answers": len(rows),
         "agreed": len(rows) - len(differing),
-        "ours": _percent(sum(scores[arguments.metric] for _, scores in graded), len(rows)),
-        "theirs": _percent(sum(row["previous_is_correct"] for row in rows), len(rows)),
+        "ours": frame.percent([scores[arguments.metric] for _, scores in graded]),
+        "theirs": frame.percent([row["previous_is_correct"] for row in rows]),
         "command": "python tools/fidelity/math_hard.py --data CHECKOUT",
         "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
         "note": (
@@ -191,11 +178,7 @@ def main() -> None:
         "rest": [{"count": count, "why": why} for why, count in others.most_common()],
         "note": "One prompt and one recorded gold a row.",
     }
-    yaml.safe_dump({"checks": [grading, form]}, sys.stdout, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _percent(count: float, of: int) -> float:
-    return round(100 * count / of, 2)
+    frame.show(grading, form)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ goes to stderr, the entry of the catalog to stdout.
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
 import json
 import random
 import re
@@ -26,11 +24,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 
-import yaml
+import template_graders as frame
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 MOST = 150  # cases a class
 SEED = 8
 
@@ -236,15 +232,6 @@ WRONG: dict[str, Rewrite] = {
 }  # fmt: skip
 
 
-def load(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("math_template", folder / "utils.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def cases(golds: list[str]) -> Iterator[tuple[str, bool, str, str]]:
     """Class, whether it is equal, gold, answer: of each class at most `MOST`, drawn with a fixed seed."""
     for equal, classes in ((True, RIGHT), (False, WRONG)):
@@ -256,12 +243,11 @@ def cases(golds: list[str]) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a checkout of ZubinGou/math-evaluation-harness")
-    parser.add_argument("--template", type=Path, default=REPOSITORY / "meta_template" / "math_hard")
+    parser = frame.arguments(__doc__, "a checkout of ZubinGou/math-evaluation-harness")
+    parser.add_argument("--template", type=Path, default=frame.TEMPLATES / "math_hard")
     parser.add_argument("--show", action="store_true", help="name every wrong verdict of exact_match")
     arguments = parser.parse_args()
-    template = load(arguments.template)
+    template = frame.module(arguments.template / "utils.py")
     lines = (arguments.data / "data" / "math" / "test.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [template.last_boxed(json.loads(line)["solution"]) for line in lines]
     table: dict[tuple[bool, str], Counter[str]] = {}
@@ -311,7 +297,7 @@ def main() -> None:
             f"exact_match was mended on these very cases, so that its count says what is covered, not what is left."
         ),
     }
-    yaml.safe_dump({"checks": [entry]}, sys.stdout, sort_keys=False, allow_unicode=True, width=120)
+    frame.show(entry)
 
 
 if __name__ == "__main__":

@@ -12,17 +12,15 @@ tests. EvalPlus runs programs with no sandbox: do this where that is no matter.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import multiprocessing
 import random
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from code_changes import changed
-from template_graders import TEMPLATES, check_commit, compared, filtered, row, settings, show, template_module
+from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
 
 FILE = "src/controlllm/inference/llm_eval_harness/additional_tasks/mbpp_plus/test.jsonl"
 FENCE = "```"
@@ -31,10 +29,7 @@ MUTANTS = 3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of linkedin/ControlLLM")
-    folder = parser.parse_args().data
-    check_commit(folder, "7657b9f")
+    folder = checkout(__doc__, "linkedin/ControlLLM", "7657b9f")
     code = template_module("code/utils.py")
     draw = random.Random(42)
     docs, outputs, asked = [], [], []

@@ -12,7 +12,6 @@ of its language, an end.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import random
 import sys
@@ -20,7 +19,7 @@ import unicodedata
 from pathlib import Path
 from types import ModuleType
 
-from template_graders import TEMPLATES, check_commit, compared, filtered, row, settings, show, template_module
+from template_graders import TEMPLATES, checkout, compared, counted, filtered, row, settings, show, template_module
 
 PER_LANGUAGE = 500
 DIGITS = {"bn": 0x09E6, "te": 0x0C66, "th": 0x0E50, "ja": 0xFF10, "zh": 0xFF10}
@@ -40,10 +39,7 @@ FINAL = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of openai/simple-evals")
-    folder = parser.parse_args().data
-    check_commit(folder, "ee3b0318")
+    folder = checkout(__doc__, "openai/simple-evals", "ee3b0318")
     official = simple_evals(folder)
     grader = template_module("gsm8k/utils.py")
     task = settings(TEMPLATES / "gsm8k" / "mgsm_0shot_cot.yaml")
@@ -73,12 +69,8 @@ def main() -> None:
             "source": "openai/simple-evals@ee3b0318, mgsm_eval.py",
             "note": "Compared: the answer word that a language's request asks for",
             "real": True,
-            "answers": len(words),
-            "agreed": sum(words),
-            "ours": None,
-            "theirs": None,
+            **counted(sum(words), len(words)),
             "command": "python tools/fidelity/mgsm.py --data CHECKOUT",
-            "rest": [],
         },
         {
             "id": "mgsm_simple_evals",

@@ -10,12 +10,10 @@ answer and ``is_correct``, and what the run answered and scored.
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 from typing import Any
 
-from template_graders import TEMPLATES, check_commit, compared, filtered, row, settings, show, template_module
+from template_graders import TEMPLATES, checkout, compared, counted, filtered, row, settings, show, template_module
 
 RUNS = (
     "end-to-end-use-cases/benchmarks/llm_eval_harness/meta_eval/eval_results/meta-llama__Llama-3.3-70B-Instruct",
@@ -25,10 +23,7 @@ STRICT = "strict-match"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of meta-llama/llama-cookbook")
-    folder = parser.parse_args().data
-    check_commit(folder, "f8a6c7d7")
+    folder = checkout(__doc__, "meta-llama/llama-cookbook", "f8a6c7d7")
     files = sorted((folder / RUNS[0]).glob(RUNS[1]))
     if len(files) != 4:
         raise SystemExit(f"{folder / RUNS[0]} holds {len(files)} of 4 sample files: is it at commit f8a6c7d7?")
@@ -80,11 +75,7 @@ def main() -> None:
             "compared_with": "quoted rows",
             "reference": "rows of Llama-3.3-70B-Instruct-evals, mmlu_pro",
             "note": "Compared: question hash, one letter as gold, a prompt that ends with the assistant's header",
-            "answers": len(recorded),
-            "agreed": fitting,
-            "ours": None,
-            "theirs": None,
-            "rest": [{"count": len(recorded) - fitting, "why": "not looked into"}] if fitting < len(recorded) else [],
+            **counted(fitting, len(recorded)),
         },
     )
 

@@ -10,23 +10,19 @@ models' template reads them. Where their script finds no letter it keeps one dra
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from template_graders import TEMPLATES, check_commit, compared, filtered, row, settings, show, template_module
+from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
 
 MODELS = ("8B", "70B", "8B-Instruct", "70B-Instruct")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of TIGER-AI-Lab/MMLU-Pro")
-    folder = parser.parse_args().data
-    check_commit(folder, "f418b116")
+    folder = checkout(__doc__, "TIGER-AI-Lab/MMLU-Pro", "f418b116")
     show(*(entry(folder, model) for model in MODELS))
 
 

@@ -13,9 +13,7 @@ signatures in a prompt as the notebook writes them. Run it where running the not
 
 from __future__ import annotations
 
-import argparse
 import ast
-import collections
 import contextlib
 import copy
 import inspect
@@ -28,10 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "meta_template" / "tools"))
-import nexus
+import template_graders as frame
 
 NOTEBOOK = Path("evaluation_notebook", "GPT4_Evaluation", "Benchmark_GPT4.ipynb")
 BLANK = "a blank before the call, which the notebook takes off its own model's answers and no other's, and we always"
@@ -168,29 +163,29 @@ def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="a checkout of nexusflowai/NexusRaven-V2")
+    parser = frame.arguments(__doc__, "a checkout of nexusflowai/NexusRaven-V2")
     parser.add_argument("--show", action="store_true", help="print every difference to stderr")
     options = parser.parse_args()
     random.seed(8)
-    counts: collections.Counter[str] = collections.Counter()
-    rest: collections.Counter[str] = collections.Counter()
+    nexus = frame.template_module("tools/nexus.py")
+    ours: list[bool] = []
+    theirs: list[bool] = []
+    reasons: list[str] = []
     for names in benchmarks(options.data):
         functions = {name: one for name, one in names.items() if inspect.isfunction(one) and one.__module__ != "typing"}
         prompt = "".join(f"Function:\ndef {name}{inspect.signature(one)}:\n" for name, one in functions.items())
         for gold, answer in (pair for _ in range(60) for pair in pairs(functions)):
             try:
-                theirs = official(names, answer, gold)
+                verdict = official(names, answer, gold)
             except (TypeError, SyntaxError):  # the gold itself does not run: no benchmark has such a one
                 continue
             known = nexus.headers(prompt, [gold])
             program = nexus.program(answer)
-            ours = program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known)
-            counts.update(answers=1, ours=ours, theirs=theirs, agreed=ours == theirs)
-            if ours != theirs:
-                rest[BLANK if answer[:1] == " " else "other"] += 1
-                if options.show:
-                    print(f"ours {ours}, theirs {theirs}", gold, answer, sep="\n   ", file=sys.stderr)
+            ours.append(program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known))
+            theirs.append(verdict)
+            reasons.append(BLANK if answer[:1] == " " else "other")
+            if options.show and ours[-1] != verdict:
+                print(f"ours {ours[-1]}, theirs {verdict}", gold, answer, sep="\n   ", file=sys.stderr)
     entry = {
         "id": "nexus_generated",
         "subsets": {"instruct": ["nexus"]},
@@ -201,15 +196,11 @@ def main() -> None:
         "source": f"nexusflowai/NexusRaven-V2@7794bc6, {NOTEBOOK}",
         "metric": "acc,strict-match",
         "real": False,
-        "answers": counts["answers"],
-        "agreed": counts["agreed"],
-        "ours": round(100 * counts["ours"] / counts["answers"], 2),
-        "theirs": round(100 * counts["theirs"] / counts["answers"], 2),
+        **frame.compared(ours, theirs, reasons.__getitem__),
         "command": "python tools/fidelity/nexus.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
         "note": "The functions are the benchmark's own, the calls are generated: its questions are on the hub alone.",
     }
-    print(yaml.safe_dump({"checks": [entry]}, sort_keys=False, allow_unicode=True, width=120), end="")
+    frame.show(entry)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ matter.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import importlib
 import json
@@ -31,7 +30,17 @@ from pathlib import Path
 from typing import Any
 
 from code_changes import changed
-from template_graders import TEMPLATES, check_commit, compared, filtered, row, settings, show, template_module
+from template_graders import (
+    TEMPLATES,
+    arguments,
+    check_commit,
+    compared,
+    filtered,
+    row,
+    settings,
+    show,
+    template_module,
+)
 
 FENCE = "```"
 MODELS = ("codellama-34b-instruct", "gpt-3.5-turbo", "gpt-4")
@@ -40,9 +49,7 @@ MUTANTS = 8
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="checkout of one of the two repositories")
-    folder = parser.parse_args().data
+    folder = arguments(__doc__, "checkout of one of the two repositories").parse_args().data
     recorded = (folder / MODELS[0]).is_dir()
     check_commit(folder, "5eac7809" if recorded else "6d43fb98")
     show(*(against_recorded(folder) if recorded else against_openai(folder)))

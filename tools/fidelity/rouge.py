@@ -10,14 +10,12 @@ of several references counts, words without stems, and the geometric mean of SCR
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
-from pathlib import Path
 from typing import Any
 
 from spans import text
-from template_graders import check_commit, row, show, template_module
+from template_graders import arguments, check_commit, counted, row, show, template_module
 
 COUNT = 3_000
 TYPES = ("rouge1", "rouge2", "rougeL")
@@ -45,24 +43,18 @@ def entry(name: str, subset: str, task: str, metric: str, reference: str, agreed
         "source": "huggingface/evaluate@a7dd338, metrics/rouge; PyPI rouge-score 0.1.2",
         "metric": metric,
         "real": False,
-        "answers": COUNT,
-        "agreed": agreed,
-        "ours": None,
-        "theirs": None,
+        **counted(agreed, COUNT),
         "command": "python tools/fidelity/rouge.py --data FOLDER",
-        "rest": [{"count": COUNT - agreed, "why": "not looked into"}] if agreed < COUNT else [],
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the checkout")
-    folder = parser.parse_args().data
+    folder = arguments(__doc__, "folder of the checkout").parse_args().data
     check_commit(folder / "evaluate", "a7dd338")
     import evaluate
 
     metric = evaluate.load(str(folder / "evaluate" / "metrics" / "rouge"))
-    spans, long, rewriting = map(template_module, ("squad/utils.py", "long_context/utils.py", "openrewrite/utils.py"))
+    spans, long, rewriting = map(template_module, ("_common/spans.py", "long_context/utils.py", "openrewrite/utils.py"))
     drawn = cases(5)
     theirs = metric.compute(
         predictions=[output for output, _ in drawn],

@@ -12,14 +12,13 @@ normalisation treats in its own way; most answers are a correct response with so
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from template_graders import check_commit, module, row, show, template_module
+from template_graders import arguments, check_commit, counted, module, row, show, template_module
 
 COUNT = 5_000
 WORDS = (
@@ -92,18 +91,14 @@ def entry(
         "source": source,
         "metric": metric,
         "real": False,
-        "answers": len(pairs),
-        "agreed": agreed,
-        "ours": None,
-        "theirs": None,
+        **counted(agreed, len(pairs)),
         "command": "python tools/fidelity/spans.py --data FOLDER",
-        "rest": [{"count": len(pairs) - agreed, "why": "not looked into"}] if agreed < len(pairs) else [],
     }
 
 
 def scored(function: Callable[[dict[str, Any], list[str]], dict[str, Any]], case: Case, *names: str) -> list[float]:
     answer, golds = case
-    result = function(template_module("squad/utils.py").make_doc(row(answer, golds)), [answer])
+    result = function(template_module("_common/spans.py").make_doc(row(answer, golds)), [answer])
     return [result[name] for name in names]
 
 
@@ -183,9 +178,7 @@ COMMITS = {"evaluate": "a7dd338", "EvalConvQA": "fbf3419", "allennlp-models": "b
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the four checkouts")
-    folder = parser.parse_args().data
+    folder = arguments(__doc__, "folder of the four checkouts").parse_args().data
     for name, commit in COMMITS.items():
         check_commit(folder / name, commit)
     show(squad(folder), quac(folder), drop(folder), triviaqa(folder))

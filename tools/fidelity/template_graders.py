@@ -1,7 +1,8 @@
-"""What the comparisons share: a template's filters and graders as lm-eval loads them, and how entries print."""
+"""What the comparisons share: arguments, a template's filters and graders as lm-eval loads them, counts, and output."""
 
 from __future__ import annotations
 
+import argparse
 import functools
 import hashlib
 import importlib.util
@@ -30,9 +31,31 @@ def module(path: Path) -> ModuleType:
     return loaded
 
 
+@functools.cache
 def template_module(file: str) -> ModuleType:
-    """``gsm8k/utils.py`` below the template folder."""
-    return module(TEMPLATES / file)
+    """``gsm8k/utils.py``, ``tools/bfcl.py`` below the template folder, as the files beside it import it."""
+    path = TEMPLATES / file
+    spec = importlib.util.spec_from_file_location(str(path), TEMPLATES / "_common" / "load.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {path}")
+    load = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(load)
+    found: ModuleType = load.module(f".{path.stem}")
+    return found
+
+
+def arguments(doc: str | None, data: str) -> argparse.ArgumentParser:
+    """A comparison's command line, of which ``--data`` names what it reads."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help=data)
+    return parser
+
+
+def checkout(doc: str | None, repository: str, commit: str) -> Path:
+    """The checkout that a command line names as all that a comparison reads."""
+    folder: Path = arguments(doc, f"checkout of {repository}").parse_args().data
+    check_commit(folder, commit)
+    return folder
 
 
 @functools.cache
@@ -102,6 +125,14 @@ def compared(ours: Sequence[bool], theirs: Sequence[bool], why: Callable[[int], 
         "theirs": percent(theirs),
         "rest": [{"count": count, "why": reason} for reason, count in apart.most_common()],
     }
+
+
+def counted(
+    agreed: int, answers: int, *, ours: float | None = None, theirs: float | None = None, why: str = "not looked into"
+) -> dict[str, Any]:
+    """The counts of an entry, the same reason for all that do not agree, and the scores in percent."""
+    rest = [{"count": answers - agreed, "why": why}] if agreed < answers else []
+    return {"answers": answers, "agreed": agreed, "ours": ours, "theirs": theirs, "rest": rest}
 
 
 def check_commit(folder: Path, commit: str) -> None:

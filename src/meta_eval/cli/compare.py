@@ -18,24 +18,24 @@ def compare(
     html: Path | None = shared.HTML,
     markdown: Path | None = shared.MARKDOWN,
     as_json: bool = shared.AS_JSON,
+    margin: float | None = shared.MARGIN,
     gate: Path | None = shared.GATE,
     max_drop: float | None = shared.MAX_DROP,
+    repeats: bool = shared.REPEATS,
     skip_damaged: bool = shared.SKIP,
 ) -> None:
-    """Compare two runs doc by doc: differences with intervals, flips with both answers, recovery in percent.
+    """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
 
-    Exit codes: 0 GO or no gate, 1 NO-GO, 3 INCONCLUSIVE, 2 something that you can fix.
+    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval.judging.compare import compare as run_compare
-    from meta_eval.judging.gate import decide
-    from meta_eval.judging.judge import judge
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.report.build import build_comparison
-    from meta_eval.report.samples import compared_samples
+    from meta_eval.results.baseline import read_baseline
     from meta_eval.results.run import check_pack, read_run
 
     check_outputs((html, markdown), shared.read_from((a, b), pack, gate))
-    rules = shared.rules_of(gate, max_drop, against="baseline")
+    rules = shared.rules_of(margin, gate, max_drop)
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
         count_tokens = shared.counter(manifest)
@@ -43,15 +43,16 @@ def compare(
         def step(text: str) -> None:
             status.update(text.replace("[", r"\["))
 
-        runs = [read_run([path], skip_damaged=skip_damaged, count_tokens=count_tokens, step=step) for path in (a, b)]
-        if manifest is not None:
-            runs = [check_pack(run, manifest, pack=str(pack)) for run in runs]
-        status.update("comparing")
-        comparison = run_compare(runs[0], runs[1], manifest)
-        outcome = decide(rules, judge(runs[1], manifest), comparison) if rules is not None else None
-        built = build_comparison(comparison, runs[0], runs[1], gate=outcome)
-        status.update("writing")
-        shared.write(
-            built, html=html, markdown=markdown, samples=lambda: compared_samples(comparison, runs[0], runs[1])
+        before, after = (
+            read_run([path], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=step)
+            for path in (a, b)
         )
+        if manifest is not None:
+            before, after = (check_pack(run, manifest, pack=str(pack)) for run in (before, after))
+        status.update("comparing")
+        baseline = read_baseline(pack, manifest) if pack is not None and manifest is not None else None
+        judged = run_compare(before, after, manifest, baseline, rules)
+        built = build_comparison(judged, before, after, gated=gate is not None or max_drop is not None)
+        status.update("writing")
+        shared.write(built, html=html, markdown=markdown, count_tokens=count_tokens)
     shared.finish(built, as_json=as_json)

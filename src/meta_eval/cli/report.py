@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,22 +16,26 @@ from meta_eval.outputs import check_outputs
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.pack.manifest import Manifest
-    from meta_eval.report.model import Report, Sample
+    from meta_eval.report.model import Report
 
 HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
 MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
 SKIP = typer.Option(False, "--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
-GATE = typer.Option(None, "--gate", metavar="FILE", help="Decide GO, NO-GO or INCONCLUSIVE by a gate.yaml.")
-MAX_DROP = typer.Option(
-    None, "--max-drop", metavar="POINTS", help="The same for every task: the largest drop that is allowed."
+MARGIN = typer.Option(
+    None, "--margin", metavar="POINTS", help="The largest drop that is allowed; else the pack's, which is 1 by default."
+)
+GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
+MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
+REPEATS = typer.Option(
+    False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
 )
 
 
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Folders or files that lm_eval wrote."),
     pack: Path | None = typer.Option(
-        None, "--pack", metavar="WORK_DIR", help="The pack that was run: published numbers and missing tasks need it."
+        None, "--pack", metavar="WORK_DIR", help="The pack that was run: it says what a run is compared with."
     ),
     html: Path | None = HTML,
     markdown: Path | None = MARKDOWN,
@@ -39,39 +43,43 @@ def report(
         None, "--eval-results", metavar="FILE", help="Write the hub's .eval_results/*.yaml."
     ),
     as_json: bool = AS_JSON,
+    margin: float | None = MARGIN,
     gate: Path | None = GATE,
     max_drop: float | None = MAX_DROP,
+    repeats: bool = REPEATS,
     skip_damaged: bool = SKIP,
 ) -> None:
-    """Judge what lm_eval wrote: scores with intervals beside the published numbers and Meta's recorded verdicts.
+    """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from Meta's answers, with intervals, beside a margin.
 
-    Exit codes: 0 GO or no gate, 1 NO-GO, 3 INCONCLUSIVE, 2 something that you can fix.
+    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
-    from meta_eval.judging.gate import decide
     from meta_eval.judging.judge import judge
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.report.build import build_report
-    from meta_eval.report.samples import run_samples
+    from meta_eval.results.baseline import read_baseline
     from meta_eval.results.run import check_pack, read_run
 
     check_outputs((html, markdown, eval_results), read_from(results, pack, gate))
-    rules = rules_of(gate, max_drop, against="published")
+    rules = rules_of(margin, gate, max_drop)
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
+        count_tokens = counter(manifest)
         run = read_run(
             results,
             skip_damaged=skip_damaged,
-            count_tokens=counter(manifest),
+            repeats=repeats,
+            count_tokens=count_tokens,
             step=lambda text: status.update(text.replace("[", r"\[")),
         )
         if manifest is not None:
             run = check_pack(run, manifest, pack=str(pack))
         status.update("judging")
-        judgements = judge(run, manifest)
-        outcome = decide(rules, judgements) if rules is not None else None
-        built = build_report(run, judgements, pack=pack, manifest=manifest, gate=outcome)
+        baseline = read_baseline(pack, manifest) if pack is not None and manifest is not None else None
+        judged = judge(run, manifest, baseline, rules)
+        gated = gate is not None or max_drop is not None
+        built = build_report(run, judged, pack=pack, manifest=manifest, gated=gated)
         status.update("writing")
-        write(built, html=html, markdown=markdown, eval_results=eval_results, samples=lambda: run_samples(judgements))
+        write(built, html=html, markdown=markdown, eval_results=eval_results, count_tokens=count_tokens)
     finish(built, as_json=as_json)
 
 
@@ -82,23 +90,26 @@ def read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> 
     return [*results, pack, gate, None if pack is None else out_folder(pack)]
 
 
-def rules_of(gate: Path | None, max_drop: float | None, *, against: str) -> Gate | None:
-    """The gate that was asked for, if any.
+def rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate:
+    """What was asked for.
 
     Raises:
-        ConfigError: Both ways at once, or a gate that says something that cannot be.
+        ConfigError: A margin was named twice, or is none; or a gate says something that cannot be.
     """
     from meta_eval.judging.gate import Gate, read_gate
 
-    if gate is not None and max_drop is not None:
-        raise ConfigError("--gate and --max-drop are given both", hint="Set max_drop in the file")
+    given = {"--margin": margin, "--gate": gate, "--max-drop": max_drop}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise ConfigError(f"{' and '.join(names)} are given together", hint="Give one; a gate's file has a key margin")
     if gate is not None:
         return read_gate(gate)
-    if max_drop is None:
-        return None
-    if not 0 <= max_drop <= 100:
-        raise ConfigError(f"{max_drop:g} is no number of points from 0 to 100", where="--max-drop")
-    return Gate.model_validate({"max_drop": max_drop, "against": against})
+    points = margin if margin is not None else max_drop
+    if points is None:
+        return Gate()
+    if not 0 < points < 100:
+        raise ConfigError(f"{points:g} is no number of points above 0 and below 100", where=names[0])
+    return Gate(margin=points)
 
 
 def counter(manifest: Manifest | None) -> Callable[[str], int] | None:
@@ -113,8 +124,8 @@ def write(
     *,
     html: Path | None,
     markdown: Path | None,
-    samples: Callable[[], Iterable[Sample]],
     eval_results: Path | None = None,
+    count_tokens: Callable[[str], int] | None = None,
 ) -> None:
     """Write the files that were asked for, each whole or not at all.
 
@@ -125,20 +136,24 @@ def write(
     from meta_eval.report import markdown as card
     from meta_eval.outputs import replacing
     from meta_eval.report.html import write_html
+    from meta_eval.report.samples import samples_of
 
     for path, render in ((markdown, card.render), (eval_results, hub.render)):
         if path is not None:
             with replacing(path) as out:
                 out.write(render(built))
     if html is not None:
-        write_html(html, built, samples())
+        write_html(html, built, samples_of(built.tasks, count_tokens=count_tokens))
 
 
 def finish(built: Report, *, as_json: bool) -> None:
     """Show the report to people, print it for machines, and end with its exit code."""
     from meta_eval.report.terminal import show
 
-    show(built, err if as_json else people())
+    console = err if as_json else people()
+    show(built, console)
+    if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
+        err.print(built.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
         typer.echo(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
     raise typer.Exit(built.exit_code)

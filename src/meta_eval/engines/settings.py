@@ -62,6 +62,13 @@ class Settings(BaseModel):
     )
     log_samples: bool = Field(True, description="keep every answer: report and compare need them")
     show_config: bool = Field(False, description="lm_eval prints its full configuration")
+    margin: float = Field(
+        1.0,
+        gt=0,
+        lt=100,
+        allow_inf_nan=False,
+        description="the largest drop that report allows, in points; it changes nothing of the run",
+    )
 
     @field_validator("verbosity", mode="before")
     @classmethod

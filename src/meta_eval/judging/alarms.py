@@ -1,15 +1,16 @@
-"""What is said first about a run, because it is how runs go wrong. A score tells none of it."""
+"""How runs go wrong, which no score tells: said before any score, by kind, and most of it forbids SHIP."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from meta_eval import stats
+from meta_eval.judging.decide import Veto
+from meta_eval.judging.model import Alarm, Alarmed
+from meta_eval.judging.sides import Side
 from meta_eval.results.answers import Doc
 from meta_eval.results.run import TaskRun
-from meta_eval.results.scores import scores
 
 # Shares of docs above which a thing is said: a judgement, not a measurement. A twentieth of unreadable or cut answers
 # is worth more than most differences between models; an empty answer or a failed grader should hardly ever be.
@@ -17,28 +18,98 @@ UNEXTRACTED = 0.05
 LIMIT_HIT = 0.05
 EMPTY = 0.01
 UNGRADED = 0.01
+# Of answers that nothing was extracted from: they count as wrong, so that a drop has them in it already; as many as
+# this are no weakness of a model any more, but of how it was run.
+GRAVE = 0.2
 # Of one score over another, where only the second takes answers in another format than the prompt asks for.
 OTHER_FORMAT = 0.05
+# Free answers cannot be guessed, so that nothing says which score is too low to be one of a model that works. Less than
+# one in a hundred is: the lowest number that Meta published is 8.2. So is a quarter of the baseline's or of the
+# published score: no format, engine or quantisation that anybody ships costs three answers out of four.
+FLOOR = 0.01
+QUARTER = 0.25
 
-Kind = Literal["prompts", "empty", "unextracted", "limit", "chance", "ungraded", "format"]
+Kind = Literal[
+    "no pack", "not run", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side", "empty",
+    "chance", "floor", "unextracted", "limit", "ungraded", "alone", "cut unknown", "format",
+]  # fmt: skip
+
+# What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
+KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
+    "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
+    "not run": ("not run", "These tasks were prepared and have no result.", None),
+    "no samples": ("no samples", "Run lm_eval with --log_samples: without them nothing is paired or checked.", None),
+    "unfinished": ("not all docs", "What is said of these tasks is said of a part of them.", None),
+    "sample": ("embedded sample", "These are the invented rows of the embedded sample, and no benchmark.", None),
+    "prompts": (
+        "changed prompts",
+        "These prompts were not given to the model as they stand in the pack. Run without a chat template, system "
+        "instruction or shots: they are in the prompts.",
+        None,
+    ),
+    "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
+    "unlike": ("runs not alike", "More than the model differs between A and B.", None),
+    "one side": ("in one run only", "Docs that only one run has are left out.", None),
+    "empty": (
+        "empty answers",
+        "The prompt may have been cut to fit max_model_len, or the model ended at once for want of a BOS token.",
+        "empty",
+    ),
+    "chance": ("below chance", "Guessing would score more: look at the answers before anything else.", None),
+    "floor": ("almost nothing right", "No model that works scores so little: look at the answers first.", None),
+    "unextracted": ("nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"),
+    "limit": ("limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit"),
+    "ungraded": ("not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"),
+    "alone": ("nothing to compare with", "Nothing is decided of these tasks.", None),
+    "cut unknown": (
+        "cut off: unknown",
+        "Whether long answers were cut off cannot be known: their limit is not recorded, or the model's tokenizer is "
+        "not on this machine.",
+        None,
+    ),
+    "format": ("other format", "The model does not keep to the format that the prompt asks for.", None),
+}
+
+Raised = tuple[Kind, Alarmed]
+
+# How many tasks a veto names.
+_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """One thing that is wrong; ``text`` is a sentence with a hint, ``count`` the docs it is true of."""
+def alarms(
+    task: str, result: TaskRun, side: Side, run: int, spec: str, *, baseline: Side | None, reference: float | None
+) -> Iterator[Raised]:
+    """What is wrong with one run of a task.
 
-    kind: Kind
-    text: str
-    count: int
-
-
-def alarms(result: TaskRun, spec: str) -> tuple[Alarm, ...]:
-    """What is wrong with a run, the gravest first. ``spec`` is the ``metric,filter`` of its verdicts."""
-    docs = result.docs
+    Args:
+        task: Its name.
+        result: The run.
+        side: The side that it is a run of.
+        run: Which of the side's runs it is.
+        spec: The ``metric,filter`` of single verdicts.
+        baseline: What it is compared with. What is as often true of its answers is no fault of this run.
+        reference: The baseline's score, or the published one; None where neither is known.
+    """
+    docs = side.runs[run]
     if not docs:
-        return ()
-    found = (_prompts(docs), _empty(docs), _chance(docs, spec), _unextracted(docs, spec), _limit(docs))
-    return tuple(alarm for alarm in (*found, _ungraded(docs, spec), _format(result, spec)) if alarm is not None)
+        return
+
+    def raised(kind: Kind, count: int, above: float, before: float = 0.0, grave: float = 0.0) -> list[Raised]:
+        more = count / len(docs) - before
+        return [(kind, Alarmed(task, None, count, len(docs), veto=more > grave))] if more > above else []
+
+    yield from raised("prompts", changed_prompts(docs), 0.0)
+    yield from raised("empty", sum(doc.empty for doc in docs), EMPTY)
+    yield from _too_low(task, side, run, spec, reference)
+    lost = _count(docs, "unextracted", spec)
+    yield from raised("unextracted", lost, UNEXTRACTED, _share(baseline, "unextracted", spec), GRAVE)
+    hit = _hits(docs)
+    yield from raised("limit", hit, LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0)
+    unknown = sum(doc.limit_hit is None and doc.tail != "" for doc in docs)
+    if unknown and hit <= LIMIT_HIT * len(docs) < hit + unknown:
+        yield "cut unknown", Alarmed(task, None, unknown, len(docs), veto=False)
+    yield from raised("ungraded", _count(docs, "ungraded", spec), UNGRADED, _share(baseline, "ungraded", spec))
+    yield from _format(task, result, side, run, spec)
 
 
 def changed_prompts(docs: Sequence[Doc]) -> int:
@@ -46,75 +117,75 @@ def changed_prompts(docs: Sequence[Doc]) -> int:
     return sum(doc.prompt_unchanged is False for doc in docs)
 
 
-def _prompts(docs: Sequence[Doc]) -> Alarm | None:
-    count = changed_prompts(docs)
-    text = (
-        f"{_share(count, docs)} prompts were not given to the model as they stand in the pack. Run without a chat "
-        "template, system instruction or shots: they are in the prompts"
-    )
-    return Alarm("prompts", text, count) if count else None
+def by_kind(raised: Iterable[Raised]) -> tuple[Alarm, ...]:
+    """Alarms of the same kind as one, those that forbid SHIP first; a task stands once in each."""
+    groups: dict[Kind, dict[tuple[str | None, str | None], Alarmed]] = {}
+    for kind, one in raised:
+        groups.setdefault(kind, {}).setdefault((one.task, one.run), one)
+    found = []
+    for kind, (name, hint, flag) in KINDS.items():
+        if kind in groups:
+            found.append(Alarm(name, hint, flag, tuple(groups[kind].values())))
+    return tuple(sorted(found, key=lambda alarm: not alarm.veto))
 
 
-def _empty(docs: Sequence[Doc]) -> Alarm | None:
-    count = sum(doc.empty for doc in docs)
-    text = (
-        f"{_share(count, docs)} answers are empty. The prompt may have been cut to fit max_model_len, or the model "
-        "ended at once for want of a BOS token"
-    )
-    return Alarm("empty", text, count) if count > EMPTY * len(docs) else None
+def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
+    """One for each kind that forbids SHIP of these tasks."""
+    wanted = set(tasks)
+    found = []
+    for alarm in alarms:
+        told = [told_of(one) for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
+        if told:
+            more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+            listed = ", ".join(filter(None, told[:_NAMED]))
+            found.append(Veto(f"{alarm.kind}: {listed}{more}" if listed else alarm.kind))
+    return tuple(found)
 
 
-def _chance(docs: Sequence[Doc], spec: str) -> Alarm | None:
-    found = scores(docs, spec)
-    choices = [docs[position].choices for position in found.positions] if found else []
-    counts = [count for count in choices if count]
-    if found is None or len(counts) < len(choices):
-        return None
-    chance = stats.mean([1 / count for count in counts])
-    text = (
-        f"the score of {100 * found.value:.1f} lies below the {100 * chance:.1f} that guessing would give: look at the "
-        "answers before anything else"
-    )
-    return Alarm("chance", text, len(counts)) if found.interval.upper < chance else None
+def told_of(one: Alarmed) -> str:
+    """``meta_ifeval in B (54 of 541)``; empty for the whole run."""
+    where = f" in {one.run}" if one.run else ""
+    count = None if one.count is None else f"{one.count:,} of {one.of:,}"
+    told = ": ".join(filter(None, (count, one.note)))
+    return f"{one.task}{where}{f' ({told})' if told else ''}" if one.task else told
 
 
-def _unextracted(docs: Sequence[Doc], spec: str) -> Alarm | None:
-    count = _count(docs, "unextracted", spec)
-    text = f"nothing could be extracted from {_share(count, docs)} answers; they count as wrong"
-    return Alarm("unextracted", text, count) if count > UNEXTRACTED * len(docs) else None
+def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
+    found = side.of(run, spec)
+    if found is None:
+        return
+    counts = [side.runs[run][position].choices for position in found.positions]
+    known = [count for count in counts if count]
+    upper, score = found.interval.upper, 100 * found.value
+    if len(known) == len(counts):
+        chance = stats.mean([1 / count for count in known])
+        if upper < chance:
+            yield "chance", Alarmed(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
+    elif upper < max(FLOOR, QUARTER * (reference or 0.0)):
+        beside = "" if reference is None else f", and {100 * reference:.1f} was to be expected"
+        yield "floor", Alarmed(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{beside}")
 
 
-def _limit(docs: Sequence[Doc]) -> Alarm | None:
-    count = sum(doc.limit_hit is True for doc in docs)
-    text = f"{_share(count, docs)} answers are as long as they were allowed to be, and may have been cut off"
-    return Alarm("limit", text, count) if count > LIMIT_HIT * len(docs) else None
-
-
-def _ungraded(docs: Sequence[Doc], spec: str) -> Alarm | None:
-    count = _count(docs, "ungraded", spec)
-    text = f"a grader failed on {_share(count, docs)} answers; they count as wrong. lm_eval's log names them"
-    return Alarm("ungraded", text, count) if count > UNGRADED * len(docs) else None
-
-
-def _format(result: TaskRun, spec: str) -> Alarm | None:
+def _format(task: str, result: TaskRun, side: Side, run: int, spec: str) -> Iterator[Raised]:
     """Another filter of the same metric finds much that the verdict's filter does not."""
     metric, _, strict = spec.partition(",")
-    ours = scores(result.docs, spec)
-    others = {name: scores(result.docs, f"{metric},{name}") for name in result.filters if name != strict}
+    ours = side.of(run, spec)
+    others = {name: side.of(run, f"{metric},{name}") for name in result.filters if name != strict}
     best = max(((found.value, name) for name, found in others.items() if found is not None), default=None)
     if ours is None or best is None or best[0] - ours.value <= OTHER_FORMAT:
-        return None
-    text = (
-        f"filter {best[1]} scores {100 * best[0]:.1f} and {strict} {100 * ours.value:.1f}: the model does not keep to "
-        "the format that the prompt asks for"
-    )
-    return Alarm("format", text, round((best[0] - ours.value) * len(ours.values)))
+        return
+    note = f"filter {best[1]} scores {100 * best[0]:.1f}, and {strict} {100 * ours.value:.1f}"
+    yield "format", Alarmed(task, note=note, veto=False)
+
+
+def _hits(docs: Sequence[Doc]) -> int:
+    return sum(doc.limit_hit is True for doc in docs)
 
 
 def _count(docs: Sequence[Doc], metric: str, spec: str) -> int:
-    filter_name = spec.partition(",")[2]
-    return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.answers.get(filter_name)) is not None)
+    name = spec.partition(",")[2]
+    return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.answers.get(name)) is not None)
 
 
-def _share(count: int, docs: Sequence[Doc]) -> str:
-    return f"{count} of {len(docs)}"
+def _share(baseline: Side | None, metric: str, spec: str) -> float:
+    return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline else 0.0

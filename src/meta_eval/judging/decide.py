@@ -328,7 +328,7 @@ def _overall(
     if reasons:
         return "DON'T", (*reasons, *(_said(veto) for veto in vetoes))
     if not holds:
-        reasons.append(f"the mean drop may be as large as {_points(interval.upper)}; the margin is {allowed}")
+        reasons.append(f"the mean drop may be as large as {_points(interval.upper)}")
     if below:
         reasons.append(f"shown below: {', '.join(below)}")
     if equal_mean >= margin:

@@ -1,370 +1,338 @@
-"""Does it hold? A run beside the published numbers and beside Meta's recorded verdicts. All scores in percent.
+"""Does it hold? Every task of a run beside a baseline, and one decision over all; scores from 0 to 1.
 
-The rule of a verdict. The difference between our score and the published one has a 95 % interval:
+What a task's drop is a drop from, the first of these that there is:
 
-- Where Meta's recorded verdicts give the published number back (`GIVES_BACK`), both are compared doc by doc: the noise
-  that the choice of docs brings is in both, and cancels.
-- Else the interval is that of our score alone, with the published number taken as exact. It has noise of its own, but
-  of the same docs: as long as both models' verdicts correlate by a half or more, which those of one model do, this
-  interval is wider than that of the difference, so that it errs towards "holds".
+1. **Meta's recorded answers**, graded by the pack's own graders (`meta_eval.results.baseline`): doc by doc, in the
+   published metric.
+2. **Meta's recorded verdicts**, doc by doc, where they are verdicts in that metric and a program's: a judge model's
+   would charge the run with what only the graders differ in.
+3. **The published number** alone, where it was measured as these docs are.
 
-**below**, **above**: the interval leaves out 0, and the difference is larger than `TOLERANCE`, which engines and
-published decimals account for. **holds**: neither, and the interval is no wider than `TOO_WIDE` on either side.
-**cannot say**: wider, or the two numbers are not comparable at all.
+What the baseline itself differs from the published number by is told beside it (`decide.baseline_distance`), and no
+part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 
-from meta_eval import catalog, stats
-from meta_eval.judging.alarms import Alarm, alarms, changed_prompts
-from meta_eval.judging.gaps import Gap, known_gaps
-from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
+from meta_eval import stats
+from meta_eval.errors import ConfigError
+from meta_eval.judging.alarms import Raised, alarms, by_kind, vetoes
+from meta_eval.judging.decide import Evidence, decide
+from meta_eval.judging.gate import Gate, Rule
+from meta_eval.judging.model import Alarmed, Flips, Judgement, Source, Subtask, Task
+from meta_eval.judging.numbers import (
+    SAMPLE,
+    averages,
+    gaps,
+    incomparable,
+    numbers,
+    other_generation,
+    reading_of,
+    unfinished,
+    verdict_spec,
+)
+from meta_eval.judging.sides import Side, aligned, both, cluster_names, recorded_side, shared_questions
+from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.answers import Doc
-from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
+from meta_eval.results.baseline import Baseline
+from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
-from meta_eval.results.scores import Scores, base, scores, specs
 
-Verdict = Literal["holds", "below", "above", "cannot say"]
+ANSWERS = "Meta's recorded answers, graded by the pack"
+VERDICTS = "Meta's recorded verdicts"
+NUMBER = "the published number alone"
 
-# Percentage points.
-TOLERANCE = 1.0
-TOO_WIDE = 5.0
-GIVES_BACK = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """One of our scores, with the published number that it answers.
-
-    Attributes:
-        spec: ``metric,filter``.
-        published: The published number; None when there is none.
-        score: In percent; None when the run has no such score. Without samples it is lm-eval's own average.
-        interval: Its 95 % interval; without samples by lm-eval's standard error.
-        n: The docs that it is of; 0 where nobody wrote it down.
-        difference: Ours less the published; None unless the two are comparable.
-        difference_interval: Its 95 % interval.
-        paired: Whether the difference was taken doc by doc, against Meta's recorded verdicts.
-        detectable: The smallest difference that would have been found with 80 % power.
-        verdict: See this module.
-        reason: Why, in one sentence without a full stop; None for a plain "holds", "below" or "above".
-    """
-
-    spec: str
-    published: PublishedEntry | None
-    score: float | None
-    interval: stats.Interval | None
-    n: int
-    difference: float | None
-    difference_interval: stats.Interval | None
-    paired: bool
-    detectable: float | None
-    verdict: Verdict
-    reason: str | None
+# The share of docs that must have a recorded answer or verdict for it to be what a task is compared with.
+MOST = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """Our verdicts against Meta's recorded ones, on the docs that have both.
+class Draft:
+    """A task before the decision over all."""
 
-    Attributes:
-        spec: Our metric; ``against`` what of Meta's: ``is_correct``, or the recorded metric's name.
-        n: The docs that have both; ``missing`` those without a recorded verdict.
-        ours: Our score on them; ``theirs`` Meta's.
-        agreement: Percent of docs with the same verdict.
-        ours_only: The doc ids to which only we, or we more than Meta, say right; ``theirs_only`` the reverse.
-        p: Two-sided, of no difference: McNemar's exact test, of other scores than yes and no the paired t test.
-        difference: Ours less theirs, in points, with its 95 % interval.
-        detectable: The smallest drop that these docs find with 80 % power.
-    """
-
-    spec: str
-    against: str
-    n: int
-    missing: int
-    ours: float
-    theirs: float
-    agreement: float
-    ours_only: tuple[int, ...]
-    theirs_only: tuple[int, ...]
-    p: float
-    difference: float
-    interval: stats.Interval
-    detectable: float
+    task: Task
+    evidence: Evidence | None
+    raised: tuple[Raised, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Subtask:
-    """One subtask: its docs, our score with its 95 % interval, and Meta's recorded score where there is one."""
-
-    name: str
-    n: int
-    score: float
-    interval: stats.Interval
-    recorded: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskJudgement:
-    """All that a report says of one task; ``entry`` is None for a task that the pack does not have."""
-
-    task: str
-    entry: TaskEntry | None
-    result: TaskRun | None
-    alarms: tuple[Alarm, ...]
-    numbers: tuple[Number, ...]
-    recorded: Recorded | None
-    subtasks: tuple[Subtask, ...]
-    gaps: tuple[Gap, ...]
-    reproduced: tuple[catalog.Reproduction, ...]
-
-
-def judge(run: Run, manifest: Manifest | None) -> tuple[TaskJudgement, ...]:
+def judge(
+    run: Run, manifest: Manifest | None, baseline: Baseline | None = None, rules: Gate | None = None
+) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
 
-    Call `meta_eval.results.run.check_pack` first: this takes the docs for those of the pack. Without a manifest there
-    are scores and recorded verdicts, but no published numbers.
+    Call `meta_eval.results.run.check_pack` first: this takes the docs for those of the pack.
+
+    Args:
+        run: The run, or several of them.
+        manifest: Its pack. Without one there are scores, and nothing that they are compared with.
+        baseline: Meta's recorded answers as the pack grades them.
+        rules: What is asked.
+
+    Raises:
+        ConfigError: The rules name a task that is not there, or a baseline run.
     """
+    gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries = manifest.tasks if manifest else {}
-    return tuple(judge_task(task, run.tasks.get(task), entries.get(task)) for task in sorted({*run.tasks, *entries}))
+    names = sorted({*run.tasks, *entries})
+    wanted = gate.among(sorted(entries) if manifest else names)
+    if any(gate.rule(name).against == "baseline" for name in wanted):
+        raise ConfigError("against: baseline needs a baseline run", hint="Give both to `meta-eval compare`")
+    shared = shared_questions([run.tasks[name].docs for name in wanted if name in run.tasks])
+    drafts = []
+    for name in names:
+        runs = run.all_runs(name)
+        drafts.append(draft(name, runs, entries.get(name), baseline, gate.rule(name), shared))
+    return conclude(drafts, gate, wanted, [] if manifest else [("no pack", Alarmed(None))])
 
 
-def judge_task(task: str, result: TaskRun | None, entry: TaskEntry | None) -> TaskJudgement:
-    """Judge one task; ``result`` is None when it was not run."""
-    spec = verdict_spec(result, entry)
-    docs = result.docs if result else ()
-    if entry and entry.published:
-        numbers = tuple(_number(result, entry, number, number.our_metric) for number in entry.published)
-    else:
-        wanted = _shares(result) if result and entry is None and _is_plain(result) else ()
-        numbers = tuple(_number(result, entry, None, one) for one in wanted or (spec,))
-    if not result or not spec:
-        return TaskJudgement(task, entry, result, (), numbers, None, (), (), ())
-    metric, reading = entry.recorded_metric if entry else None, reading_of(result, entry)
-    return TaskJudgement(
-        task=task,
-        entry=entry,
-        result=result,
-        alarms=alarms(result, spec),
-        numbers=numbers,
-        recorded=_recorded(docs, spec, metric, reading),
-        subtasks=_subtasks(docs, spec, metric, reading),
-        gaps=known_gaps(entry, result.provenance.backend) if entry else (),
-        reproduced=catalog.reproduced(entry.model, entry.subset) if entry and entry.model else (),
-    )
+def conclude(
+    drafts: Sequence[Draft], gate: Gate, wanted: Sequence[str], raised: Sequence[Raised], notes: Sequence[str] = ()
+) -> Judgement:
+    """The decision over the tasks that it is wanted on."""
+    found = by_kind([*raised, *(one for each in drafts for one in each.raised)])
+    evidence = [one.evidence for one in drafts if one.evidence is not None and one.task.name in wanted]
+    decision = decide(evidence, gate.share or 0.0, vetoes(found, wanted))
+    decided = {one.task: one for one in decision.tasks}
+    tasks = []
+    for one in drafts:
+        task = replace(one.task, decision=decided.get(one.task.name))
+        if one.evidence is not None and task.decision is None:
+            task = replace(task, reason="it is not asked for")
+        tasks.append(task)
+    return Judgement(decision, found, tuple(tasks), tuple(notes))
 
 
-def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
-    """The ``metric,filter`` that says whether one answer is right: the pack's, the run's, else its first share.
+def draft(
+    name: str,
+    runs: Sequence[TaskRun],
+    entry: TaskEntry | None,
+    baseline: Baseline | None,
+    rule: Rule,
+    shared: frozenset[str],
+    before: Sequence[TaskRun] = (),
+) -> Draft:
+    """One task.
 
-    None where there is none, as of a task of perplexities alone.
+    Args:
+        name: The task.
+        runs: Its runs, the newest first; none where it was not run.
+        entry: What the pack says of it.
+        baseline: Meta's recorded answers.
+        rule: What is asked of it.
+        shared: See `sides.shared_questions`.
+        before: In a comparison the runs of the baseline.
     """
-    if entry is not None:
-        return entry.verdict
-    if result is None or not result.docs:
-        return None
-    return result.verdict or next(iter(_shares(result)), None)
-
-
-def _is_plain(result: TaskRun) -> bool:
-    """Whether a task is of no pack of ours, so that nothing says which of its metrics matters."""
-    return result.verdict is None and all(doc.prompt_unchanged is None for doc in result.docs)
-
-
-def _shares(result: TaskRun) -> list[str]:
-    """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
-    found = [spec for spec in specs(result.docs) if scores(result.docs, spec) is not None]
-    return found + [spec for spec, one in result.aggregates.items() if one.share and spec not in found]
-
-
-def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
-    """The ``metric,filter`` that Meta's ``is_correct`` is the like of where it is no verdict; None where it is one."""
-    return entry.reading if entry is not None else result.reading if result is not None else None
-
-
-# Published numbers
-
-
-def _number(
-    result: TaskRun | None, entry: TaskEntry | None, published: PublishedEntry | None, wanted: str | None
-) -> Number:
-    found = scores(result.docs, wanted) if result and wanted else None
-    reason = _incomparable(result, entry, published, found)
-    score, interval = (100 * found.value, found.interval.scaled(100)) if found else (None, None)
-    n = len(found.values) if found else len(result.docs) if result and wanted is None else 0
-    aggregate = result.aggregates.get(wanted) if result and wanted and not found else None
-    if result and aggregate and aggregate.share:
-        score, bounds = 100 * aggregate.value, aggregate.interval
-        interval = stats.Interval(*bounds).scaled(100) if bounds else None
-        n = len(result.docs) or result.provenance.docs_run or 0
-        if result.docs:
-            reason = "this is lm-eval's own average, which the docs' scores do not give"
-    if reason is not None or result is None or entry is None or published is None or found is None:
-        return Number(wanted or "", published, score, interval, n, None, None, False, None, "cannot say", reason)
-    paired = _paired_with_recorded(result.docs, entry, published, found)
-    if paired is not None:
-        difference, spread = 100 * paired.difference, paired.interval.scaled(100)
-        changed = [abs(b - a) > SAME_VERDICT for a, b in _with_recorded(result.docs, entry, found)]
-        variance = stats.flip_variance(sum(changed), n)
+    if not runs:
+        task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
+        return Draft(task, None, (("not run", Alarmed(name)),))
+    result, ours = runs[0], Side([one.docs for one in runs])
+    spec = verdict_spec(result, entry)
+    answers = Side([baseline.docs[name]]) if baseline and baseline.docs.get(name) else None
+    verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
+    meta = answers or verdicts
+    first = Side([one.docs for one in before]) if before else meta
+    keys = (_with_prompt, _question) if before else (_number,)
+    rows = aligned(first, ours, *keys) if first else None
+    beside = numbers(name, result, ours, entry, meta)
+    task = Task(
+        name=name,
+        subset=entry.subset if entry else None,
+        docs=len(result.docs) or result.provenance.docs_run or 0,
+        prepared=entry.docs if entry else before[0].provenance.docs_of_task if before else None,
+        runs=len(runs),
+        scores=beside,
+        flips=_flips(rows, spec, compared=bool(before)) if rows and spec else None,
+        gaps=gaps(entry, result),
+        subtasks=_subtasks(ours, spec, rows) if spec else (),
+        averages=averages(name, result.aggregates, shares=False),
+        source=_source(result, before, ours, meta, rows, spec) if spec else None,
+    )
+    raised = _shortcomings(name, runs, entry, rule)
+    known = first.scores(spec) if first and spec else None
+    published = next((one.published.value for one in beside if one.published and one.difference is not None), None)
+    for number, one in enumerate(runs if spec else ()):
+        expected = known.value if known else published
+        raised += alarms(name, one, ours, number, spec or "", baseline=first if before else answers, reference=expected)
+    against = rule.against or ("baseline" if before else None)
+    if against == "baseline" and rows:
+        found = _paired(rows, _metrics(before[0], entry), "run A")
     else:
-        difference, spread = 100 * found.value - published.value, found.interval.scaled(100, -published.value)
-        variance = found.value * (1 - found.value)
-    detectable = 100 * stats.detectable_drop(n, variance)
-    verdict, why = _verdict(difference, spread)
-    return Number(
-        published.our_metric,
-        published,
-        score,
-        interval,
-        n,
-        difference,
-        spread,
-        paired is not None,
-        detectable,
-        verdict,
-        why,
+        found = _reference(result, ours, answers, verdicts, entry, rule)
+    missing = baseline.missing.get(name) if baseline and not before else None
+    if isinstance(found, str):
+        raised += [("alone", Alarmed(name, note=found))] if entry or before else []
+        return Draft(replace(task, reason=found, instead=missing), None, tuple(raised))
+    if found.before and rule.min_docs and len(found.after.docs) < rule.min_docs:
+        note = f"{len(found.after.docs)} docs, and {rule.min_docs} are asked for"
+        raised.append(("unfinished", Alarmed(name, note=note)))
+    evidence = _evidence(name, found, rule, shared, len(before) if found.words == "run A" else None)
+    return Draft(replace(task, metric=found.spec, against=found.words, instead=missing), evidence, tuple(raised))
+
+
+# What a drop is a drop from
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """In ``spec``, aligned sides; or with no side before the published number, and all of ours."""
+
+    words: str
+    spec: str
+    after: Side
+    before: Side | None = None
+    published: float = 0.0
+
+
+def _reference(
+    result: TaskRun, ours: Side, answers: Side | None, verdicts: Side | None, entry: TaskEntry | None, rule: Rule
+) -> _Reference | str:
+    """What the task is compared with, of what Meta gave; else why there is nothing."""
+    if entry is None:
+        return "no pack says what it is to be compared with"
+    if not result.docs:
+        return "there are no samples: run lm_eval with --log_samples"
+    wanted = _metrics(result, entry)
+    if rule.against != "published":
+        for words, side in ((ANSWERS, answers), (VERDICTS, verdicts if entry.graded_by == "program" else None)):
+            if side is not None:
+                rows = aligned(side, ours, _number)
+                found = _paired(rows, wanted, words)
+                if not isinstance(found, str) and len(rows[0].docs) >= MOST * len(ours.docs):
+                    return found
+        if rule.against == "recorded":
+            return "there are no recorded answers or verdicts to compare it with"
+    reasons = ["no number was published for this subset"]
+    for number in entry.published:
+        reason = incomparable(result, ours, entry, number)
+        if reason is None:
+            return _Reference(NUMBER, number.our_metric, ours, published=number.value / 100)
+        reasons.append(reason)
+    return reasons[-1]
+
+
+def _paired(rows: tuple[Side, Side], wanted: Sequence[str], words: str) -> _Reference | str:
+    for spec in wanted:
+        if both(*rows, spec) is not None:
+            return _Reference(words, spec, rows[1], rows[0])
+    return "there is no metric that both have and that is a share"
+
+
+def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
+    """The metrics that a drop may be taken in, the first before others: those that are published for such docs."""
+    numbers = sorted(entry.published, key=lambda one: not one.same_settings) if entry else ()
+    published = [one.our_metric for one in numbers] if entry else list(result.published_metrics)
+    verdict = verdict_spec(result, entry)
+    return [*published, *([verdict] if verdict else ())]
+
+
+def _evidence(name: str, found: _Reference, rule: Rule, shared: frozenset[str], baseline_runs: int | None) -> Evidence:
+    ours = found.after.scores(found.spec)
+    assert ours is not None  # noqa: S101 (that is how it was chosen)
+    names = cluster_names(name, [found.after.docs[position] for position in ours.positions], shared)
+    theirs = found.before.scores(found.spec) if found.before else None
+    drop = (
+        stats.unpaired_drop(found.published, ours.values, ours.labels, names)
+        if theirs is None
+        else stats.paired_drop(theirs.shares, ours.shares, ours.labels, names)
     )
+    noise = None
+    for side in filter(None, (found.before, found.after)):
+        each = side.each(found.spec)
+        if len(each) > 1:
+            noise = stats.run_noise([one.shares for one in each], ours.labels)
+    return Evidence(name, drop, rule.share, len(found.after.runs), baseline_runs, noise)
 
 
-def _verdict(difference: float, interval: stats.Interval) -> tuple[Verdict, str | None]:
-    if 0 not in interval and abs(difference) > TOLERANCE:
-        return ("below" if difference < 0 else "above"), None
-    if interval.half_width > TOO_WIDE:
-        return "cannot say", f"too few docs: the difference is known to no more than ±{interval.half_width:.1f} points"
-    if 0 not in interval:
-        return "holds", f"there is a difference, but of no more than the {TOLERANCE:g} point that engines differ by"
-    return "holds", None
+def _number(doc: Doc) -> Hashable:
+    return doc.doc_id, doc.question_hash
 
 
-def _incomparable(
-    result: TaskRun | None, entry: TaskEntry | None, published: PublishedEntry | None, found: Scores | None
-) -> str | None:
-    """Why a score is not put beside a published number, the first reason that there is; None when it is."""
-    note = f": {published.note.rstrip('.')}" if published and published.note else ""
-    reasons = (
-        (result is None, "this task was not run"),
-        (result and not result.docs, "there are no samples: run lm_eval with --log_samples"),
-        (entry is None, "no pack says what was published for this task"),
-        (published is None, "no number was published for this subset"),
-        (published and not published.same_settings, f"the published number was measured in another way{note}"),
-        (found is None, f"the run has no score in {published.our_metric if published else 'its metric'}"),
-        (
-            entry and entry.dataset_id == "sample",
-            "these are the rows of the embedded sample, not of the benchmark",
-        ),
-    )
-    reason = next((reason for holds, reason in reasons if holds), None)
-    if reason is not None or result is None or entry is None:
-        return reason
-    return unfinished(result, entry) or other_settings(result)
+def _question(doc: Doc) -> Hashable:
+    return doc.question_hash, doc.gold
 
 
-def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
-    """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
-    provenance = result.provenance
-    if provenance.results_file is None:
-        return "there is no results file beside the samples, so nobody knows what was run"
-    if result.skipped:
-        return f"{result.skipped} damaged lines or docs are left out"
-    if len(result.docs) != entry.docs:
-        limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
-        return f"{len(result.docs)} of {entry.docs} docs were run{limited}"
-    return None
+def _with_prompt(doc: Doc) -> Hashable:
+    return doc.question_hash, doc.gold, doc.prompt_hashes
 
 
-def other_settings(result: TaskRun) -> str | None:
-    """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
-    changed = changed_prompts(result.docs)
-    if changed:
-        return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
-    if result.provenance.gen_kwargs:
-        settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
-        return f"the answers were generated with other settings than the task's: {settings}"
-    return None
+def _shortcomings(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
+    """What a run lacks, whatever its answers are."""
+    found: list[Raised] = []
+    for result in runs:
+        if not result.docs:
+            found.append(("no samples", Alarmed(name)))
+            continue
+        told = unfinished(result, entry) if entry and rule.min_docs is None else None
+        found += [("unfinished", Alarmed(name, note=told))] if told else []
+        settings = other_generation(result) if entry else None
+        found += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
+    found += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
+    return found
 
 
-def _paired_with_recorded(
-    docs: Sequence[Doc], entry: TaskEntry, published: PublishedEntry, found: Scores
-) -> stats.Paired | None:
-    """The comparison with Meta's recorded verdicts, where they are what the published number is the average of."""
-    if base(found.spec) != entry.verdict or found.kind not in ("mean", "macro"):
+# Doc by doc
+
+
+def _flips(rows: tuple[Side, Side], spec: str, *, compared: bool) -> Flips | None:
+    first, second = rows if compared else rows[::-1]
+    before, after = first.of(0, spec), second.of(0, spec)
+    if before is None or after is None or before.positions != after.positions:
         return None
-    pairs = _with_recorded(docs, entry, found)
-    if len(pairs) < len(found.values):
-        return None
-    theirs = [recorded for recorded, _ in pairs]
-    score = stats.macro(theirs, found.labels) if found.labels else stats.mean(theirs)
-    if abs(100 * score - published.value) > GIVES_BACK:
-        return None
-    return stats.paired(theirs, found.values, found.labels)
+    changes = [b - a for a, b in zip(before.raw, after.raw, strict=True)]
+    down, up = sum(one < -SAME_VERDICT for one in changes), sum(one > SAME_VERDICT for one in changes)
+    return Flips(*(("A", "B") if compared else ("ours", "Meta's")), len(changes), down, up)
 
 
-def _with_recorded(docs: Sequence[Doc], entry: TaskEntry, found: Scores) -> list[tuple[float, float]]:
-    """(Meta's, ours) for every doc that has both."""
-    recorded, _ = recorded_verdicts(docs, entry.recorded_metric or _metric(entry.verdict), entry.reading)
-    return [
-        (theirs, ours)
-        for position, ours in zip(found.positions, found.values, strict=True)
-        if (theirs := recorded[position]) is not None
-    ]
-
-
-# Recorded verdicts
-
-
-def _recorded(docs: Sequence[Doc], spec: str, metric: str | None, reading: str | None) -> Recorded | None:
-    ours = scores(docs, spec)
-    if ours is None:
-        return None
-    verdicts, against = recorded_verdicts(docs, metric or _metric(spec), reading)
-    both = [
-        (docs[position].doc_id, theirs, value)
-        for position, value in zip(ours.positions, ours.raw, strict=True)
-        if (theirs := verdicts[position]) is not None
-    ]
-    if not both or not all(0 <= theirs <= 1 for _, theirs, _ in both):
-        return None
-    before, after = [one[1] for one in both], [one[2] for one in both]
-    paired = stats.paired(before, after)
-    up = tuple(doc_id for doc_id, a, b in both if b - a > SAME_VERDICT)
-    down = tuple(doc_id for doc_id, a, b in both if a - b > SAME_VERDICT)
-    flips = len(up) + len(down)
-    return Recorded(
-        spec=spec,
-        against=against,
-        n=len(both),
-        missing=len(docs) - len(both),
-        ours=100 * paired.after,
-        theirs=100 * paired.before,
-        agreement=100 * (1 - flips / len(both)),
-        ours_only=up,
-        theirs_only=down,
-        p=stats.paired_p(before, after),
-        difference=100 * paired.difference,
-        interval=paired.interval.scaled(100),
-        detectable=100 * stats.detectable_drop(len(both), stats.flip_variance(flips, len(both))),
-    )
-
-
-def _subtasks(docs: Sequence[Doc], spec: str, metric: str | None, reading: str | None) -> tuple[Subtask, ...]:
-    verdicts, _ = recorded_verdicts(docs, metric or _metric(spec), reading)
-    groups: dict[str, list[int]] = {}
-    for index, doc in enumerate(docs):
+def _subtasks(ours: Side, spec: str, rows: tuple[Side, Side] | None) -> tuple[Subtask, ...]:
+    found = ours.scores(spec)
+    if found is None:
+        return ()
+    theirs: dict[Hashable, float] = {}
+    pair = both(*rows, spec) if rows else None
+    if rows and pair:
+        docs = rows[1].docs
+        theirs = {docs[at].doc_id: value for at, value in zip(pair[0].positions, pair[0].raw, strict=True)}
+    groups: dict[str, list[tuple[float, float | None]]] = {}
+    for position, value in zip(found.positions, found.raw, strict=True):
+        doc = ours.docs[position]
         if doc.subtask is not None:
-            groups.setdefault(doc.subtask, []).append(index)
-    found = []
-    for name, indices in sorted(groups.items()):
-        ours = scores([docs[index] for index in indices], spec)
-        theirs = [verdict for index in indices if (verdict := verdicts[index]) is not None]
-        if ours is not None:
-            recorded = 100 * stats.mean(theirs) if len(theirs) == len(indices) else None
-            found.append(Subtask(name, len(ours.values), 100 * ours.value, ours.interval.scaled(100), recorded))
-    return tuple(found)
+            groups.setdefault(doc.subtask, []).append((value, theirs.get(doc.doc_id)))
+    drops = {}
+    for name, values in groups.items():
+        before = [one for _, one in values if one is not None]
+        if len(before) == len(values):
+            drops[name] = stats.paired_drop(before, [one for one, _ in values])
+    clear = dict(zip(drops, (p < stats.ALPHA for p in stats.holm([one.p() for one in drops.values()])), strict=True))
+    return tuple(
+        Subtask(
+            name,
+            len(values),
+            stats.mean([one for one, _ in values]),
+            drops[name].before if name in drops else None,
+            clear.get(name, False),
+        )
+        for name, values in sorted(groups.items())
+    )
 
 
-def _metric(spec: str) -> str:
-    return spec.partition(",")[0]
+def _source(
+    result: TaskRun,
+    before: Sequence[TaskRun],
+    ours: Side,
+    meta: Side | None,
+    rows: tuple[Side, Side] | None,
+    spec: str,
+) -> Source:
+    known = meta.of(0, spec) if meta else None
+    verdicts: dict[Hashable, float] = {}
+    if meta and known:
+        verdicts = {_number(meta.docs[at]): one for at, one in zip(known.positions, known.raw, strict=True)}
+    if before and rows:
+        docs = tuple(zip(rows[0].docs, rows[1].docs, strict=True))
+        return Source(spec, (before[0], result), docs, tuple(verdicts.get(_number(doc)) for _, doc in docs))
+    return Source(
+        spec, (result,), tuple((doc,) for doc in ours.docs), tuple(map(verdicts.get, map(_number, ours.docs)))
+    )

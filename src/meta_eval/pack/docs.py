@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
+import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -21,6 +24,7 @@ from meta_eval.pack.checks import Checked, check_rows
 from meta_eval.pack.clusters import clusters
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Place, Row, read_rows
+from meta_eval.templates.folder import place_of
 from meta_eval.templates.spec import Template
 
 if TYPE_CHECKING:
@@ -141,22 +145,23 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
         module_file, name = template.process_docs
         where = f"{root / module_file}: {name}"
         try:
-            with contained(root):
-                dataset = getattr(_module(root, module_file), name)(dataset)
+            with _whole(root, template) as folder, contained(folder):
+                dataset = getattr(_module(folder, module_file), name)(dataset)
         except UserError:
             raise
         except ValueError as error:
             raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
         except Exception as error:
-            line = traceback.extract_tb(error.__traceback__)[-1].lineno
-            raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, line {line}") from None
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            line = f"{Path(last.filename).name} line {last.lineno}"
+            raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
     table: pa.Table = dataset.with_format("arrow")[:]
     missing = [column for column in DOC_COLUMNS if column not in table.column_names]
     if missing:
         raise TemplateError(
             f"process_docs makes docs without {', '.join(missing)}",
             where=str(root / template.file),
-            hint=f"Every doc has {', '.join(DOC_COLUMNS)}; mmlu_pro/utils.py shows how",
+            hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
         )
     for column in ("prompt", "gold"):
         for number, value in enumerate(table.column(column).to_pylist()):
@@ -167,6 +172,20 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
                 )
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
     return table.replace_schema_metadata(None)
+
+
+@contextmanager
+def _whole(root: Path, template: Template) -> Iterator[Path]:
+    """A folder with every file of a template: the template folder, or a copy where shipped files complete it."""
+    if all((root / file).exists() for file in template.files):
+        yield root
+        return
+    with tempfile.TemporaryDirectory(prefix="meta-eval-templates-") as folder:
+        for file in template.files:
+            copy = Path(folder) / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(place_of(root, file), copy)
+        yield Path(folder)
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

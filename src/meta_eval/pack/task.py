@@ -22,7 +22,7 @@ from meta_eval.pack.published import published_entries, read_metrics
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row
 from meta_eval.templates import rewrite
-from meta_eval.templates.folder import TemplateFolder
+from meta_eval.templates.folder import TemplateFolder, place_of
 from meta_eval.templates.spec import Template
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         min_agreement=template.min_agreement,
         unsafe_code=template.unsafe_code,
     )
-    template_files = {file.as_posix(): (root / file).read_bytes() for file in template.files}
+    template_files = {file.as_posix(): place_of(root, file).read_bytes() for file in template.files}
     return PreparedTask(template.name, entry, template_files, files)
 
 

@@ -1,4 +1,4 @@
-"""A report: its data in ``model``, what it is made of in ``build``, and one module for each way to show it.
+"""A report: its data in ``model`` and `meta_eval.judging.model`, put together in ``build``; a module for each view.
 
-Every renderer reads ``model`` and nothing else, so that terminal, Markdown, JSON and HTML cannot say different things.
+Views read nothing else, so that terminal, Markdown, JSON and HTML cannot say different things.
 """

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from meta_eval.report.model import Report, Score, Task
+from meta_eval.judging.model import Score, Task
+from meta_eval.report.model import Report
 from meta_eval.report.text import interval, percent, visible
 from meta_eval.version import __version__
 
@@ -67,13 +68,18 @@ def _chosen(task: Task) -> Score:
 def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
     benchmark = _BENCHMARKS[task.subset or ""]
     facts = dict(report.runs[0].facts)
-    changed = next((alarm.count for alarm in task.alarms if alarm.kind == "changed prompts"), 0)
+    changed = sum(
+        one.count or 0
+        for alarm in report.alarms
+        for one in alarm.tasks
+        if alarm.kind == "changed prompts" and one.task == task.name
+    )
     prompts = f"{changed} of {task.docs} prompts are not Meta's own" if changed else "Meta's own prompts"
     notes = [f"{task.name}: {prompts}", f"{score.averaging} average"]
     if score.published and score.published.shots is not None:
         notes.insert(1, f"{score.published.shots}-shot")
-    if score.low is not None:
-        notes.append(f"95 % interval {interval(score.low, score.high)}")
+    if score.interval is not None:
+        notes.append(f"95 % interval {interval(score.interval)}")
     notes += [f"lm-eval {facts['lm-eval']}"] if "lm-eval" in facts else []
     notes.append(f"meta-eval {__version__}")
     entry: dict[str, Any] = {

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
+from meta_eval.judging.alarms import told_of
+from meta_eval.judging.model import Subtask, Task
 from meta_eval.report import text
 from meta_eval.outputs import replacing
-from meta_eval.report.model import Report, Sample, Subtask, Task
+from meta_eval.report.model import Report, Run, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
 from meta_eval.version import __version__
@@ -29,7 +34,15 @@ if TYPE_CHECKING:
 _STEP = 0.025
 _STEPS = 4
 
-_SHAPES = {"holds": "holds", "below": "below", "above": "above", "cannot say": "unknown"}
+# The parts of the page's script, in order; the first is all that a page without samples needs.
+_PARTS = (
+    "base", "text", "difference", "data", "address", "filters", "table", "sample", "lengths", "export", "start",
+)  # fmt: skip
+
+_SHAPES = {
+    "shown to hold": "holds", "shown below": "below", "not shown": "unknown",
+    "SHIP": "holds", "DON'T": "below", "NOT SHOWN": "unknown",
+}  # fmt: skip
 
 
 def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> None:
@@ -55,19 +68,19 @@ def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> No
 def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterable[str]]) -> Iterable[str]:
     from markupsafe import Markup
 
-    style, script = _asset("report.css"), _asset("report.js")
-    comparing = report.kind == "compare"
+    style, script = _asset("report.css"), _script(bool(samples))
     return (
         _environment()
         .get_template("page.html.j2")
         .generate(
             report=report,
-            comparing=comparing,
+            comparing=report.kind == "compare",
             plot=plot(report),
             averages=text.averages(report),
-            alarms=[(task, alarm) for task in report.tasks for alarm in task.alarms],
-            first=_label(report, 0),
-            second=_label(report, 1),
+            compared_with=text.compared_with(report),
+            settling=text.settling(report.decision.settling),
+            outcomes=Counter(task.outcome for task in report.tasks),
+            sides=_sides(report),
             style=Markup(style),  # noqa: S704 (our own file)
             script=Markup(script),  # noqa: S704 (our own file)
             style_hash=_hash(style),
@@ -81,11 +94,43 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
     )
 
 
-def _label(report: Report, which: int) -> str:
-    """Whose a sample's two verdicts are."""
-    if report.kind == "compare":
-        return report.runs[which].label
-    return ("ours", "Meta's")[which]
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Whose one of a sample's two verdicts is: ``B``; in full ``B · results_fp8``; and all there is to say of it."""
+
+    label: str
+    whose: str
+    title: str
+
+
+def _sides(report: Report) -> tuple[_Side, _Side]:
+    if report.kind != "compare":
+        return _Side("ours", "ours", "this run"), _Side("Meta's", "Meta's, recorded", "Meta's recorded answers")
+    first, second = (
+        _Side(run.label, f"{run.label} · {name}", f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}")
+        for run, name in zip(report.runs, _names(report.runs), strict=True)
+    )
+    return first, second
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """What tells runs apart in a few letters: the end of the folders that they do not share, else the models."""
+    parts = [Path(run.folder).parts if run.folder else () for run in runs]
+    shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
+    if all(len(one) > shared for one in parts):
+        return ["/".join(one[shared:]) for one in parts]
+    return [run.folder or run.model for run in runs]
+
+
+def _script(samples: bool) -> str:
+    """One script of many files that share a scope; the policy forbids modules that load one another."""
+    parts = "\n".join(_asset(f"page/{name}.js") for name in (_PARTS if samples else _PARTS[:1]))
+    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+
+
+def _link(**state: str) -> str:
+    """The address of a filter in this page, as assets/page/address.js reads it."""
+    return "#" + "&".join(f"{name}={quote_plus(value, safe='/,:', errors='replace')}" for name, value in state.items())
 
 
 @cache
@@ -110,10 +155,15 @@ def _environment() -> Environment:
         "count": text.count,
         "plural": text.plural,
         "p_value": text.p_value,
+        "drop": text.drop,
+        "told": told_of,
+        "why": text.why,
+        "distance": text.distance,
         "shape": _SHAPES.__getitem__,
         "tiles": _tiles,
     }
-    environment.globals |= {"interval": text.interval, "points_interval": text.points_interval}
+    environment.tests["reasoned"] = lambda task: bool(text.why(task))
+    environment.globals |= {"link": _link, "interval": text.interval, "drop_interval": text.drop_interval}
     return environment
 
 

@@ -5,8 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from meta_eval.report.model import Published, Report, Run, Score, Task
-from meta_eval.report.text import averages, count, interval, p_value, percent, points, points_interval, visible
+from meta_eval.judging.model import Published, Score, Task
+from meta_eval.report.model import Report, Run
+from meta_eval.report.text import (
+    alarm_tasks,
+    averages,
+    compared_with,
+    count,
+    distance,
+    drop,
+    drop_interval,
+    interval,
+    p_value,
+    percent,
+    points,
+    visible,
+    why,
+)
 from meta_eval.version import __version__
 
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
@@ -21,36 +36,66 @@ def render(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     yield f"## Evaluation: {_plain(report.title)}"
     yield ""
-    yield _plain(report.summary)
+    outcome, _, told = report.summary.partition(":")
+    yield f"**{outcome}**: {_plain(told)}"
     yield ""
-    if report.gate:
-        yield f"**Gate: {report.gate.outcome}**"
-        yield ""
-        for what, outcome, why in report.gate.lines:
-            yield f"- **{outcome}** {_code(what)}: {_plain(why)}"
-        yield ""
-    troubles = [(task.name, alarm.text) for task in report.tasks for alarm in task.alarms]
-    troubles += [(name, "was prepared and has no result.") for name in report.missing]
-    if troubles:
+    if report.alarms:
         yield "Look at this first:"
         yield ""
-        yield from (f"- {_code(name)}: {_plain(text)}" for name, text in troubles)
+        for alarm in report.alarms:
+            tasks = alarm_tasks(alarm)
+            yield f"- {alarm.kind}{f': {_plain(tasks)}' if tasks else ''}. {_plain(alarm.hint)}"
         yield ""
-    if report.kind == "compare":
-        yield from _comparison(report)
-    else:
-        yield from _scores(report)
-    yield from _paired(report)
+    yield from _drops(report)
+    yield from _scores(report)
+    yield from _flips(report)
     yield from _subtasks(report)
     yield from _provenance(report)
 
 
-def _scores(report: Report) -> Iterator[str]:
-    yield from _table(
-        ("task", "verdict", "docs", "score", "95 % interval", "published", "difference"),
-        "llrrrrr",
-        ((*_task_cells(task, score), *_score_cells(score)) for task in report.tasks for score in task.scores),
+def _drops(report: Report) -> Iterator[str]:
+    rows = [_drop_cells(task, report) for task in report.tasks]
+    decision = report.decision
+    for name, outcome, mean, bounds in (
+        ("mean, by precision", decision.outcome, decision.mean, decision.interval),
+        ("mean, every task the same", "", decision.equal, decision.equal_interval),
+    ):
+        if mean and len(decision.tasks) > 1:
+            numbers = f"**{drop(mean.value)}**", f"**{drop_interval(bounds)}**"
+            rows.append(
+                (f"**{name}**", f"**{outcome}**" if outcome else "", count(mean.docs), "", "", *numbers, "", "")
+            )
+    first, second, last = ("A", "B", "of A") if report.kind == "compare" else ("baseline", "run", "could see")
+    yield from _table(("task", "outcome", "docs", first, second, "drop", "95 % interval", "p", last), "llrrrrrrr", rows)
+    yield (
+        f"Drops in points, positive for worse; at most {100 * decision.margin:g} is allowed. The interval decides; p "
+        "is corrected for the number of tasks."
     )
+    yield ""
+    lines = [f"- {_names(tasks)}: compared with {_plain(words)}" for words, tasks in compared_with(report)]
+    lines += [f"- {_code(task.name)}: {task.outcome}: {_plain(told)}" for task in report.tasks if (told := why(task))]
+    yield from lines
+    if lines:
+        yield ""
+
+
+def _drop_cells(task: Task, report: Report) -> tuple[str, ...]:
+    one = task.decision
+    runs = f", {task.runs} runs" if task.runs > 1 else ""
+    head = f"{_code(task.name)}{runs}", task.outcome
+    if one is None:
+        return (*head, count(task.docs), *["-"] * 6)
+    recovery = f"{percent(one.drop.recovery)} %" if one.drop.recovery is not None else "-"
+    last = recovery if report.kind == "compare" else percent(one.could_see)
+    scores = percent(one.drop.before), percent(one.drop.after)
+    drops = drop(one.drop.value), drop_interval(one.interval), p_value(one.p_corrected)
+    return (*head, count(one.drop.docs), *scores, *drops, last)
+
+
+def _scores(report: Report) -> Iterator[str]:
+    rows = [(*_task_cells(task, score), *_score_cells(score)) for task in report.tasks for score in task.scores]
+    headings = ("task", "docs", "score", "95 % interval", "published", "difference")
+    yield from _table(headings, "lrrrrr", rows) if rows else ()
     others = [f"- {_code(name)}: {_plain(told)}" for name, told in averages(report)]
     if others:
         yield "lm-eval's own averages, of groups and of metrics that are no shares:"
@@ -74,61 +119,44 @@ def _scores(report: Report) -> Iterator[str]:
             yield ""
 
 
-def _task_cells(task: Task, score: Score) -> tuple[str, str, str]:
+def _task_cells(task: Task, score: Score) -> tuple[str, str]:
     averaging = f", {score.averaging}" if len(task.scores) > 1 else ""
-    return f"{_code(task.name)}{_plain(averaging)}", score.verdict, count(score.n)
+    return f"{_code(task.name)}{_plain(averaging)}", count(score.n)
 
 
 def _score_cells(score: Score) -> tuple[str, str, str, str]:
-    published = percent(score.published.value) if score.published and score.published.comparable else "-"
-    return f"**{percent(score.value)}**", interval(score.low, score.high), published, points(score.difference)
+    published = percent(score.published.value) if score.published and score.difference is not None else "-"
+    return f"**{percent(score.value)}**", interval(score.interval), published, points(score.difference)
 
 
 def _definition(published: Published, score: Score) -> str:
     shots = f"{published.shots}-shot" if published.shots is not None else None
     what = ", ".join(filter(None, (published.benchmark, shots, published.averaging, published.metric)))
     note = f" {published.note}" if published.note else ""
-    why = "" if published.comparable else f" Not comparable: {score.reason}."
-    return f"{what}; {published.source}.{note}{why}"
+    told = "" if score.difference is not None else f" Not comparable: {score.reason}."
+    beside = distance(score)
+    return f"{what}; {published.source}.{note}{told}{f' The baseline scores {beside}.' if beside else ''}"
 
 
-def _comparison(report: Report) -> Iterator[str]:
-    rows = []
-    for task in report.tasks:
-        pair = task.paired
-        recovery = "-"
-        if task.recovery is not None:
-            bounds = f" ({interval(task.recovery_low, task.recovery_high)})" if task.recovery_low is not None else ""
-            recovery = f"{percent(task.recovery)} %{bounds}"
-        if pair is not None:
-            difference = points(pair.difference), points_interval(pair.low, pair.high)
-            rows.append((_code(task.name), task.verdict, count(pair.compared), *difference, recovery))
-    first, second = (_plain(run.label) for run in report.runs)
-    yield from _table(
-        ("task", "verdict", "docs", f"{second} - {first}", "95 % interval", f"of {first}"), "llrrrr", rows
-    )
-
-
-def _paired(report: Report) -> Iterator[str]:
-    pairs = [(task, task.paired) for task in report.tasks if task.paired]
+def _flips(report: Report) -> Iterator[str]:
+    pairs = [(task, task.flips) for task in report.tasks if task.flips and task.flips.compared]
     if not pairs:
         return
-    first, second = (_plain(name) for name in (pairs[0][1].first, pairs[0][1].second))
+    first, second = pairs[0][1].first, pairs[0][1].second
     yield f"Doc by doc, {first} beside {second}:"
     yield ""
     yield from _table(
-        ("task", "docs", "agree", f"only {first} right", f"only {second} right", "p"),
-        "lrrrrr",
+        ("task", "docs", "agree", f"only {first} right", f"only {second} right"),
+        "lrrrr",
         (
             (
                 _code(task.name),
-                count(pair.compared),
-                f"{percent(pair.agreed / pair.compared)} %" if pair.compared else "-",
-                count(pair.first_only),
-                count(pair.second_only),
-                p_value(pair.p),
+                count(flips.compared),
+                f"{percent(flips.agreed / flips.compared)} %",
+                count(flips.first_only),
+                count(flips.second_only),
             )
-            for task, pair in pairs
+            for task, flips in pairs
         ),
     )
 
@@ -138,7 +166,7 @@ def _subtasks(report: Report) -> Iterator[str]:
         if task.subtasks:
             yield f"<details><summary>Subtasks of {_plain(task.name)}</summary>"
             yield ""
-            other = "A" if report.kind == "compare" else "Meta's recorded verdicts"
+            other = "A" if report.kind == "compare" else "Meta's"
             yield from _table(
                 ("subtask", "docs", "B" if report.kind == "compare" else "ours", other, "difference"),
                 "lrrrr",
@@ -186,6 +214,10 @@ def _table(headings: tuple[str, ...], alignment: str, rows: Iterable[tuple[str, 
 def _plain(text: str) -> str:
     """Text that stays text, on one line."""
     return _MARKUP.sub(r"\\\1", visible(" ".join(text.split())))
+
+
+def _names(tasks: Iterable[str]) -> str:
+    return ", ".join(map(_code, tasks))
 
 
 def _code(name: str) -> str:

@@ -23,7 +23,7 @@ CHUNK_CHARACTERS = 3_000_000
 # Characters of a text that the index holds.
 _EXCERPT = 160
 
-# In the order of the bits of the index's flags.
+# In the order of the bits of the index's flags; those of B's answer follow A's.
 FLAGS = ("unextracted", "limit hit", "empty", "ungraded")
 
 
@@ -62,6 +62,11 @@ class _Index:
     extracted: list[str | None] = field(default_factory=list)
     gold: list[str] = field(default_factory=list)
     hash: list[str] = field(default_factory=list)
+    # Lengths of the answers whose verdicts are first and second: in characters, and in tokens where they are known.
+    first_characters: list[int | None] = field(default_factory=list)
+    second_characters: list[int | None] = field(default_factory=list)
+    first_tokens: list[int | None] = field(default_factory=list)
+    second_tokens: list[int | None] = field(default_factory=list)
 
     def add(self, sample: Sample) -> None:
         first, second = _verdicts(sample)
@@ -70,13 +75,16 @@ class _Index:
         self.doc.append(sample.doc)
         self.first.append(first)
         self.second.append(second)
-        raised = {flag for answer in sample.answers for flag in answer.flags}
-        self.flags.append(sum(1 << bit for bit, flag in enumerate(FLAGS) if flag in raised))
+        raised = [flag in answer.flags for answer in sample.answers for flag in FLAGS]
+        self.flags.append(sum(1 << bit for bit, is_so in enumerate(raised) if is_so))
         self.question.append(_excerpt(sample.question))
         extracted = sample.answers[-1].extracted
         self.extracted.append(None if extracted is None else _excerpt(extracted))
         self.gold.append(_excerpt(sample.gold))
         self.hash.append(sample.question_hash[:12])
+        for one, (characters, tokens) in zip(("first", "second"), _lengths(sample), strict=True):
+            getattr(self, f"{one}_characters").append(characters)
+            getattr(self, f"{one}_tokens").append(tokens)
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -110,16 +118,35 @@ def _verdicts(sample: Sample) -> tuple[float, float | None]:
     return sample.answers[0].verdict, sample.meta
 
 
+def _lengths(sample: Sample) -> Iterator[tuple[int | None, int | None]]:
+    """Of a run our answer's and the recorded one's, of a comparison A's and B's."""
+    for answer in sample.answers:
+        yield (None if answer.likelihoods else len(answer.text)), answer.tokens
+    if len(sample.answers) == 1:
+        recorded = None if sample.answers[0].likelihoods else sample.meta_text
+        yield (None if recorded is None else len(recorded)), sample.meta_tokens
+
+
 def _texts(sample: Sample) -> dict[str, Any]:
     return {
         "prompt": sample.prompt,
         "gold": sample.gold,
         "hash": sample.question_hash,
         "meta": sample.meta,
+        "question": sample.question,
         "recorded": sample.meta_text,
+        "recorded_tokens": sample.meta_tokens,
         "metrics": {name: json.dumps(value, default=str) for name, value in sample.metrics.items()},
         "answers": [
-            {"verdict": a.verdict, "text": a.text, "extracted": a.extracted, "flags": a.flags} for a in sample.answers
+            {
+                "verdict": a.verdict,
+                "text": a.text,
+                "extracted": a.extracted,
+                "flags": a.flags,
+                "tokens": a.tokens,
+                "limit": a.limit,
+            }
+            for a in sample.answers
         ],
     }
 

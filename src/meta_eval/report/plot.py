@@ -1,8 +1,8 @@
-"""Where things stand in the plot: every score around its published number, or B around A.
+"""Where things stand in the plot: each task's drop with the interval that decides, beside 0 and the margin.
 
-A point of difference would vanish on an axis from 0 to 100, so each row is centred on what it is held against: there
-stands the mark, and the axis is in points from it. Where no score has anything to be held against, the axis is that of
-the scores themselves. Places are in percent of the width, so that the plot fits any page.
+A point would vanish on an axis from 0 to 100, so the axis is in points of drop, worse to the right; from 0 to its
+margin a task may lie and hold. Where nothing was compared, the axis is that of the scores. Places are in percent of
+the width, so that the plot fits any page.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meta_eval.report.model import Report, Score, Task
+from meta_eval.judging.model import Score, Task
+from meta_eval.report.model import Report
 from meta_eval.report.text import MINUS
+from meta_eval.stats import Drop, Interval
 
-# Shares: how far the axis reaches at least on either side of the mark, and what stays free at its ends.
+# Shares: how far the axis reaches at least on either side of 0, and what stays free at its ends.
 _NARROWEST = 0.03
-_MARGIN = 0.005
+_FREE = 0.005
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _TICKS = 9
 
@@ -31,79 +33,109 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the plot: ``x`` our point, ``low`` and ``high`` its interval; None where there is nothing to show.
+    """One line of the plot.
 
-    ``first`` says that it is the first of its task.
+    Attributes:
+        name: The task; of the mean over tasks what it is.
+        outcome: What is said of it.
+        task: The task; None for the mean.
+        score: On an axis of scores the score.
+        drop: On an axis of drops the drop, with ``interval``.
+        x, low, high: Where point and interval stand; None where there is nothing to show.
+        margin: Where the band ends that begins at 0; None where there is no margin.
     """
 
-    task: Task
+    name: str
+    outcome: str
+    task: Task | None
     score: Score | None
-    first: bool
+    drop: Drop | None
+    interval: Interval | None
     x: float | None
     low: float | None
     high: float | None
+    margin: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Rows, the axis that they share, and where on it the marks stand; None on an axis of scores."""
+    """Rows, the axis that they share, and where 0 stands on it; None on an axis of scores."""
 
     rows: tuple[Row, ...]
     ticks: tuple[Tick, ...]
-    mark: float | None
+    zero: float | None
 
 
-_Line = tuple[Task, Score | None, float | None, float | None, float | None]
+_Line = tuple[str, str, Task | None, Score | None, Drop | None, Interval | None, float | None, float | None]
 
 
 def plot(report: Report) -> Plot:
-    """One row a score, and one for a task without any; of a comparison one a task."""
-    scores = [score for task in report.tasks for score in task.scores]
-    centred = report.kind == "compare" or any(score.difference is not None for score in scores)
-    lines = [
-        line for task in report.tasks for line in (_pair(task) if report.kind == "compare" else _scores(task, centred))
-    ]
-    low, high, step = _axis([value for line in lines for value in line[2:] if value is not None], centred)
+    """One row a task, and the mean over several; of a report in which nothing is compared one a score."""
+    compared = any(task.decision for task in report.tasks)
+    lines = _drops(report) if compared else [line for task in report.tasks for line in _scores(task)]
+    values = [value for line in lines if line[5] for value in (line[5].lower, line[5].upper)]
+    values += [value for line in lines for value in line[6:] if value is not None]
+    low, high, step = _axis(values, compared)
 
     def at(value: float | None) -> float | None:
         return None if value is None else round(100 * (value - low) / (high - low), 2)
 
-    rows = []
-    for number, (task, score, *places) in enumerate(lines):
-        first = number == 0 or lines[number - 1][0] is not task
-        rows.append(Row(task, score, first, at(places[0]), at(places[1]), at(places[2])))
+    rows = [
+        Row(
+            *line[:6],
+            at(line[6]),
+            at(line[5].lower if line[5] else None),
+            at(line[5].upper if line[5] else None),
+            at(line[7]),
+        )
+        for line in lines
+    ]
     ticks = [
-        Tick(at(number * step) or 0.0, _label(number * step, centred))
+        Tick(at(number * step) or 0.0, _label(number * step))
         for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
     ]
-    return Plot(tuple(rows), tuple(ticks), at(0.0) if centred else None)
+    return Plot(tuple(rows), tuple(ticks), at(0.0) if compared else None)
 
 
-def _scores(task: Task, centred: bool) -> Sequence[_Line]:
-    lines: list[_Line] = [
-        (task, score, score.difference, score.difference_low, score.difference_high)
-        if centred
-        else (task, score, score.value, score.low, score.high)
-        for score in task.scores
-    ]
-    return lines or [(task, None, None, None, None)]
+def _drops(report: Report) -> list[_Line]:
+    lines: list[_Line] = []
+    for task in report.tasks:
+        one = task.decision
+        drop, bounds = (one.drop, one.interval) if one else (None, None)
+        lines.append(
+            (
+                task.name,
+                task.outcome,
+                task,
+                None,
+                drop,
+                bounds,
+                drop.value if drop else None,
+                one.margin if one else None,
+            )
+        )
+    whole = report.decision
+    if whole.mean and len(whole.tasks) > 1:
+        line = "mean over tasks", whole.outcome, None, None, whole.mean, whole.interval, whole.mean.value, whole.margin
+        lines.append(line)
+    return lines
 
 
-def _pair(task: Task) -> Sequence[_Line]:
-    pair = task.paired
-    return [(task, None, pair.difference if pair else None, pair.low if pair else None, pair.high if pair else None)]
+def _scores(task: Task) -> list[_Line]:
+    return [
+        (task.name, task.outcome, task, score, None, score.interval, score.value, None) for score in task.scores
+    ] or [(task.name, task.outcome, task, None, None, None, None, None)]
 
 
-def _axis(values: Sequence[float], centred: bool) -> tuple[float, float, float]:
+def _axis(values: Sequence[float], compared: bool) -> tuple[float, float, float]:
     """Bounds on round numbers that hold all values (of scores: the whole range), and the step between two ticks."""
-    if not centred:
+    if not compared:
         return 0.0, 1.0, 0.2
-    low = min([value - _MARGIN for value in values] + [-_NARROWEST])
-    high = max([value + _MARGIN for value in values] + [_NARROWEST])
+    low = min([value - _FREE for value in values] + [-_NARROWEST])
+    high = max([value + _FREE for value in values] + [_NARROWEST])
     step = next((step for step in _STEPS if (high - low) / step <= _TICKS), _STEPS[-1])
     return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, step
 
 
-def _label(value: float, centred: bool) -> str:
-    points = round(100 * value)
-    return f"{points:+d}".replace("-", MINUS) if points and centred else str(points)
+def _label(value: float) -> str:
+    return str(round(100 * value)).replace("-", MINUS)

@@ -3,62 +3,55 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from meta_eval.judging.compare import Comparison
-from meta_eval.judging.judge import TaskJudgement, reading_of, verdict_spec
+from meta_eval.judging.model import Task
 from meta_eval.report.model import Answer, Sample
 from meta_eval.results import answers as kept
-from meta_eval.results.recorded import recorded_verdicts
-from meta_eval.results.run import Run
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores
 
-
-def run_samples(judgements: Iterable[TaskJudgement]) -> Iterator[Sample]:
-    """Every doc of a run that has a verdict, by task and doc id.
-
-    Raises:
-        ResultsError: A samples file has changed since it was read.
-    """
-    for judgement in judgements:
-        result, entry = judgement.result, judgement.entry
-        spec = verdict_spec(result, entry)
-        if result is None or result.samples_file is None or spec is None:
-            continue
-        found = scores(result.docs, spec)
-        if found is None:
-            continue
-        metric = (entry.recorded_metric if entry else None) or spec.partition(",")[0]
-        recorded, _ = recorded_verdicts(result.docs, metric, reading_of(result, entry))
-        with open_samples(result.samples_file) as sample:
-            for position, verdict in zip(found.positions, found.raw, strict=True):
-                doc = result.docs[position]
-                whole = sample(_given(doc, spec))
-                answer = _answer(doc, spec, verdict, whole)
-                yield _sample(judgement.task, doc, whole, (answer,), recorded[position])
+Counter = Callable[[str], int]
 
 
-def compared_samples(comparison: Comparison, before: Run, after: Run) -> Iterator[Sample]:
-    """Every doc of two runs with both answers.
+def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
+    """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
+
+    Args:
+        tasks: The tasks.
+        count_tokens: Counts the tokens of an answer; without it they are not known.
 
     Raises:
         ResultsError: A samples file has changed since it was read.
     """
-    for task in comparison.tasks:
-        files = before.tasks[task.task].samples_file, after.tasks[task.task].samples_file
-        first, second = [a for a, _ in task.pairs], [b for _, b in task.pairs]
-        found = scores(first, task.verdict), scores(second, task.verdict)
-        if files[0] is None or files[1] is None or found[0] is None or found[1] is None:
+    for task in tasks:
+        source = task.source
+        if source is None or any(run.samples_file is None for run in source.runs):
             continue
-        recorded, _ = recorded_verdicts(first, task.verdict.partition(",")[0], task.reading)
-        with open_samples(files[0]) as sample, open_samples(files[1]) as twin_sample:
-            for position, a, b in zip(found[0].positions, found[0].raw, found[1].raw, strict=True):
-                doc, twin = task.pairs[position]
-                whole, other = sample(_given(doc, task.verdict)), twin_sample(_given(twin, task.verdict))
-                answers = _answer(doc, task.verdict, a, whole), _answer(twin, task.verdict, b, other)
-                yield _sample(task.task, doc, whole, answers, recorded[position])
+        found = [scores([row[which] for row in source.docs], source.verdict) for which in range(len(source.runs))]
+        if any(one is None or found[0] is None or one.positions != found[0].positions for one in found):
+            continue
+        with ExitStack() as stack:
+            read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
+            known = [one for one in found if one is not None]
+            for number, position in enumerate(known[0].positions):
+                docs = source.docs[position]
+                wholes = [sample(_given(doc, source.verdict)) for sample, doc in zip(read, docs, strict=True)]
+                answers = tuple(
+                    _answer(doc, source.verdict, one.raw[number], whole, count_tokens)
+                    for doc, one, whole in zip(docs, known, wholes, strict=True)
+                )
+                yield _sample(
+                    task.name,
+                    docs[0],
+                    wholes[0],
+                    answers,
+                    source.meta[position],
+                    count_tokens if len(docs) == 1 else None,
+                )
 
 
 def _given(doc: kept.Doc, spec: str) -> kept.Answer:
@@ -66,9 +59,14 @@ def _given(doc: kept.Doc, spec: str) -> kept.Answer:
 
 
 def _sample(
-    task: str, doc: kept.Doc, whole: Mapping[str, Any], answers: tuple[Answer, ...], recorded: float | None
+    task: str,
+    doc: kept.Doc,
+    whole: Mapping[str, Any],
+    answers: tuple[Answer, ...],
+    recorded: float | None,
+    count_tokens: Counter | None,
 ) -> Sample:
-    recorded_output = _columns(whole).get("recorded_output")
+    recorded_text = _recorded(_columns(whole))
     return Sample(
         task=task,
         subtask=doc.subtask,
@@ -79,7 +77,8 @@ def _sample(
         gold=doc.gold,
         answers=answers,
         meta=recorded,
-        meta_text=recorded_output if isinstance(recorded_output, str) else None,
+        meta_text=recorded_text,
+        meta_tokens=None if recorded_text is None or answers[0].likelihoods else _tokens(recorded_text, count_tokens),
         metrics={
             f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, kept.Weighted) else value
             for name, answer in doc.answers.items()
@@ -88,7 +87,7 @@ def _sample(
     )
 
 
-def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any]) -> Answer:
+def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None) -> Answer:
     ours = _given(doc, spec)
     raised = {
         "unextracted": ours.metrics.get("unextracted") == 1,
@@ -97,7 +96,28 @@ def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any]) 
         "ungraded": ours.metrics.get("ungraded") == 1,
     }
     flags = tuple(flag for flag, is_so in raised.items() if is_so)
-    return Answer(verdict, _text(whole), ours.extracted, flags)
+    text, likelihoods = _text(whole)
+    tokens = None if likelihoods else _tokens(text, count_tokens)
+    return Answer(
+        verdict, text, ours.extracted, flags, tokens, None if likelihoods else kept.limit_of(whole), likelihoods
+    )
+
+
+def _tokens(text: str, count_tokens: Counter | None) -> int | None:
+    return count_tokens(text) if count_tokens else None
+
+
+def _recorded(doc: Mapping[str, Any]) -> str | None:
+    """Meta's recorded answer; of a choice the recorded log-likelihoods, as `_text` writes ours."""
+    output = doc.get("recorded_output")
+    if isinstance(output, str):
+        return output
+    costs, continuations = doc.get("recorded_negative_log_likelihoods"), doc.get("continuations")
+    if not isinstance(costs, list) or not isinstance(continuations, list) or len(costs) != len(continuations):
+        return None
+    if not all(isinstance(cost, int | float) and not isinstance(cost, bool) for cost in costs):
+        return None
+    return "\n".join(f"{-cost}  {continuation}" for cost, continuation in zip(costs, continuations, strict=True))
 
 
 def _question(doc: Mapping[str, Any]) -> str:
@@ -125,13 +145,14 @@ def _prompt(whole: Mapping[str, Any]) -> str:
     return contexts[0] if contexts else str(_columns(whole).get("prompt", ""))
 
 
-def _text(whole: Mapping[str, Any]) -> str:
-    """What was generated; of a choice the log-likelihood of each continuation, a line each."""
+def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
+    """What was generated; or of a choice the log-likelihood of each continuation, a line each, and that it is one."""
     responses = [one[0] if isinstance(one, list) and one else one for one in whole["resps"]]
     requests = kept.arguments(whole)
     if responses and all(isinstance(one, list) and one for one in responses):
-        return "\n".join(
+        lines = (
             f"{one[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"
             for number, one in enumerate(responses)
         )
-    return "\n\n".join(str(one) for one in responses)
+        return "\n".join(lines), True
+    return "\n\n".join(str(one) for one in responses), False

@@ -3,77 +3,81 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from meta_eval.report.model import Report, Score, Task
-from meta_eval.report.text import averages, count, interval, p_value, percent, plural, points, points_interval, visible
+from meta_eval.judging.model import Score, Task
+from meta_eval.report import text as write
+from meta_eval.report.model import Report
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_STYLES = {"holds": "green", "below": "red", "above": "blue", "cannot say": "yellow"}
-_GATES = {"GO": "bold green", "NO-GO": "bold red", "INCONCLUSIVE": "bold yellow"}
+STYLES = {
+    "shown to hold": "green", "shown below": "red", "not shown": "yellow",
+    "SHIP": "bold green", "DON'T": "bold red", "NOT SHOWN": "bold yellow",
+}  # fmt: skip
 
 
 def show(report: Report, console: Console) -> None:
-    """Print a report: what went wrong, the numbers, why they are judged so, the gate."""
+    """Print a report: the decision, what went wrong, the drops, the scores beside the published numbers, flips."""
     say = _Speaker(console)
     say.line(report.title, "bold")
-    say.line(report.summary)
+    say.line(report.summary, STYLES[report.decision.outcome])
     say.line()
-    troubles = [f"! {task.name}: {alarm.text}" for task in report.tasks for alarm in task.alarms]
-    troubles += [f"! {name}: was prepared and has no result" for name in report.missing]
-    for trouble in troubles:
-        say.line(trouble, "red")
+    for alarm in report.alarms:
+        tasks = write.alarm_tasks(alarm)
+        say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else "yellow")
     for note in report.notes:
         say.line(f"note: {note}", "yellow")
-    if troubles or report.notes:
+    if report.alarms or report.notes:
         say.line()
-    if report.tasks:
-        console.print(_comparison(report) if report.kind == "compare" else _scores(report))
-        say.line("percent and points", "dim")
-        for name, told in averages(report):
-            say.line(f"{name}: {told}", "dim")
+    if any(task.decision for task in report.tasks):
+        console.print(_drops(report))
+        say.line(
+            f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed.",
+            "dim",
+        )
+        for words, names in write.compared_with(report):
+            say.line(f"compared with {words}: {', '.join(names)}", "dim")
         say.line()
-    for verdict, names, why in _explained(report):
-        say.line(f"{verdict}: {names}: {why}", _STYLES[verdict])
+    if any(task.scores for task in report.tasks):
+        console.print(_scores(report))
+        say.line("Percent; differences of the run and of the baseline from the published number.", "dim")
+    for line in _besides(report):
+        say.line(line, "dim")
+    say.line()
+    for outcome, named, reason in _explained(report):
+        say.line(f"{outcome}: {named}: {reason}", STYLES[outcome])
+    if any(task.flips for task in report.tasks):
+        say.line()
+        console.print(_flips(report))
+
+
+def _besides(report: Report) -> Iterator[str]:
+    """What is no part of a drop: baselines and published numbers, lm-eval's averages, known reasons."""
     for task in report.tasks:
-        for gap in task.gaps if task.verdict in ("below", "above") else ():
-            say.line(f"{task.name}: {gap}", "dim")
-    if any(task.paired for task in report.tasks):
-        say.line()
-        console.print(_paired(report))
-    if report.gate:
-        say.line()
-        for outcome, names, why in _grouped((outcome, what, why) for what, outcome, why in report.gate.lines):
-            say.line(f"{outcome}: {names}: {why}", _GATES[outcome].removeprefix("bold "))
-        say.line(f"gate: {report.gate.outcome}", _GATES[report.gate.outcome])
+        for score in task.scores:
+            told = None if score.distance and score.distance.rounded else write.distance(score)
+            if told:
+                yield f"{_of(task, score)}: the baseline scores {told}"
+    for name, told in write.averages(report):
+        yield f"{name}: {told}"
+    for task in report.tasks:
+        for gap in task.gaps if task.outcome == "shown below" else ():
+            yield f"{task.name}: {gap}"
 
 
 def _explained(report: Report) -> list[tuple[str, str, str]]:
-    """Verdicts with what the table does not say; tasks of which the same is to be said stand together."""
-    told: list[tuple[str, str, str]] = []
-    for task in report.tasks:
-        reasons = list(dict.fromkeys(score.reason for score in task.scores if score.reason))
-        if task.verdict == "cannot say" and reasons:
-            told += [(task.verdict, task.name, reason) for reason in reasons]
-        elif task.verdict == "cannot say" and task.paired:
-            told.append((task.verdict, task.name, "too few docs to tell"))
-        elif task.verdict != "holds" or reasons:
-            told.append((task.verdict, task.name, task.sentence))
-    return _grouped(told)
-
-
-def _grouped(lines: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """(word, name, why) with the names of the same word and why in one line."""
+    """Outcomes with what the table does not say; tasks of which the same is to be said stand together."""
     names: dict[tuple[str, str], list[str]] = {}
-    for word, name, why in lines:
-        names.setdefault((word, why), []).append(name)
-    return [(word, ", ".join(of), why) for (word, why), of in names.items()]
+    for task in report.tasks:
+        if told := write.why(task):
+            names.setdefault((task.outcome, told), []).append(task.name)
+    return [(outcome, ", ".join(of), told) for (outcome, told), of in names.items()]
 
 
 class _Speaker:
@@ -83,84 +87,89 @@ class _Speaker:
         self._console = console
 
     def line(self, text: str = "", style: str | None = None) -> None:
-        lines = textwrap.wrap(visible(text), width=self._console.width, subsequent_indent="  ") or [""]
+        lines = textwrap.wrap(write.visible(text), width=self._console.width, subsequent_indent="  ") or [""]
         self._console.print(Text("\n".join(lines), style=style or ""), highlight=False)
 
 
-def _table() -> Table:
+def _table(*headings: str, outcome: bool = False) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("task", overflow="fold", ratio=1)
+    if outcome:
+        table.add_column("outcome", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
-def _columns(table: Table, *headings: str) -> None:
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+def _drops(report: Report) -> Table:
+    first, second, last = ("A", "B", "of A") if report.kind == "compare" else ("base", "ours", "could\nsee")
+    table = _table(first, second, "drop", "95 %", last, outcome=True)
+    for task in report.tasks:
+        one = task.decision
+        if one is None:
+            table.add_row(_name(task), _styled(task.outcome), *["-"] * 5)
+            continue
+        recovery = f"{write.percent(one.drop.recovery)} %" if one.drop.recovery is not None else "-"
+        table.add_row(
+            _name(task),
+            _styled(one.outcome),
+            write.percent(one.drop.before),
+            write.percent(one.drop.after),
+            write.drop(one.drop.value),
+            write.drop_interval(one.interval),
+            recovery if report.kind == "compare" else write.percent(one.could_see),
+        )
+    decision = report.decision
+    if decision.mean and decision.equal and len(decision.tasks) > 1:
+        for name, outcome, mean, bounds in (
+            ("mean, by precision", decision.outcome, decision.mean, decision.interval),
+            ("mean, every task the same", "", decision.equal, decision.equal_interval),
+        ):
+            row = write.drop(mean.value), write.drop_interval(bounds)
+            table.add_row(Text(name, style="bold"), _styled(outcome), "", "", *row, "")
+    return table
 
 
 def _scores(report: Report) -> Table:
-    table = _table()
-    table.add_column("verdict", no_wrap=True)
-    _columns(table, "docs", "ours", "95 %", "publ.", "diff.")
+    table = _table("docs", "B" if report.kind == "compare" else "ours", "95 %", "publ.", "diff.", "base.")
     for task in report.tasks:
-        if not task.scores:
-            table.add_row(_name(task), _verdict(task.verdict), count(task.docs), "-", "-", "-", "-")
         for number, score in enumerate(task.scores):
+            comparable = score.published and score.difference is not None
             table.add_row(
                 _name(task, score) if number == 0 else Text(f"  {score.averaging}"),
-                _verdict(score.verdict),
-                count(score.n),
-                percent(score.value),
-                interval(score.low, score.high),
-                percent(score.published.value) if score.published and score.published.comparable else "-",
-                points(score.difference),
+                write.count(score.n),
+                write.percent(score.value),
+                write.interval(score.interval),
+                write.percent(score.published.value if score.published and comparable else None),
+                write.points(score.difference),
+                write.points(score.distance.distance if score.distance else None),
             )
     return table
 
 
-def _comparison(report: Report) -> Table:
-    table = _table()
-    table.add_column("verdict", no_wrap=True)
-    _columns(table, "docs", "B - A", "95 %", "of A")
-    for task in report.tasks:
-        pair = task.paired
-        table.add_row(
-            _name(task),
-            _verdict(task.verdict),
-            count(pair.compared if pair else None),
-            points(pair.difference if pair else None),
-            points_interval(pair.low, pair.high) if pair else "-",
-            percent(task.recovery) + (" %" if task.recovery is not None else ""),
-        )
-    return table
-
-
-def _paired(report: Report) -> Table:
+def _flips(report: Report) -> Table:
     """Two verdicts on each doc; the headings name whose they are."""
-    table = _table()
-    pairs = [(task, task.paired) for task in report.tasks if task.paired is not None]
     first, second = ("A", "B") if report.kind == "compare" else ("ours", "Meta's")
-    _columns(table, "docs", "agree", f"only\n{first}", f"only\n{second}", "p", "could\nsee")
-    for task, pair in pairs:
-        agreement = percent(pair.agreed / pair.compared) if pair.compared else "-"
-        table.add_row(
-            _name(task),
-            count(pair.compared),
-            agreement,
-            count(pair.first_only),
-            count(pair.second_only),
-            p_value(pair.p),
-            percent(pair.smallest),
-        )
+    table = _table("docs", "agree", f"only\n{first}", f"only\n{second}")
+    for task in report.tasks:
+        if (flips := task.flips) is not None and flips.compared:
+            share = write.percent(flips.agreed / flips.compared)
+            counts = flips.compared, flips.first_only, flips.second_only
+            docs, up, down = map(write.count, counts)
+            table.add_row(_name(task), docs, share, up, down)
     return table
+
+
+def _of(task: Task, score: Score) -> str:
+    return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
 
 
 def _name(task: Task, score: Score | None = None) -> Text:
-    averaging = f" {score.averaging}" if score and len(task.scores) > 1 else ""
     missing = task.prepared is not None and task.docs < task.prepared
-    part = f" ({plural(task.prepared or 0, 'doc')} prepared)" if missing else ""
-    return Text(visible(task.name + averaging + part))
+    part = f" ({write.plural(task.prepared or 0, 'doc')} prepared)" if missing else ""
+    runs = f" ({write.plural(task.runs, 'run')})" if task.runs > 1 else ""
+    return Text(write.visible((_of(task, score) if score else task.name) + part + runs))
 
 
-def _verdict(verdict: str) -> Text:
-    return Text(verdict, style=_STYLES[verdict])
+def _styled(outcome: str) -> Text:
+    return Text(outcome, style=STYLES.get(outcome, ""))

@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from meta_eval.judging.alarms import told_of
+
 if TYPE_CHECKING:
-    from meta_eval.report.model import Average, Report
+    from meta_eval.judging.decide import Decision, Settling
+    from meta_eval.judging.model import Alarm, Average, Score, Task
+    from meta_eval.report.model import Report
+    from meta_eval.stats import Interval
 
 # Characters that hide, reorder or forge text: controls but tab and newline, soft hyphen, zero width and bidi marks,
 # line separators, interlinear marks, tags, half surrogate pairs. The two joiners that Indic scripts need stay.
@@ -37,14 +42,19 @@ def points(share: float | None) -> str:
     return written if float(written) == 0 else f"{'+' if share > 0 else MINUS}{written}"
 
 
-def interval(low: float | None, high: float | None) -> str:
+def drop(share: float | None) -> str:
+    """A drop in points, positive for worse: ``0.8``; a gain has a minus."""
+    return NONE if share is None else points(share).removeprefix("+")
+
+
+def interval(one: Interval | None) -> str:
     """``46.9 to 48.8``."""
-    return NONE if low is None or high is None else f"{percent(low)} to {percent(high)}"
+    return NONE if one is None else f"{percent(one.lower)} to {percent(one.upper)}"
 
 
-def points_interval(low: float | None, high: float | None) -> str:
-    """A difference's bounds with their signs."""
-    return NONE if low is None or high is None else f"{points(low)} to {points(high)}"
+def drop_interval(one: Interval | None) -> str:
+    """A drop's bounds: ``0.8 to 2.4``."""
+    return NONE if one is None else f"{drop(one.lower)} to {drop(one.upper)}"
 
 
 def p_value(p: float | None) -> str:
@@ -81,5 +91,67 @@ def averages(report: Report) -> list[tuple[str, str]]:
 
 def _average(one: Average) -> str:
     if one.share:
-        return percent(one.value) + (f" ({interval(one.low, one.high)})" if one.low is not None else "")
-    return f"{one.value:.4g}" + (f" ({one.low:.4g} to {one.high:.4g})" if one.low is not None else "")
+        return percent(one.value) + (f" ({interval(one.interval)})" if one.interval else "")
+    return f"{one.value:.4g}" + (f" ({one.interval.lower:.4g} to {one.interval.upper:.4g})" if one.interval else "")
+
+
+# The decision
+
+
+def headline(decision: Decision) -> str:
+    """The whole in one line: the decision with its numbers, its reasons, and what would settle it."""
+    told = "nothing was compared"
+    if decision.mean is not None:
+        told = (
+            f"mean drop of {plural(len(decision.tasks), 'task')} {drop(decision.mean.value)} points "
+            f"(95 % interval {drop_interval(decision.interval)})"
+        )
+    clauses = "; ".join((f"{decision.outcome}: {told}, margin {100 * decision.margin:g}", *decision.reasons))
+    settled = settling(decision.settling) if decision.outcome == "NOT SHOWN" else None
+    return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
+
+
+def settling(one: Settling | None) -> str | None:
+    """What would settle an open question; None where nothing is open."""
+    if one is None:
+        return None
+    least = "" if one.measured else ", if all flips are the engine's; two runs of one model would tell (--repeats)"
+    if one.runs:
+        listed = ", ".join(f"{task} {count} times" for task, count in one.runs)
+        return f"to settle it, run in all {listed}{least}"
+    return (
+        f"no number of repeats is sure to settle it; the smallest margin that this run shows is {percent(one.margin)}, "
+        "which is for the next time"
+    )
+
+
+def why(task: Task) -> str | None:
+    """What is to be known of a task's outcome beside its numbers; None for nothing."""
+    if task.decision is None:
+        return "; ".join(filter(None, (task.reason, task.instead)))
+    return task.decision.remark
+
+
+def compared_with(report: Report) -> list[tuple[str, list[str]]]:
+    """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
+    told: dict[str, list[str]] = {}
+    for task in report.tasks:
+        if task.against:
+            told.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+    return list(told.items())
+
+
+def alarm_tasks(alarm: Alarm) -> str:
+    """``meta_ifeval (54 of 541), meta_math``; empty for the whole run."""
+    return ", ".join(filter(None, map(told_of, alarm.tasks)))
+
+
+def distance(score: Score) -> str | None:
+    """What the baseline is from the published number, and why; None where there is nothing to say."""
+    one = score.distance
+    if one is None or one.distance is None:
+        return None
+    if one.rounded:
+        return f"{percent(one.baseline)}, the published number to its last decimal"
+    reason = f": {one.reason}" if one.reason else ""
+    return f"{percent(one.baseline)}, {points(one.distance)} from the published {percent(one.published)}{reason}"

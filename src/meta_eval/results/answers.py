@@ -249,16 +249,21 @@ def _is_likelihood(response: Any) -> bool:
     return True
 
 
+def limit_of(sample: Mapping[str, Any]) -> int | None:
+    """The tokens that an answer was allowed; None where nothing says it."""
+    requests = arguments(sample)
+    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
+    limit = settings.get("max_gen_toks") if isinstance(settings, dict) else None
+    return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
+
+
 def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> bool | None:
     """Whether an answer has as many tokens as it was allowed.
 
     Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
     """
-    requests = arguments(sample)
-    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
-    limit = settings.get("max_gen_toks") if isinstance(settings, dict) else None
-    answer = output(sample)
-    if not isinstance(limit, int) or answer is None:
+    limit, answer = limit_of(sample), output(sample)
+    if limit is None or answer is None:
         return None
     if len(answer) < limit and len(answer.encode("utf-8", "surrogatepass")) < limit:
         return False

@@ -17,6 +17,7 @@ from statistics import NormalDist
 from typing import Any
 
 from meta_eval.results.answers import NO_SHARE, ResultsError
+from meta_eval.stats import Interval
 
 # A results file is as large as its tasks' configurations: some hundred KB.
 _MAX_BYTES = 256 * 2**20
@@ -44,13 +45,13 @@ class Aggregate:
     share: bool
 
     @property
-    def interval(self) -> tuple[float, float] | None:
+    def interval(self) -> Interval | None:
         """Its 95 % interval by the normal approximation, a share's cut to [0, 1]; None without a standard error."""
         if self.stderr is None:
             return None
         half = NormalDist().inv_cdf(0.975) * self.stderr
         low, high = self.value - half, self.value + half
-        return (max(0.0, low), min(1.0, high)) if self.share else (low, high)
+        return Interval(max(0.0, low), min(1.0, high)) if self.share else Interval(low, high)
 
 
 @dataclass(frozen=True, slots=True)

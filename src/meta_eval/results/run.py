@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from meta_eval.pack.integrity import edited_notice
@@ -70,17 +70,25 @@ class Run:
         notices: What must be said about them.
         groups: The totals of groups, sorted by name, as lm-eval averaged them; only of groups whose tasks are these
             very results.
+        repeats: The older runs of each task, the newest first, where repeats were asked for: of the same model, the
+            same docs in the same order, and the same settings but for the seed.
     """
 
     tasks: Mapping[str, TaskRun]
     notices: tuple[str, ...]
     groups: Mapping[str, Group]
+    repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
+
+    def all_runs(self, task: str) -> tuple[TaskRun, ...]:
+        """Every run of a task, the newest first; none of a task that was not run."""
+        return (self.tasks[task], *self.repeats.get(task, ())) if task in self.tasks else ()
 
 
 def read_run(
     paths: Sequence[Path],
     *,
     skip_damaged: bool = False,
+    repeats: bool = False,
     count_tokens: Callable[[str], int] | None = None,
     step: Say = lambda _: None,
 ) -> Run:
@@ -90,11 +98,13 @@ def read_run(
         paths: Folders, searched to any depth, and files.
         skip_damaged: Leave out what is damaged, with a notice, instead of refusing it; an older run of the task, if
             there is one, takes the place of a file that cannot be read at all.
+        repeats: Keep all runs of a task, to be averaged, and not only the newest.
         count_tokens: See `read_samples`.
         step: Told what is being read.
 
     Raises:
-        ResultsError: Nothing is there, a file is damaged, files contradict each other, or they are of several models.
+        ResultsError: Nothing is there, a file is damaged, files contradict each other, they are of several models, or
+            repeats were not run alike.
     """
     notices: list[str] = []
     files = find(paths, skip_damaged=skip_damaged, notices=notices)
@@ -105,15 +115,24 @@ def read_run(
             hint="Name the --output_path of a run",
         )
     tasks: dict[str, TaskRun] = {}
+    older: dict[str, tuple[TaskRun, ...]] = {}
     for task, candidates in files.tasks.items():
         step(f"reading {task}")
-        found = read_newest(files, candidates, skip_damaged=skip_damaged, count_tokens=count_tokens, say=notices.append)
-        if found is not None:
-            tasks[task] = found
+        for chosen in [[one] for one in candidates] if repeats else [candidates]:
+            found = read_newest(files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens, say=notices.append)
+            if found is not None and task in tasks:
+                _check_repeat(tasks[task], found)
+                older[task] = (*older.get(task, ()), found)
+            elif found is not None:
+                tasks[task] = found
+        if task in older:
+            notices.append(f"{task}: {1 + len(older[task])} runs are averaged, doc by doc")
     if not tasks:
         raise ResultsError("nothing is left that is not damaged", where=", ".join(map(str, paths)))
     one_model({task: result.provenance for task, result in tasks.items()})
-    return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks))
+    if not repeats and any(len(candidates) > 1 for candidates in files.tasks.values()):
+        notices.append("the newest run of each task counts; with --repeats, runs of a task are averaged")
+    return Run(tasks, (*notices, *_without_samples(tasks)), {} if repeats else _groups(files, tasks), older)
 
 
 def read_newest(
@@ -160,6 +179,44 @@ def read_newest(
     return None
 
 
+def _check_repeat(newest: TaskRun, other: TaskRun) -> None:
+    """Repeats differ in nothing but their answers and their seeds.
+
+    Raises:
+        ResultsError: They do, or are one run that lies there twice.
+    """
+    pairs = [
+        ("limit", newest.provenance.limit, other.provenance.limit),
+        ("backend", newest.provenance.backend, other.provenance.backend),
+        ("generation settings", newest.provenance.gen_kwargs, other.provenance.gen_kwargs),
+        ("chat template", newest.provenance.chat_template, other.provenance.chat_template),
+        ("system instruction", newest.provenance.system_instruction, other.provenance.system_instruction),
+        ("docs of the pack", newest.provenance.docs_sha256, other.provenance.docs_sha256),
+        ("evals dataset", newest.provenance.dataset_revision, other.provenance.dataset_revision),
+        ("number of docs", len(newest.docs), len(other.docs)),
+    ]
+    ours, theirs = newest.provenance.model_args, other.provenance.model_args
+    pairs += [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs} - {"seed"})]
+    where, hint = _listed((newest.samples_file, other.samples_file)), "Name runs of one model and pack alone"
+    for what, one, another in pairs:
+        if one != another:
+            raise ResultsError(
+                f"{newest.task}: these are no repeats of one run, since the {what} differs: {one!s:.80} and "
+                f"{another!s:.80}",
+                where=where,
+                hint=hint,
+            )
+    if newest.time == other.time and (newest.time or newest.docs == other.docs):
+        raise ResultsError(
+            f"{newest.task}: this is one run that lies there twice, and no repeat", where=where, hint=hint
+        )
+    if any(
+        (a.doc_id, a.question_hash, a.prompt_hashes) != (b.doc_id, b.question_hash, b.prompt_hashes)
+        for a, b in zip(newest.docs, other.docs, strict=True)
+    ):
+        raise ResultsError(f"{newest.task}: these runs are of other docs or prompts", where=where, hint=hint)
+
+
 def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     """Hold a run against the pack that it is said to be of.
 
@@ -169,7 +226,7 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     Raises:
         ResultsError: A task was run on other docs than those of the pack.
     """
-    for task, result in run.tasks.items():
+    for task, result in ((name, one) for name in run.tasks for one in run.all_runs(name)):
         entry = manifest.tasks.get(task)
         if entry is None:
             continue

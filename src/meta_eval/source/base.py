@@ -7,8 +7,9 @@ A source hands out local files and says exactly which version they are; it never
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import BinaryIO, Literal, Protocol
 
 from meta_eval.catalog.names import Identity
 
@@ -20,14 +21,24 @@ class DataFile:
     """One data file on this machine.
 
     Attributes:
-        path: Where it lies; parquet (also when it is named ``.parquet.gzip``) or JSON lines.
+        path: Where it lies, or what it is made of; parquet (also when it is named ``.parquet.gzip``) or JSON lines.
         name: Its path inside the dataset, with ``/``: the same on every machine.
         sha256: Hex digest of its content.
+        content: What is in it, where it is made on the spot and lies nowhere.
     """
 
     path: Path
     name: str
     sha256: str
+    content: bytes | None = None
+
+    def open(self) -> BinaryIO:
+        """Its bytes.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
+        return self.path.open("rb") if self.content is None else BytesIO(self.content)
 
 
 class EvalsDataset(Protocol):

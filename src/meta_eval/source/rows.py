@@ -59,7 +59,7 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
     for file in files:
         where = f"{dataset_id}, {subset}, {file.name}"
         try:
-            with file.path.open("rb") as stream:
+            with file.open() as stream:
                 head = stream.read(64)
             if not head:
                 raise SourceError("the file is empty", where=where, hint=_HINT)
@@ -104,7 +104,7 @@ def _parquet_rows(file: DataFile, where: str) -> list[Row]:
 
 
 def _json_rows(file: DataFile, where: str) -> Iterator[Row]:
-    with file.path.open("rb") as stream:
+    with file.open() as stream:
         # By bytes, at \n alone: str.splitlines would split at U+2028 too, which JSON allows inside strings.
         for number, line in enumerate(stream, start=1):
             if not line.strip():

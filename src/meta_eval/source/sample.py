@@ -1,11 +1,13 @@
 """The sample that comes with meta-eval: rows of our own in the layout of Meta's evals datasets.
 
-``tools/build_sample.py`` writes its files. Nothing here is fetched: everything lies in the package.
+It lies in the package as YAML that people read and edit; ``sample_rows`` makes the rows of it. Nothing is fetched, and
+nothing is written.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,6 +16,7 @@ from typing import Final
 
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError, suggestion
+from meta_eval.source import sample_rows
 from meta_eval.source.base import DataFile, EvalsDataset, Kind, OriginalDataset
 
 DATASET_ID: Final = "sample"
@@ -90,37 +93,46 @@ def original(name: str) -> OriginalDataset:
     """The original dataset that the sample's rows are joined with by the join of a name.
 
     Raises:
-        SourceError: The installed package lacks the sample.
+        SourceError: The installed package lacks the sample, or the sample lacks the original.
     """
-    path = _folder("originals") / f"{name}.jsonl"
-    if not path.is_file():
-        raise _incomplete(path)
-    data = _data_file(path)
+    table = tables().get(("originals", name))
+    if table is None:
+        raise _incomplete(f"originals/{name}")
+    data = _data_file(table)
     return SampleOriginal(f"{DATASET_ID}/originals/{name}", _revision((data,)), data)
 
 
+@cache
+def tables() -> Mapping[tuple[str, str], sample_rows.Table]:
+    """All subsets and originals, by folder (``<model>-evals`` or ``originals``) and name.
+
+    Raises:
+        SourceError: The installed package lacks the sample.
+    """
+    folder = Path(str(files("meta_eval"))) / "sample"
+    try:
+        return {(table.folder, table.name): table for table in sample_rows.tables(folder)}
+    except OSError as error:
+        raise _incomplete(str(error.filename or folder)) from error
+
+
 def _part(identity: Identity) -> SamplePart:
-    data = tuple(_data_file(path) for path in sorted(_folder(f"{identity.model}-evals").glob("*.jsonl")))
-    return SamplePart(identity, data, _revision(data), tuple(Path(file.name).stem for file in data))
+    folder = f"{identity.model}-evals"
+    own = [tables()[key] for key in sorted(tables()) if key[0] == folder]
+    data = tuple(_data_file(table) for table in own)
+    return SamplePart(identity, data, _revision(data), tuple(table.name for table in own))
 
 
-def _folder(name: str) -> Path:
-    # A package on disk: lm-eval and pyarrow read the files by path, which an archive does not offer.
-    path = Path(str(files("meta_eval"))) / "sample" / name
-    if not path.is_dir():
-        raise _incomplete(path)
-    return path
-
-
-def _incomplete(path: Path) -> SourceError:
+def _incomplete(where: str) -> SourceError:
     return SourceError(
-        "the embedded sample is not there", where=str(path), hint="Install meta-eval again: its package is incomplete"
+        "the embedded sample is not there", where=where, hint="Install meta-eval again: its package is incomplete"
     )
 
 
-def _data_file(path: Path) -> DataFile:
-    name = f"{path.parent.name}/{path.name}"
-    return DataFile(path=path, name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+def _data_file(table: sample_rows.Table) -> DataFile:
+    content = table.content()
+    name = f"{table.folder}/{table.name}.jsonl"
+    return DataFile(table.source, name, hashlib.sha256(content).hexdigest(), content)
 
 
 def _revision(data: tuple[DataFile, ...]) -> str:

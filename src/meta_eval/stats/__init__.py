@@ -6,8 +6,7 @@ could have been asked, within their subtask where the average is taken over subt
 one way in which a doc can differ, so that it is in there as well.
 
 `basics`: intervals, quantiles, Holm. `score`: one score. `robust`: the variance of an average, also of clustered docs.
-`drop`: two scores over the same docs, as one statistic for sign, interval, p value and power. `pair`: the same by older
-means, of which each answers one of these.
+`drop`: two scores over the same docs, as one statistic for sign, interval, p value and power.
 """
 
 from meta_eval.stats.basics import ALPHA, LEVEL, POWER, Interval, holm
@@ -21,7 +20,6 @@ from meta_eval.stats.drop import (
     unlike_p,
     unpaired_drop,
 )
-from meta_eval.stats.pair import Paired, detectable_drop, flip_variance, mcnemar, paired, paired_p
 from meta_eval.stats.score import (
     instruction_shares,
     macro,
@@ -40,21 +38,15 @@ __all__ = [
     "POWER",
     "Drop",
     "Interval",
-    "Paired",
     "average_runs",
-    "detectable_drop",
-    "flip_variance",
     "holm",
     "instruction_shares",
     "macro",
-    "mcnemar",
     "mean",
     "mean_drop",
     "mean_of_four_contributions",
     "mean_of_four_shares",
-    "paired",
     "paired_drop",
-    "paired_p",
     "pooled_contributions",
     "precision_weights",
     "run_noise",

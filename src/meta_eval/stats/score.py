@@ -52,8 +52,8 @@ def score_interval(
     """The interval of a mean over docs, or with ``labels`` of a mean over subtasks; values in [0, 1].
 
     Yes or no: Wilson's, and over subtasks `stratified_wilson`. Other scores (F1, ROUGE, what an IFEval doc
-    contributes): Student's t, over subtasks with the variance of `moments`, clipped to [0, 1]. Scores that do not vary
-    at all get Wilson's interval, since t would claim certainty.
+    contributes): Student's t, clipped to [0, 1]. Scores that do not vary at all get Wilson's
+    interval, since t would claim certainty.
 
     ``clusters`` names what each doc shares with others (its question, its passage): then the variance is that of
     `meta_eval.stats.robust` with its degrees of freedom, for yes or no in Wilson's interval through the docs of a
@@ -69,12 +69,12 @@ def score_interval(
     if all(value in (0, 1) for value in values):
         return stratified_wilson([(math.fsum(group), len(group)) for group in groups.values()], level)
     centre = math.fsum(mean(group) for group in groups.values()) / len(groups)
-    variance = moments(groups, groups)[0]
+    variance = _variance(groups)
     freedom = len(values) - len(groups)
     if freedom < 1 or variance <= 0:
         size = effective_size(groups)
         return wilson(min(max(centre, 0.0), 1.0) * size, size, level)
-    # `moments` divides by n; t needs n - 1 (over subtasks: docs less subtasks).
+    # `_variance` divides by n; t needs n - 1 (over subtasks: docs less subtasks).
     half = t_quantile(level, freedom) * math.sqrt(variance * len(values) / freedom)
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
@@ -126,7 +126,7 @@ def pooled_contributions(docs: Sequence[tuple[float, float]]) -> list[float]:
 
     Docs come as (instructions followed, instructions). The delta method for a ratio of means, with the doc as the unit:
     a doc with y of m contributes R + (y - R m) / mean(m), whose mean is exactly R and whose variance over docs is that
-    of R (Cochran 1977, Sampling Techniques, section 6.4). So `score_interval` and `paired` take these like any scores.
+    of R (Cochran 1977, Sampling Techniques, section 6.4). So `score_interval` takes these like any scores.
 
     Raises:
         ValueError: There is no instruction.
@@ -190,24 +190,13 @@ def effective_size(groups: Mapping[Hashable, Sequence[object]] | Sequence[Sequen
     return len(members) ** 2 / math.fsum(1 / len(group) for group in members)
 
 
-def moments(
-    first: Mapping[Hashable, Sequence[float]], second: Mapping[Hashable, Sequence[float]]
-) -> tuple[float, float]:
-    """The covariance of two means over subtasks, and Newcombe's correction of it.
+def _variance(groups: Mapping[Hashable, Sequence[float]]) -> float:
+    """The variance of a mean over subtasks: that over the docs of each, by n.
 
-    Within a subtask the covariance over its docs, by n; a subtask of one doc, which tells nothing, has what the docs of
-    the others have on average.
+    A subtask of one doc, which tells nothing, has what the docs of the others have on average.
     """
-    within: list[tuple[float, int]] = []
-    for label, group in first.items():
-        other = second[label]
-        if len(group) != len(other):
-            raise ValueError(f"{len(group)} and {len(other)} docs")
-        a, b = mean(group), mean(other)
-        within.append((math.fsum((x - a) * (y - b) for x, y in zip(group, other, strict=True)), len(group)))
+    centred = [(group, mean(group)) for group in groups.values()]
+    within = [(math.fsum((x - centre) ** 2 for x in group), len(group)) for group, centre in centred]
     several = [(moment, n) for moment, n in within if n > 1]
     shared = math.fsum(m for m, _ in several) / sum(n for _, n in several) if several else 0.0
-    weight = 1 / len(within) ** 2
-    covariance = weight * math.fsum((moment / n if n > 1 else shared) / n for moment, n in within)
-    correction = 1 / (2 * effective_size(first) ** 2)
-    return covariance, correction
+    return math.fsum((moment / n if n > 1 else shared) / n for moment, n in within) / len(within) ** 2

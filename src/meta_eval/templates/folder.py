@@ -2,13 +2,17 @@
 
 prepare has no list of tasks. A task is any ``*.yaml`` below the template folder with a ``task:`` name; all that
 meta-eval must know of it stands in its ``metadata: {meta_eval: …}`` block.
+
+A name that begins with an underscore is no task's but shared by several: ``_common/``, ``_generative_yaml``. Of these
+the shipped ones stand in where a template folder has none of its own, so that a folder copied out of the shipped ones
+is a template folder's all.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +20,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from meta_eval import assets
 from meta_eval.errors import TemplateError, suggestion
 from meta_eval.templates.spec import FunctionRef, Published, TaskSpec, Template, functions_in
 
@@ -84,7 +89,7 @@ def discover(root: Path) -> TemplateFolder:
     groups: dict[str, PurePosixPath] = {}
     for path in sorted(root.rglob("*.yaml")):
         file = PurePosixPath(path.relative_to(root).as_posix())
-        if any(part.startswith(".") or part == "__pycache__" for part in file.parts):
+        if _hidden(file) or any(part.startswith("_") for part in file.parent.parts):
             continue
         top = read_yaml(path)
         if "group" in top:
@@ -142,7 +147,7 @@ def _merged(
     where = str(root / file)
     if file in above:
         raise TemplateError("includes itself", where=where)
-    local = read_yaml(root / file)
+    local = read_yaml(place_of(root, file))
     include = local.pop("include", None)
     settings: dict[str, Any] = {}
     origins: dict[str, PurePosixPath] = {}
@@ -169,7 +174,7 @@ def _include_of(root: Path, file: PurePosixPath, tree: Mapping[str, Any]) -> Pur
             hint="Include one, which may include the next",
         )
     target = _below(root, file.parent, include, where)
-    if not (root / target).is_file():
+    if not place_of(root, target).is_file():
         raise TemplateError(f"include: there is no file {include!r}", where=where)
     return target
 
@@ -190,32 +195,49 @@ def _below(root: Path, folder: PurePosixPath, relative: str, where: str) -> Pure
 def _closure(root: Path, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
     """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
 
-    A function's module may load what lies beside it, so its whole folder comes along; of the template folder itself
-    only the module. A function that the task replaces counts too: the one in its place builds on its module as a rule.
+    A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;
+    of the template folder itself only the module. A function that the task replaces counts too: the one in its place
+    builds on its module as a rule.
     """
     needed = set(chain)
     folders: set[PurePosixPath] = set()
     for file in chain:
-        for key, value in read_yaml(root / file).items():
+        for key, value in read_yaml(place_of(root, file)).items():
             for reference in functions_in(value):
                 where = f"{root / file}: {key}"
                 module = _below(root, file.parent, reference.module_file, where)
-                if not (root / module).is_file():
+                if not place_of(root, module).is_file():
                     raise TemplateError(f"!function {reference}: there is no file {module}", where=where)
                 needed.add(module)
                 if module.parent != PurePosixPath("."):
-                    folders.add(module.parent)
+                    folders |= {module.parent, module.parent.parent / "_common"}
     for folder in folders:
         needed.update(_companions(root, folder))
     return tuple(sorted(needed))
 
 
 def _companions(root: Path, folder: PurePosixPath) -> Iterable[PurePosixPath]:
-    for path in sorted((root / folder).rglob("*")):
-        relative = PurePosixPath(path.relative_to(root).as_posix())
-        hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
-        if path.is_file() and not hidden and path.suffix not in (".yaml", ".pyc"):
-            yield relative
+    for place in _places(root, folder):
+        for path in sorted(place.rglob("*")):
+            relative = folder / path.relative_to(place).as_posix()
+            if path.is_file() and not _hidden(relative) and path.suffix not in (".yaml", ".pyc"):
+                yield relative
+
+
+def _hidden(file: PurePosixPath) -> bool:
+    return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
+
+
+def place_of(root: Path, file: PurePosixPath) -> Path:
+    """Where a file of a template folder lies: there, or among the shipped ones where it is a shared one."""
+    return next((place for place in _places(root, file) if place.exists()), root / file)
+
+
+def _places(root: Path, file: PurePosixPath) -> Iterator[Path]:
+    yield root / file
+    shared = next((number for number, part in enumerate(file.parts) if part.startswith("_")), None)
+    if shared is not None:
+        yield assets.path("meta_template").joinpath(*file.parts[shared:])
 
 
 def _spec_error(error: ValidationError, where: str) -> TemplateError:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from meta_eval import assets
 from meta_eval.errors import ConfigError, TemplateError, suggestion
 from meta_eval.templates import rewrite
-from meta_eval.templates.folder import TemplateFolder, discover
+from meta_eval.templates.folder import TemplateFolder, discover, place_of
 from meta_eval.templates.spec import Template
 
 
@@ -45,12 +45,12 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         path = template_dir / file
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes((source.root / file).read_bytes())
+            path.write_bytes(place_of(source.root, file).read_bytes())
     target.mkdir(parents=True)
     files = []
     for file in own:
         path = target / (f"{name}.yaml" if file == template.file else file.name)
-        content = (source.root / file).read_text(encoding="utf-8")
+        content = place_of(source.root, file).read_text(encoding="utf-8")
         if file == template.file:
             content = rewrite.renamed_task(content, name=name, subset=subset)
         path.write_text(content, encoding="utf-8")

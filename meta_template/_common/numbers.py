@@ -1,0 +1,132 @@
+r"""Which number a text writes: ``18``, ``18.0``, ``$18`` and ``١٨`` are one.
+
+Digits of every script count. How a number groups its thousands differs by language:
+
+- one kind of mark, several times: it groups (1,234,567; 1.234.567; 1,00,000 as in India);
+- both kinds: the last is the decimal mark (1,234.5; 1.234,5);
+- one mark before exactly three digits: a comma groups. A point is the decimal mark, but in the languages of
+  ``DECIMAL_COMMA`` it groups too: MGSM asks for whole numbers, and models write 1.234 and 1,234 for the same there;
+- one mark before any other number of digits is the decimal mark.
+
+What has no value as a number by these rules is no answer.
+"""
+
+import re
+import unicodedata
+from fractions import Fraction
+
+# These write a decimal comma, and group thousands with a point or a space.
+DECIMAL_COMMA = frozenset(("de", "es", "fr", "ru"))
+
+# A longer run of digits is no answer to anything, and Python refuses to read very long ones.
+LONGEST = 60
+
+_NO_BREAK = "\u00a0\u2009\u202f"  # spaces that only ever stand inside a number
+_MARKS = rf"[.,'\u2019\u066b\u066c{_NO_BREAK}]"
+
+
+def _pattern(*, spaces: bool) -> re.Pattern:
+    groups = r"\d{1,3}(?:[ ]\d{3})+(?![\d])|" if spaces else ""
+    return re.compile(
+        r"(?P<minus>(?<![\dA-Za-z)\]%])[-\u2212\u2013\ufe63\uff0d])?"  # not the one of 7-5
+        r"(?:\\?[$€£¥₹฿₽][ ]?(?P<inner_minus>[-\u2212])?)?"
+        rf"(?P<number>{groups}\d+(?:{_MARKS}\d+)*|(?<!\d)[.,]\d+)(?:/(?P<below>\d+))?"
+    )
+
+
+_NUMBER = _pattern(spaces=False)
+_NUMBER_WITH_SPACES = _pattern(spaces=True)
+_PLAIN_MARKS = (
+    (re.compile(r"(?<=\d)(?:\{,\}|\\,!|\\,)(?=\d{3})"), ","),  # TeX's ways of grouping thousands
+    # Full-width marks between full-width digits; between others they part the numbers of a list.
+    (re.compile("(?<=[\uff10-\uff19])\uff0c(?=[\uff10-\uff19])"), ","),
+    (re.compile("(?<=[\uff10-\uff19])\uff0e(?=[\uff10-\uff19])"), "."),
+)
+
+
+def whole(text: str) -> str | None:
+    """The number that a text is, but for quotation marks and a full stop; None when it is anything besides."""
+    found = _NUMBER.fullmatch(text.strip().strip('"').rstrip(".").strip())
+    return _value(found, None) if found else None
+
+
+def first(text: str) -> str | None:
+    """The number with which a text begins; None when it does not."""
+    found = _NUMBER.match(_plain(text))
+    return _value(found, None) if found else None
+
+
+def last(text: str, spoken: str | None) -> str | None:
+    """The last number of a text, as a reader of the language reads it; None when there is none."""
+    pattern = _NUMBER_WITH_SPACES if spoken in DECIMAL_COMMA else _NUMBER
+    values = (_value(found, spoken) for found in reversed(list(pattern.finditer(_plain(text)))))
+    return next((value for value in values if value is not None), None)
+
+
+def _plain(text: str) -> str:
+    for pattern, replacement in _PLAIN_MARKS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _value(found: re.Match, spoken: str | None) -> str | None:
+    """A number as ``-12``, ``0.5`` or, where decimals do not end, ``1/3``: equal values are equal texts."""
+    number, below = found["number"], found["below"]
+    if max(len(number), len(below or "")) > LONGEST:
+        return None
+    plain = _decimal("".join(_ascii(letter) for letter in number), spoken)
+    if plain is None:
+        return None
+    value = Fraction(plain)
+    if below is not None and (divisor := int(below)):
+        value /= divisor
+    if found["minus"] or found["inner_minus"]:
+        value = -value
+    return _text(value)
+
+
+def _ascii(letter: str) -> str:
+    digit = unicodedata.decimal(letter, None)
+    return str(digit) if digit is not None else {"\u066b": "."}.get(letter, letter)
+
+
+def _decimal(number: str, spoken: str | None) -> str | None:
+    """ASCII digits with a decimal point or without; None when the marks make no number."""
+    number = re.sub(rf"(?<=\d)['\u2019\u066c{_NO_BREAK} ](?=\d)", "", number)
+    marks = {mark: number.count(mark) for mark in ",." if mark in number}
+    if len(marks) == 2:
+        decimal = max(marks, key=number.rindex)
+        group = "," if decimal == "." else "."
+        whole, _, part = number.rpartition(decimal)
+        return f"{whole.replace(group, '')}.{part}" if marks[decimal] == 1 and _grouped(whole, group) else None
+    if not marks:
+        return number
+    (mark,) = marks
+    if marks[mark] > 1:
+        return number.replace(mark, "") if _grouped(number, mark) else None
+    if (mark == "," or spoken in DECIMAL_COMMA) and _grouped(number, mark):
+        return number.replace(mark, "")
+    return number.replace(",", ".")
+
+
+def _grouped(number: str, mark: str) -> bool:
+    """Whether the marks stand where thousands are parted, or lakhs and crores; a number that begins with 0 has none."""
+    mark = re.escape(mark)
+    return bool(re.fullmatch(rf"[1-9]\d{{0,2}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}", number))
+
+
+def _text(value: Fraction) -> str:
+    if value.denominator == 1:
+        return str(value.numerator)
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1:
+        return str(value)
+    digits = 0
+    while (value * 10**digits).denominator != 1:
+        digits += 1
+    sign, whole = "-" if value < 0 else "", str(abs(value * 10**digits).numerator)
+    whole = whole.zfill(digits + 1)
+    return f"{sign}{whole[:-digits]}.{whole[-digits:]}"

@@ -1,0 +1,18 @@
+"""ROUGE, as the package rouge-score has it."""
+
+import functools
+
+ALL = ("rouge1", "rouge2", "rougeL")
+
+
+@functools.cache
+def _scorer(names: tuple[str, ...]):
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(names))
+
+
+def best(output: str, references: list[str], names: tuple[str, ...] = ("rougeL",)) -> tuple[float, ...]:
+    """F-measures, 0 to 1, of words without stemming, each the best over the references."""
+    scores = [_scorer(names).score(reference, output) for reference in references]
+    return tuple(float(max(score[name].fmeasure for score in scores)) for name in names)

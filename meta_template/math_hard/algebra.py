@@ -1,0 +1,121 @@
+"""The answering side of math_grader.py, a script: are two answers equal by computer algebra?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+
+def main(settings: dict) -> None:
+    """Answer requests from stdin until it closes."""
+    sys.path[:] = settings["path"]
+    replies = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not look like a reply
+    _limit_memory(settings["memory_bytes"])
+    try:
+        methods = {"sympy": _sympy_method(), "math_verify": _math_verify_method()}
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:  # ImportError as a rule, but antlr4 has its own way to refuse a version
+        replies.write(json.dumps({"missing": f"{type(error).__name__}: {error}"}) + "\n")
+        return
+    replies.write(json.dumps({"missing": None}) + "\n")
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for line in sys.stdin.buffer:
+        # If the asking process was killed nobody ends this one: then the alarm does.
+        signal.setitimer(signal.ITIMER_REAL, settings["orphan_s"])
+        method, gold, answer = json.loads(line)
+        equal, failure = False, None
+        try:
+            equal = methods[method](gold, answer)
+        except Exception as error:
+            failure = f"{type(error).__name__}: {str(error)[:200]}"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        replies.write(json.dumps({"equal": equal, "failure": failure}) + "\n")
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    except (OSError, ValueError):  # macOS refuses; the time limit still stands
+        return
+
+
+def _sympy_method():
+    """Are two expressions equal to sympy? The recipe's question: does their difference simplify to 0."""
+    import re
+
+    import sympy
+    from sympy.parsing.latex import parse_latex
+
+    # sympy reads a mixed number as a product: 1\frac{1}{2} would equal \frac{1}{2}.
+    mixed_number = re.compile(r"(-?)(\d+)(\\[dt]?frac\{\d+\}\{\d+\})")
+    constants = {sympy.Symbol("i"): sympy.I, sympy.Symbol("pi"): sympy.pi}
+
+    def spelled_out(answer: str) -> str:
+        mixed = mixed_number.fullmatch(answer)
+        return rf"{mixed[1]}({mixed[2]}+{mixed[3]})" if mixed else answer
+
+    def parsed(answer: str):
+        # strict, for otherwise the parser stops at the first thing that it does not understand and returns what it
+        # has: "1}^{2020}" would equal 1.
+        return parse_latex(spelled_out(answer), strict=True).subs(constants)
+
+    def equal(gold: str, answer: str) -> bool:
+        try:
+            left, right = parsed(gold), parsed(answer)
+        except (MemoryError, RecursionError):
+            raise
+        except Exception:  # not an expression to sympy: words, tuples, matrices
+            return False
+        if left == right:
+            return True
+        if divides_by_zero(left) or divides_by_zero(right):
+            return False  # no number; sympy finds it equal to 0 from one side and not from the other
+        try:
+            difference = left - right
+            if difference.has(sympy.oo, -sympy.oo, sympy.zoo, sympy.nan):
+                return False  # infinity is itself alone
+            zero = vanishes(difference, left)
+            return bool(sympy.simplify(difference) == 0) if zero is None else zero
+        except (TypeError, ValueError, AttributeError, NotImplementedError):  # not comparable: x < 3 and a number
+            return False
+
+    def divides_by_zero(expression) -> bool:
+        return any(power.exp.is_negative and power.base.is_zero for power in expression.atoms(sympy.Pow))
+
+    def vanishes(difference, part) -> bool | None:
+        """By thirty digits, as sympy may fail to prove a number 0, or take seconds; None where they do not tell."""
+        if not difference.is_number or difference.is_rational:
+            return None
+        value = difference.evalf(30, maxn=200)
+        scale = abs(part.evalf(15)) + 1
+        if not value.is_number or not scale.is_number:
+            return None
+        if abs(value) > scale * sympy.Float("1e-25"):
+            return False
+        return True if abs(value) <= scale * sympy.Float("1e-28") else None
+
+    parsed(r"\frac{1}{2}")  # raises ImportError when the antlr4 runtime has a version that the parser refuses
+    return equal
+
+
+def _math_verify_method():
+    """math-verify on the whole output, with its own time limits off: users saw it hang past them."""
+    from math_verify import parse, verify
+
+    def equal(gold: str, output: str) -> bool:
+        golds = parse(rf"\boxed{{{gold}}}", parsing_timeout=None)
+        return bool(verify(golds, parse(output, parsing_timeout=None), timeout_seconds=None))
+
+    return equal
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

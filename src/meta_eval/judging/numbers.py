@@ -1,0 +1,176 @@
+"""A task's scores beside its published numbers, and why a score and a number may not be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from meta_eval import catalog
+from meta_eval.judging.alarms import changed_prompts
+from meta_eval.judging.decide import BaselineDistance, baseline_distance
+from meta_eval.judging.gaps import known_gaps
+from meta_eval.judging.model import Average, Published, Score
+from meta_eval.judging.sides import Side
+from meta_eval.pack.manifest import PublishedEntry, TaskEntry
+from meta_eval.results.results_file import Aggregate
+from meta_eval.results.run import TaskRun
+from meta_eval.results.scores import scores, specs
+
+# The evals dataset that meta-eval brings along.
+SAMPLE = "sample"
+
+# The share of a task's docs that a baseline must have, for its score to be one of the task.
+_NEARLY = 0.99
+
+
+def numbers(name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None) -> tuple[Score, ...]:
+    if entry and entry.published:
+        return tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in entry.published)
+    wanted = _shares(result) if entry is None and _is_plain(result) else []
+    chosen = wanted or [verdict_spec(result, entry) or ""]
+    found = tuple(_score(name, result, ours, entry, None, one, None) for one in chosen)
+    # Of a task of no pack nothing says which metric matters, so each is named.
+    return tuple(replace(one, averaging=one.metric) for one in found) if len(found) > 1 else found
+
+
+def _score(
+    name: str,
+    result: TaskRun,
+    ours: Side,
+    entry: TaskEntry | None,
+    number: PublishedEntry | None,
+    spec: str,
+    meta: Side | None,
+) -> Score:
+    found = ours.scores(spec) if spec else None
+    value, interval = (found.value, found.interval) if found else (None, None)
+    n = len(found.values) if found else len(result.docs) if not spec else 0
+    reason = incomparable(result, ours, entry, number)
+    aggregate = result.aggregates.get(spec) if not found else None
+    if aggregate and aggregate.share:
+        value, interval = aggregate.value, aggregate.interval
+        n = len(result.docs) or result.provenance.docs_run or 0
+        if result.docs:
+            reason = "this is lm-eval's own average, which the docs' scores do not give"
+    published = None if number is None else Published(
+        round(number.value / 100, 8), number.benchmark, number.metric, number.averaging, number.shots, number.source,
+        number.note,
+    )  # fmt: skip
+    comparable = published is not None and reason is None and value is not None
+    macro = spec.partition(",")[0].endswith("_macro")
+    return Score(
+        metric=spec,
+        averaging=(published and published.averaging) or ("macro" if macro else "micro"),
+        n=n or (0 if value is None else None),
+        value=value,
+        interval=interval,
+        published=published,
+        difference=value - published.value if comparable and published and value is not None else None,
+        reason=reason,
+        distance=_distance(name, entry, number, meta) if entry and number and meta else None,
+    )
+
+
+def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -> BaselineDistance | None:
+    found = meta.scores(number.our_metric)
+    if entry.dataset_id == SAMPLE or found is None or len(meta.docs) < _NEARLY * entry.docs:
+        return None
+    reason = next((gap.text.rstrip(".") for gap in known_gaps(entry, None) if gap.recorded), None)
+    if not number.same_settings:
+        reason = f"the published number was measured in another way{_note(number)}"
+    decimals = len(repr(number.value).partition(".")[2])
+    return baseline_distance(name, number.our_metric, found.value, number.value / 100, reason, decimals)
+
+
+def incomparable(result: TaskRun, ours: Side, entry: TaskEntry | None, number: PublishedEntry | None) -> str | None:
+    """Why a score is not put beside a published number, the first reason that there is; None when it is."""
+    if not result.docs:
+        return "there are no samples: run lm_eval with --log_samples"
+    if entry is None or number is None:
+        return "no number was published for this subset" if entry else "no pack says what was published for this task"
+    reason = None
+    if not number.same_settings:
+        reason = f"the published number was measured in another way{_note(number)}"
+    elif ours.scores(number.our_metric) is None:
+        reason = f"the run has no score in {number.our_metric}"
+    elif entry.dataset_id == SAMPLE:
+        reason = "these are the rows of the embedded sample, not of the benchmark"
+    return reason or unfinished(result, entry) or other_settings(result)
+
+
+def _note(number: PublishedEntry) -> str:
+    return f": {number.note.rstrip('.')}" if number.note else ""
+
+
+def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
+    """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
+    provenance = result.provenance
+    if provenance.results_file is None:
+        return "there is no results file beside the samples, so nobody knows what was run"
+    if result.skipped:
+        return f"{result.skipped} damaged lines or docs are left out"
+    if len(result.docs) != entry.docs:
+        limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
+        return f"{len(result.docs)} of {entry.docs} docs were run{limited}"
+    return None
+
+
+def other_settings(result: TaskRun) -> str | None:
+    """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
+    changed = changed_prompts(result.docs)
+    if changed:
+        return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
+    return other_generation(result)
+
+
+def other_generation(result: TaskRun) -> str | None:
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
+    return f"the answers were generated with other settings than the task's: {settings}" if settings else None
+
+
+def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+    """The ``metric,filter`` that says whether one answer is right: the pack's, the run's, else its first share.
+
+    None where there is none, as of a task of perplexities alone.
+    """
+    if entry is not None:
+        return entry.verdict
+    if result is None or not result.docs:
+        return None
+    return result.verdict or next(iter(_shares(result)), None)
+
+
+def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+    """The ``metric,filter`` that Meta's ``is_correct`` is the like of where it is no verdict; None where it is one."""
+    return entry.reading if entry is not None else result.reading if result is not None else None
+
+
+def averages(name: str, aggregates: Mapping[str, Aggregate], *, shares: bool) -> tuple[Average, ...]:
+    """lm-eval's own averages: all of them, or those that are no shares."""
+    return tuple(
+        Average(name, spec, one.value, one.interval, one.share)
+        for spec, one in aggregates.items()
+        if shares or not one.share
+    )
+
+
+def _is_plain(result: TaskRun) -> bool:
+    """Whether a task is of no pack of ours, so that nothing says which of its metrics matters."""
+    return result.verdict is None and all(doc.prompt_unchanged is None for doc in result.docs)
+
+
+def _shares(result: TaskRun) -> list[str]:
+    """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
+    found = [spec for spec in specs(result.docs) if scores(result.docs, spec) is not None]
+    return found + [spec for spec, one in result.aggregates.items() if one.share and spec not in found]
+
+
+def gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
+    if entry is None:
+        return ()
+    others = catalog.reproduced(entry.model, entry.subset) if entry.model else ()
+    return tuple(f"{gap.text} ({gap.source})" for gap in known_gaps(entry, result.provenance.backend)) + tuple(
+        f"Others measured {one.value:g}{f' ({one.averaging})' if one.averaging else ''} on these rows "
+        f"({one.source}){f': {one.note}' if one.note else ''}."
+        for one in others
+    )

@@ -1,0 +1,150 @@
+"""The docs of one side of a comparison, with every score of them taken once; and which doc of one is which of another.
+
+A side is a model's answers to the docs of one task: several runs of it in the same order of docs, whose scores are
+averaged doc by doc; or Meta's recorded answers, which are docs like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from meta_eval import stats
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.results.answers import Answer, Doc, Value
+from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
+from meta_eval.results.scores import Scores, scores
+
+Key = Callable[[Doc], Hashable]
+
+
+class Side:
+    """One side.
+
+    Attributes:
+        runs: The docs of each run, the newest run first; the same docs in the same order.
+    """
+
+    def __init__(self, runs: Sequence[Sequence[Doc]]) -> None:
+        self.runs = tuple(runs)
+        self._known: dict[tuple[int, str], Scores | None] = {}
+        self._averaged: dict[str, Scores | None] = {}
+
+    @property
+    def docs(self) -> Sequence[Doc]:
+        """Those of the newest run."""
+        return self.runs[0] if self.runs else ()
+
+    def of(self, run: int, spec: str) -> Scores | None:
+        """The scores of one run; see `scores`."""
+        if (run, spec) not in self._known:
+            self._known[run, spec] = scores(self.runs[run], spec)
+        return self._known[run, spec]
+
+    def each(self, spec: str) -> list[Scores]:
+        """The scores of every run; none unless every run has them of the same docs."""
+        found = [one for run in range(len(self.runs)) if (one := self.of(run, spec)) is not None]
+        same = len(found) == len(self.runs) and len({(one.positions, one.labels) for one in found}) == 1
+        return found if same else []
+
+    def scores(self, spec: str) -> Scores | None:
+        """The mean of all runs, doc by doc."""
+        if spec not in self._averaged:
+            found = self.each(spec)
+            self._averaged[spec] = _averaged(found) if found else None
+        return self._averaged[spec]
+
+    def only(self, places: Sequence[int]) -> Side:
+        """The side of these docs alone, in this order."""
+        if list(places) == list(range(len(self.docs))):
+            return self
+        return Side([[docs[place] for place in places] for docs in self.runs])
+
+
+def _averaged(found: Sequence[Scores]) -> Scores:
+    if len(found) == 1:
+        return found[0]
+    values, raw, shares = (
+        tuple(stats.average_runs([getattr(one, name) for one in found])) for name in ("values", "raw", "shares")
+    )
+    return replace(found[0], values=values, raw=raw, shares=shares)
+
+
+def aligned(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
+    """The docs that both sides have, row by row: docs with the same key, by the first key that finds one.
+
+    Of several docs with one key the first goes with the first, and so on.
+    """
+    found: dict[int, int] = {}
+    left = list(range(len(after.docs)))
+    for key in keys:
+        waiting: dict[Hashable, list[int]] = {}
+        for place in reversed(left):
+            waiting.setdefault(key(after.docs[place]), []).append(place)
+        for place, doc in enumerate(before.docs):
+            if place not in found and (same := waiting.get(key(doc))):
+                found[place] = same.pop()
+        left = [place for places in waiting.values() for place in reversed(places)]
+    rows = sorted(found.items())
+    return before.only([place for place, _ in rows]), after.only([place for _, place in rows])
+
+
+def both(before: Side, after: Side, spec: str) -> tuple[Scores, Scores] | None:
+    """The scores of two aligned sides in one metric; None unless both have them, of the same docs."""
+    first, second = before.scores(spec), after.scores(spec)
+    if first is None or second is None or first.kind != second.kind or first.positions != second.positions:
+        return None
+    return first, second
+
+
+def recorded_side(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, reading: str | None) -> Side | None:
+    """Meta's recorded verdicts as a side, in the metric of single verdicts and its macro average.
+
+    Of the docs that have one. They are published with few decimals: one that is the same as ours but for that is taken
+    for ours. None where there is none, or where they are no shares.
+    """
+    metric, _, name = spec.partition(",")
+    verdicts, _ = recorded_verdicts(docs, (entry.recorded_metric if entry else None) or metric, reading)
+    found = []
+    for doc, theirs in zip(docs, verdicts, strict=True):
+        if theirs is None or name not in doc.answers:
+            continue
+        if not 0 <= theirs <= 1:
+            return None
+        ours = doc.answers[name].metrics
+        given = {one: _like(ours[one], theirs) for one in (metric, f"{metric}_macro") if one in ours}
+        found.append(replace(doc, answers={name: Answer(None, given, 0, 0)}))
+    return Side([found]) if found else None
+
+
+def _like(ours: Value, theirs: float) -> Value:
+    """Their verdict in the shape of ours."""
+    if isinstance(ours, tuple) and len(ours) == 2 and isinstance(ours[1], float):
+        return (ours[0], _like(ours[1], theirs))  # type: ignore[return-value]
+    return ours if isinstance(ours, float) and abs(ours - theirs) <= SAME_VERDICT else theirs
+
+
+def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
+    """What each doc shares with others; None where every doc stands alone.
+
+    Args:
+        task: Its name: docs of two tasks are related only through a question that both have.
+        docs: The docs.
+        shared: Question hashes that stand in several tasks of the report.
+    """
+    if any(doc.cluster is not None for doc in docs):
+        return [(task, doc.cluster) if doc.cluster is not None else (task, doc.doc_id) for doc in docs]
+    if not any(doc.question_hash in shared for doc in docs):
+        return None
+    return [doc.question_hash if doc.question_hash in shared else (task, doc.doc_id) for doc in docs]
+
+
+def shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
+    """The question hashes that docs of several tasks have."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for docs in tasks:
+        here = {doc.question_hash for doc in docs}
+        twice |= here & seen
+        seen |= here
+    return frozenset(twice)

@@ -1,0 +1,277 @@
+"""The rows of the sample, made from the YAML in ``meta_eval/sample``.
+
+A human reads and edits the YAML (``texts.yaml`` there says how it is written); all that is mechanical is made here when
+the sample is opened: prompts, hashes, the columns of Meta's details subsets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Row = dict[str, Any]
+
+TEXTS: Final = "texts.yaml"
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BOS: Final = "<|begin_of_text|>"
+_HEADER: Final = "<|start_header_id|>{}<|end_header_id|>\n\n"
+# What every eval_config of Meta's says alike, by task type.
+_SAMPLING: Final = {"num_generations": 1, "temperature": 0.0, "top_k": 0, "top_p": 0}
+_CONFIG: Final = {
+    "Generative": {"return_logprobs": "false", "seed": 42, **_SAMPLING},
+    "Choice": {"return_logprobs": "true", "seed": 42},
+}
+# What a subset need not say.
+_DEFAULTS: Final[Row] = {
+    "subtask": None,
+    "subtasks": {},
+    "few_shot": [],
+    "bos": False,
+    "choices": None,
+    "compares": "raw",
+    "input_question": "{{ question }}",
+    "input_correct_responses": "{{ gold }}",
+    "output_metrics": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One subset or original of the sample.
+
+    Attributes:
+        folder: ``<model>-evals``, or ``originals``.
+        name: Of the subset or the original.
+        source: The YAML file that defines it.
+        rows: In the columns of Meta's details subsets, or in those of the original.
+        disagreements: Why the recorded verdict is deliberately not the one that was earned, by question hash.
+    """
+
+    folder: str
+    name: str
+    source: Path
+    rows: Sequence[Row]
+    disagreements: Mapping[str, str]
+
+    def content(self) -> bytes:
+        """The rows as JSON lines."""
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows).encode()
+
+
+def tables(folder: Path) -> Iterator[Table]:
+    """Everything that the YAML files of a folder define, sorted by file.
+
+    Raises:
+        OSError: A file cannot be read.
+        yaml.YAMLError, KeyError, jinja2.TemplateError: A file is not written as it should be.
+    """
+    texts = _load(folder / TEXTS)["texts"]
+    for path in sorted(folder.glob("*.yaml")):
+        if path.name != TEXTS:
+            document = _load(path)
+            templates = _Templates({**texts, **document.pop("texts", {})})
+            questions = document.pop("questions", {})
+            originals = document.pop("originals", {})
+            for subset in document.pop("subsets"):
+                yield _Subset({**document, **subset}, questions, templates).table(path)
+            for name, columns in originals.items():
+                asked = enumerate(questions.values())
+                rows = [templates.fill(columns, {**question, "number": number}) for number, question in asked]
+                yield Table("originals", name, path, rows, {})
+
+
+class _Templates:
+    """The Jinja templates of one file; each may include any of the named texts."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.environment = _environment(texts)
+        self.compiled: dict[str, Callable[..., Any]] = {}
+
+    def fill(self, template: Any, scope: Row) -> Any:
+        """A template with the values of a scope; what is one ``{{ expression }}`` keeps its type: a list, a number."""
+        if isinstance(template, dict):
+            return {key: self.fill(value, scope) for key, value in template.items()}
+        if isinstance(template, list):
+            return [self.fill(value, scope) for value in template]
+        if not isinstance(template, str) or "{" not in template:
+            return template
+        name = template[3:-3]
+        if name.isidentifier() and template == f"{{{{ {name} }}}}":  # most of them, and Jinja takes long
+            return scope[name]
+        if template not in self.compiled:
+            alone = re.fullmatch(r"\{\{((?:(?!\{\{|\}\}).)*)\}\}", template, re.DOTALL)
+            self.compiled[template] = (
+                self.environment.compile_expression(alone[1], undefined_to_none=False)
+                if alone
+                else self.environment.from_string(template).render
+            )
+        return self.compiled[template](scope)
+
+
+class _Subset:
+    """One subset: its settings, with those of the whole file, and the questions that its rows name."""
+
+    def __init__(self, settings: Row, questions: Mapping[Any, Row], templates: _Templates) -> None:
+        self.settings = {**_DEFAULTS, "task_name": settings["name"], **settings}
+        self.questions = questions
+        if "language" in settings:
+            self.questions = {key: _translated(one, settings["language"]) for key, one in questions.items()}
+        self.fill = templates.fill
+        self.shots: dict[tuple[str | None, int], str] = {}
+
+    def table(self, source: Path) -> Table:
+        rows, disagreements = [], {}
+        for number, recorded in enumerate(self.settings["rows"]):
+            try:
+                row = self._row(recorded, number)
+            except Exception as error:
+                error.add_note(f"in {source}, subset {self.settings['name']}, row {number}")
+                raise
+            rows.append(row)
+            if "disagrees" in recorded:
+                disagreements[row["input_question_hash"]] = recorded["disagrees"]
+        return Table(f"{self.settings['model']}-evals", self.settings["name"], source, rows, disagreements)
+
+    def _row(self, recorded: Row, number: int) -> Row:
+        """One row. What it and its question say is taken to the letter; what its subset and subtask say is filled."""
+        said = {**self.questions.get(recorded.get("of"), {}), **recorded}
+        subtask = said.get("subtask") or self.fill(self.settings["subtask"], said)
+        shared = {**self.settings, **self.settings["subtasks"].get(subtask, {})}
+        scope = _lettered({**shared, **said, "subtask": subtask, "number": number})
+
+        def value(name: str) -> Any:
+            return said[name] if name in said else self.fill(shared[name], scope)
+
+        prompt = scope["final_prompt"] = _BOS * scope["bos"] + self._prompt(shared, scope)
+        if "likelihoods" in said:
+            kind, ends = "Choice", scope.get("ends") or list(scope["choices"])
+            prompts, completions = [f"{prompt} {end}" for end in ends], [f"Answer: {end}" for end in ends]
+            likelihoods = _normalised(said["likelihoods"], completions)
+            compared = likelihoods[shared["compares"]]
+            output, parsed = None, completions[compared.index(min(compared))]
+        else:
+            kind, prompts, completions, likelihoods = "Generative", [prompt], None, None
+            output = scope["output"] = value("output")
+            parsed = value("parsed")
+        question, gold, correct = value("input_question"), value("input_correct_responses"), value("is_correct")
+        metrics = value("output_metrics") or {shared["metric"]: int(correct)}
+        config = {**_CONFIG[kind], **shared["eval_config"]}
+        return {
+            "task_type": kind,
+            "task_name": shared["task_name"],
+            "subtask_name": f"{shared['task_name']}.{subtask}" if subtask else None,
+            "input_question": question,
+            "input_choice_list": scope["choices"],
+            "input_final_prompts": prompts,
+            "input_correct_responses": gold if isinstance(gold, list) else [gold],
+            "output_prediction_text": None if output is None else [output],
+            "output_parsed_answer": parsed,
+            "output_choice_completions": completions,
+            "output_choice_negative_log_likelihoods": likelihoods,
+            # A share stands as people write it: 2/3.
+            "output_metrics": {name: float(Fraction(str(share))) for name, share in metrics.items()},
+            "is_correct": correct,
+            "input_question_hash": _sha256(question),
+            "input_final_prompts_hash": [_sha256(prompt) for prompt in prompts],
+            "benchmark_label": shared["benchmark_label"],
+            "eval_config": {key: str(config[key]) for key in sorted(config)},
+        }
+
+    def _prompt(self, shared: Row, scope: Row) -> str:
+        """The rendered prompt, without BOS: a dialog where a user speaks, else plain text."""
+        form, shots = shared["prompt"], shared["few_shot"]
+        if isinstance(shots, int):
+            shots = self._others(scope["of"], shots)
+        before, prefix = self.fill(form.get("before", ""), scope), self.fill(form.get("prefix", ""), scope)
+        if "system" in form:
+            before += _turn("system", self.fill(form["system"], scope))
+        shown = "".join(self._shot(shared, scope["subtask"], shot) for shot in shots)
+        if "text" in form:
+            return f"{before}{shown}{self.fill(form['text'], scope)}"
+        return f"{before}{shown}{_turn('user', self.fill(form['user'], scope))}{_HEADER.format('assistant')}{prefix}"
+
+    def _shot(self, shared: Row, subtask: str | None, shot: Row) -> str:
+        """A question with its answer, as it stands in a prompt; made once for all rows of a subtask."""
+        if (subtask, id(shot)) not in self.shots:
+            form, scope = shared["prompt"], _lettered({**shared, **shot})
+            if "text" in form:
+                shown = self.fill(form["text"], scope) + self.fill(form["answer"], scope)
+            else:
+                asked, answered = self.fill(form["user"], scope), self.fill(form["assistant"], scope)
+                shown = _turn("user", asked) + _turn("assistant", answered)
+            self.shots[subtask, id(shot)] = shown
+        return self.shots[subtask, id(shot)]
+
+    def _others(self, key: Any, count: int) -> list[Row]:
+        """The questions of the same subtask that follow one, the first again after the last."""
+        subtask = self.questions[key].get("subtask")
+        same = [name for name, question in self.questions.items() if question.get("subtask") == subtask]
+        place = same.index(key)
+        return [self.questions[name] for name in (same[place + 1 :] + same[:place])[:count]]
+
+
+def _turn(role: str, text: str) -> str:
+    return f"{_HEADER.format(role)}{text}<|eot_id|>"
+
+
+def _translated(question: Row, language: str) -> Row:
+    return {name: value[language] if isinstance(value, dict) else value for name, value in question.items()}
+
+
+def _lettered(scope: Row) -> Row:
+    """A scope with its choices by letter; with ``letters``, those beyond the last choice are None, as Meta has them."""
+    if scope["choices"] is None:
+        return scope
+    letters = scope.get("letters") or "ABCDEFGHIJ"[: len(scope["choices"])]
+    return {**scope, "choices": dict(zip_longest(letters, scope["choices"]))}
+
+
+def _normalised(raw: Sequence[float], completions: Sequence[str]) -> dict[str, list[float]]:
+    """Negative log-likelihoods as they are, per character of a completion, and per token: word, colon, and its end."""
+    return {
+        "raw": list(raw),
+        "text": [round(value / len(text), 6) for value, text in zip(raw, completions, strict=True)],
+        "token": [round(value / 3, 6) for value in raw],
+    }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _environment(texts: Mapping[str, str]) -> Environment:
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    environment = Environment(  # noqa: S701 (prompts are no HTML)
+        loader=DictLoader(texts),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        # With a pattern of one group: what it holds in the first or last match, or nothing.
+        "first_match": lambda text, pattern: next(iter(re.findall(pattern, text)), ""),
+        "last_match": lambda text, pattern: (re.findall(pattern, text) or [""])[-1],
+        # Choices, one a line: {} is first the letter, then the choice.
+        "lines": lambda choices, form="{}. {}", between="\n": between.join(
+            form.format(letter, choice) for letter, choice in choices.items() if choice is not None
+        ),
+        "json": json.dumps,
+    }
+    return environment
+
+
+def _load(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.load(path.read_bytes(), Loader=_LOADER)  # noqa: S506 (a safe loader)
+    return content
