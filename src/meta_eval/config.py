@@ -126,10 +126,14 @@ class Config(Settings):
             if name in reserved:
                 raise ValueError(f"{name!r} cannot stand here: {reserved[name]}")
             if is_secret(name, value):
-                raise ValueError(f"{name!r} is a credential, which would stand in the pack and in the command: {_INSTEAD}")
+                raise ValueError(
+                    f"{name!r} is a credential, which would stand in the pack and in the command: {_INSTEAD}"
+                )
         return args
 
-    @field_validator("model_name", "evals_dataset", "evals_revision", "work_dir", "output_path", "template_dir", "tasks")
+    @field_validator(
+        "model_name", "evals_dataset", "evals_revision", "work_dir", "output_path", "template_dir", "tasks"
+    )
     @classmethod
     def _no_secret(cls, value: Any) -> Any:
         for text in value if isinstance(value, tuple) else (value,):

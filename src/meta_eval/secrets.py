@@ -24,7 +24,9 @@ _VALUE = re.compile(
     r"|(?<=bearer )[\w.~+/-]{8,}=*",
     re.IGNORECASE,
 )
-_NAMED = re.compile(rf"(?<![\w-])({_NAME.pattern})(['\"]?\s*[=:]\s*['\"]?)(?!(?:true|false|none|null)\b)[^\s,;&'\"}}]+", re.IGNORECASE)
+_NAMED = re.compile(
+    rf"(?<![\w-])({_NAME.pattern})(['\"]?\s*[=:]\s*['\"]?)(?!(?:true|false|none|null)\b)[^\s,;&'\"}}]+", re.IGNORECASE
+)
 
 
 def is_secret(name: str, value: object) -> bool:

@@ -303,7 +303,9 @@ def test_what_took_the_place_of_a_file_is_kept(tmp_path: Path, kind: str) -> Non
     write(work_dir, 2)
     assert generation_of(work_dir) == "2"
     kept = contents(work_dir / "folder0")
-    assert kept["file0.edited" if kind == "link" else "file0.edited/deep/notes"] == ("-> /somewhere" if kind == "link" else "mine")
+    assert kept["file0.edited" if kind == "link" else "file0.edited/deep/notes"] == (
+        "-> /somewhere" if kind == "link" else "mine"
+    )
 
 
 def test_files_in_pycache_empty_folders_pipes_and_modes_move_along(tmp_path: Path) -> None:

@@ -35,4 +35,6 @@ def init(
     except OSError as error:
         raise ConfigError(f"cannot be written ({error})", where=str(directory)) from None
     err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}", markup=False, highlight=False)
+    page = assets.path("docs/configuration.md")
+    err.print(f"what each key means: {page}", markup=False, highlight=False, soft_wrap=True)
     err.print("next: edit eval_config.yaml, then run `meta-eval prepare`", markup=False, highlight=False)

@@ -132,9 +132,9 @@ def write(
     Raises:
         OutputError: One cannot be written.
     """
+    from meta_eval.outputs import replacing
     from meta_eval.report import eval_results as hub
     from meta_eval.report import markdown as card
-    from meta_eval.outputs import replacing
     from meta_eval.report.html import write_html
     from meta_eval.report.samples import samples_of
 

@@ -48,7 +48,9 @@ def carry_over(old: Path, new: Path, *, late: bool = False) -> None:
             if not _unchanged(path, written[name]):
                 changed.append(name)
         elif path.is_dir() and not path.is_symlink():
-            if name not in ours and not (path.name == "__pycache__" and path.parent.relative_to(old).as_posix() in ours):
+            if name not in ours and not (
+                path.name == "__pycache__" and path.parent.relative_to(old).as_posix() in ours
+            ):
                 if not (new / name).is_dir():
                     folders.append(name)
                 _make_folder(new / name, path)
@@ -201,6 +203,8 @@ def _bring(path: Path, to: Path) -> None:
     except OSError:  # a file system without links
         if not (path.is_symlink() or path.is_file()):
             raise PackError(
-                "is neither a file, a folder nor a link, and cannot be brought along", where=str(path), hint="Move it away"
+                "is neither a file, a folder nor a link, and cannot be brought along",
+                where=str(path),
+                hint="Move it away",
             ) from None
         shutil.copy2(path, to, follow_symlinks=False)

@@ -188,7 +188,7 @@ def written_files(pack: Path) -> dict[str, str]:
         tree = json.loads(path.read_text(encoding="utf-8"))
         # Other programs have files of this name that list files: what every version of ours says must be there.
         written = {name: str(entry["sha256"]) for name, entry in tree["files"].items()}
-        if not _OURS <= set(tree) or not all(_is_inside(name) for name in written):
+        if not set(tree) >= _OURS or not all(_is_inside(name) for name in written):
             raise ValueError
         return written
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):

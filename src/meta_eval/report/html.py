@@ -20,8 +20,8 @@ from urllib.parse import quote_plus
 
 from meta_eval.judging.alarms import told_of
 from meta_eval.judging.model import Subtask, Task
-from meta_eval.report import text
 from meta_eval.outputs import replacing
+from meta_eval.report import text
 from meta_eval.report.model import Report, Run, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
