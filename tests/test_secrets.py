@@ -46,6 +46,8 @@ def test_a_credential_in_the_configuration_is_refused_and_not_repeated(override:
 def test_what_is_no_credential_is_taken(name: str) -> None:
     assert not is_secret(name, "auto")
     assert not is_secret("token", True)
+    prose = "secret: cannot be read; is not of the form key=value; token: none here; punkt_tab: passed"
+    assert redacted(prose) == prose
     assert redacted(f"{name}=auto, https://huggingface.co/a@b") == f"{name}=auto, https://huggingface.co/a@b"
 
 
@@ -56,6 +58,14 @@ def test_no_message_and_no_note_holds_what_stands_before_a_host(user: str, word:
     with noted() as said:
         log.warning("%s is silent", address)
     assert said == ["https://…@hub.example/x is silent"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hf_token=S", "token=S", '{"token": "S"}', "{hf_token: S}", "'api_key': 'S'", "--set model_args.password=S"],
+)
+def test_settings_are_redacted_in_every_way_to_write_them(text: str) -> None:
+    assert redacted(text.replace("S", "s3cret")) == text.replace("S", "…")
 
 
 def test_an_address_of_a_hub_with_a_password_is_not_printed(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Code of templates and packs at work: what it prints, ends or interrupts is held in.
 
-It is code that the user chose, and no enemy; but its mistakes must not pass for ours. stdout is for machines: a text of a
-dataset that is printed there would be executed by ``sh -c "$(meta-eval prepare)"``. An exit code of 0 means that all is
-proven.
+It is code that the user chose, and no enemy; but its mistakes must not pass for ours. stdout is for machines: a text of
+a dataset that is printed there would be executed by ``sh -c "$(meta-eval prepare)"``. An exit code of 0 means that all
+is proven.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def contained(folder: Path) -> Iterator[None]:
     """Run code of a folder.
 
     stdout of the process, so that of C code and of programs that are started too, is stderr meanwhile. SystemExit,
-    KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C is the user's, also where
-    the code swallows it. Exceptions pass.
+    KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C is the user's, also
+    where the code swallows it. Exceptions pass.
 
     Args:
         folder: Where the code lies, to name the place in it.

@@ -12,7 +12,7 @@ HIDDEN = "…"
 # Names of model arguments and keys, in whole: `add_bos_token` and `tokenizer` are none.
 _NAME = re.compile(
     r"(?:(?:\w+[_-])?(?:api|access|auth|bearer|hub|hf|huggingface|refresh|secret|session|use_auth|wandb|github)[_-])?token"
-    r"|(?:\w+[_-])?(?:api[_-]?key|access[_-]?key(?:[_-]id)?|private[_-]?key|secret(?:[_-]?key)?|passw(?:or)?d|passphrase|auth|key"
+    r"|(?:\w+[_-])?(?:api[_-]?key|access[_-]?key(?:[_-]id)?|private[_-]?key|secret(?:[_-]?key)?|passw(?:or)?d|passphrase"
     r"|credentials?|authorization)",
     re.IGNORECASE,
 )
@@ -24,8 +24,13 @@ _VALUE = re.compile(
     r"|(?<=bearer )[\w.~+/-]{8,}=*",
     re.IGNORECASE,
 )
+# In a text: behind `=`, or behind the colon of JSON; behind that of YAML, which is that of prose too, only a name of
+# several words.
+_REST = r"(?!(?:true|false|none|null)\b)[^\s,;&'\"}]+"
 _NAMED = re.compile(
-    rf"(?<![\w-])({_NAME.pattern})(['\"]?\s*[=:]\s*['\"]?)(?!(?:true|false|none|null)\b)[^\s,;&'\"}}]+", re.IGNORECASE
+    rf"(?<![\w/-])((?:{_NAME.pattern})(?:['\"]?\s*=\s*|['\"]\s*:\s*)['\"]?"
+    rf"|(?=\w+[_-])(?:{_NAME.pattern})\s*:\s*['\"]?){_REST}",
+    re.IGNORECASE,
 )
 
 
@@ -33,7 +38,7 @@ def is_secret(name: str, value: object) -> bool:
     """Whether a setting is a credential. ``token=True`` is none: it says to take that of the environment."""
     if isinstance(value, bool) or value is None or str(value).lower() in ("true", "false", "none", ""):
         return False
-    return bool(_NAME.fullmatch(name)) or holds_secret(str(value))
+    return bool(_NAME.fullmatch(name)) or name.lower() in ("auth", "key") or holds_secret(str(value))
 
 
 def holds_secret(text: str) -> bool:
@@ -43,4 +48,4 @@ def holds_secret(text: str) -> bool:
 
 def redacted(text: str) -> str:
     """A text without the credentials that stand in it."""
-    return _VALUE.sub(HIDDEN, _NAMED.sub(rf"\1\2{HIDDEN}", text))
+    return _VALUE.sub(HIDDEN, _NAMED.sub(rf"\1{HIDDEN}", text))

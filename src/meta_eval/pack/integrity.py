@@ -54,9 +54,8 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
             continue
         if inner.suffix == ".yaml":
             found[name] = FOREIGN_TASK
-        elif inner.parent.name != "__pycache__":
-            if inner.suffix in _CODE and not with_modules.isdisjoint(inner.parents):
-                found[name] = FOREIGN_CODE
+        elif inner.suffix in _CODE and inner.parent.name != "__pycache__" and with_modules & set(inner.parents):
+            found[name] = FOREIGN_CODE
     for name in sorted(modules - set(found)):
         bytecode = Path(importlib.util.cache_from_source(os.fspath(pack / name)))
         if bytecode.is_file() and bytecode.is_relative_to(pack) and not _is_of(bytecode, pack / name):

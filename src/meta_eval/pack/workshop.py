@@ -54,7 +54,7 @@ def _acquire(place: Path, target: Path) -> int:
             continue
         if _locked(lock, place, target):
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(lock), os.stat(place / _LOCK, follow_symlinks=False)):
+                if os.path.samestat(os.fstat(lock), (place / _LOCK).lstat()):
                     if not os.fstat(lock).st_size:
                         os.write(lock, _TEXT)
                     return lock

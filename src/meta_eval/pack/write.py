@@ -1,7 +1,7 @@
 """Writing a pack whole or not at all.
 
-The new pack is built beside work_dir, is on the disk (fsync) and takes its place in one step, under a lock. A kill at any
-moment leaves the old pack or the new one; what is left lying beside it is swept up by the next prepare. Only what
+The new pack is built beside work_dir, is on the disk (fsync) and takes its place in one step, under a lock. A kill at
+any moment leaves the old pack or the new one; what is left lying beside it is swept up by the next prepare. Only what
 prepare wrote and nobody changed is replaced: whatever else lies in work_dir moves along (`carry`).
 """
 
