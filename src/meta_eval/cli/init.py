@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def init(
 ) -> None:
     """Write eval_config.yaml and meta_template/ into DIR (default: here). Nothing is overwritten."""
     for name in _FILES:
-        if (directory / name).exists():
+        if os.path.lexists(directory / name):
             raise ConfigError(
                 "is there already", where=str(directory / name), hint="Move it away, or name another folder"
             )
