@@ -158,6 +158,7 @@ def _environment() -> Environment:
         "drop": text.drop,
         "told": told_of,
         "why": text.why,
+        "known_reasons": text.known_reasons,
         "distance": text.distance,
         "shape": _SHAPES.__getitem__,
         "tiles": _tiles,

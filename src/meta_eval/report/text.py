@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from meta_eval.judging.alarms import told_of
@@ -138,6 +139,15 @@ def compared_with(report: Report) -> list[tuple[str, list[str]]]:
     for task in report.tasks:
         if task.against:
             told.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+    return list(told.items())
+
+
+def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
+    """Each known reason why a number may differ, with the tasks that it applies to."""
+    told: dict[str, list[str]] = {}
+    for task in tasks:
+        for gap in task.gaps:
+            told.setdefault(gap, []).append(task.name)
     return list(told.items())
 
 
