@@ -8,6 +8,7 @@ import typer
 
 from meta_eval.cli import report as shared
 from meta_eval.cli.console import err
+from meta_eval.outputs import check_outputs
 
 
 def compare(
@@ -33,6 +34,7 @@ def compare(
     from meta_eval.results.baseline import read_baseline
     from meta_eval.results.run import Run, check_pack, read_run
 
+    check_outputs((html, markdown), shared.read_from((a, b), pack, gate))
     rules = shared.rules_of(margin, gate, max_drop)
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
@@ -45,8 +47,7 @@ def compare(
 
         before, after = read(a), read(b)
         if manifest is not None:
-            for run in (before, after):
-                check_pack(run, manifest, pack=str(pack))
+            before, after = (check_pack(run, manifest, pack=str(pack)) for run in (before, after))
         status.update("comparing")
         baseline = read_baseline(pack, manifest) if pack is not None and manifest is not None else None
         judged = run_compare(before, after, manifest, baseline, rules)

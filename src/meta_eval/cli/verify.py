@@ -13,7 +13,6 @@ from rich.table import Table
 from meta_eval.cli.console import bound_err, err, notes, say
 from meta_eval.config import DEFAULT_CONFIG
 from meta_eval.errors import ConfigError
-from meta_eval.inputs import expand
 
 if TYPE_CHECKING:
     from meta_eval.verify import Report, TaskReport
@@ -49,6 +48,9 @@ def verify(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also check tasks whose scoring runs code that a model wrote."
     ),
+    edited: bool = typer.Option(
+        False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1."),
 ) -> None:
     """Prove a pack without a model: Meta's recorded answers in, lm-eval's verdicts out, compared doc by doc.
@@ -68,6 +70,7 @@ def verify(
             min_agreement=min_agreement,
             regrade=regrade,
             allow_code=allow_code,
+            edited=edited,
             progress=steps.progress,
         )
     _show(report)
@@ -82,7 +85,7 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
         return pack
     from meta_eval.config import load_config
 
-    return expand(load_config(config).work_dir, where="work_dir")
+    return Path(load_config(config).work_dir)
 
 
 class _Steps:
@@ -143,6 +146,10 @@ def _show(report: Report) -> None:
         err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
     passed = sum(result.status == "passed" for result in report.tasks.values())
     word = "passed" if report.passed else "not passed"
+    if report.edited:
+        names = ", ".join(report.edited[:5]) + (f" and {len(report.edited) - 5} more" if report.edited[5:] else "")
+        err.print(f"edited since prepare wrote it: {names}", style="bold red", soft_wrap=True)
+        word += ", of an edited pack"
     err.print(f"{word}: {passed} of {len(report.tasks)} tasks", style="bold")
 
 
@@ -232,6 +239,7 @@ def _object(report: Report) -> dict[str, Any]:
         "pack": str(report.pack),
         "regraded": None if report.regraded is None else str(report.regraded),
         "passed": report.passed,
+        "edited": list(report.edited),
         "tolerance": SAME_VERDICT,
         "tasks": {name: _task_object(result) for name, result in report.tasks.items()},
     }
