@@ -16,11 +16,14 @@ PACKAGE = REPOSITORY / "src" / "meta_eval"
 ROOMS = [
     "version",
     "shown",  # how foreign text is shown
+    "secrets",
     "errors",
     "notes",
     "inputs",  # files that are not ours
     "yaml_files",
     "names",
+    "contained",  # code of templates and packs at work
+    "outputs",
     "assets",  # what the wheel carries along
     "stats",
     "catalog",  # what Meta published

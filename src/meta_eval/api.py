@@ -57,6 +57,7 @@ def verify(
     min_agreement: float | None = None,
     regrade: Path | str | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Proof:
     """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
@@ -75,10 +76,11 @@ def verify(
         min_agreement: Share of docs, 0 to 1, on which the verdicts must agree; None for each task's own.
         regrade: The folder of a finished run, whose answers are graded again instead of the recorded ones.
         allow_code: Also check the tasks whose scoring runs programs that a model wrote.
+        edited: Take a pack that was edited as it is; the proof and the baseline that is kept say so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        UserError: The folder is no pack, or a name is none of its tasks.
+        UserError: The folder is no pack or was edited, or a name is none of its tasks.
     """
     from meta_eval.verify import verify as run
 
@@ -88,6 +90,7 @@ def verify(
         min_agreement=min_agreement,
         regrade=None if regrade is None else Path(regrade),
         allow_code=allow_code,
+        edited=edited,
         progress=progress,
     )
 
@@ -212,9 +215,7 @@ def _read(
     count_tokens = token_counter(manifest.run.model_name) if manifest else None
     paths = [Path(one) for one in results]
     run = read_run(paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
-    if manifest is not None:
-        check_pack(run, manifest, pack=str(folder))
-    return run
+    return run if manifest is None else check_pack(run, manifest, pack=str(folder))
 
 
 def _baseline(folder: Path | None, manifest: Manifest | None) -> Baseline | None:

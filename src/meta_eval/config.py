@@ -28,10 +28,13 @@ from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
+from meta_eval.secrets import holds_secret, is_secret
 from meta_eval.shown import quoted
 from meta_eval.yaml_files import NotYamlError, parse_yaml, read_yaml
 
 DEFAULT_CONFIG = "eval_config.yaml"
+
+_INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
 
 
 def _split_commas(value: object) -> object:
@@ -118,10 +121,52 @@ class Config(Settings):
     def _no_reserved_argument(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
         engine = ENGINES.get(info.data.get("engine", ""))  # not there where it is no engine, which is said instead
         reserved = engine.reserved if engine else {}
-        for name in args:
+        for name, value in args.items():
             if name in reserved:
                 raise ValueError(f"{name!r} cannot stand here: {reserved[name]}")
+            if is_secret(name, value):
+                raise ValueError(
+                    f"{name!r} is a credential, which would stand in the pack and in the command: {_INSTEAD}"
+                )
         return args
+
+    @field_validator(
+        "model_name", "evals_dataset", "evals_revision", "work_dir", "output_path", "template_dir", "tasks"
+    )
+    @classmethod
+    def _no_secret(cls, value: Any) -> Any:
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and holds_secret(text):
+                raise ValueError(f"holds a credential, which would stand in the pack: {_INSTEAD}")
+        return value
+
+    @field_validator("originals")
+    @classmethod
+    def _no_secret_in_originals(cls, originals: Originals) -> Originals:
+        for original in originals.by_join().values():
+            cls._no_secret((original.id, original.revision, original.fallback))
+        return originals
+
+    @field_validator("model_name", "work_dir", "output_path", "template_dir")
+    @classmethod
+    def _no_home(cls, path: str) -> str:
+        """What is printed is what was checked: quoted, a ``~`` is a folder of that name, and lm_eval reads none."""
+        try:
+            return str(Path(path).expanduser()) if path.startswith("~") else path
+        except RuntimeError:
+            raise ValueError(f"{path!r}: there is no such user on this machine") from None
+
+    @field_validator("work_dir", "output_path")
+    @classmethod
+    def _no_option(cls, path: str) -> str:
+        return f"./{path}" if path.startswith("-") else path
+
+    @field_validator("tasks")
+    @classmethod
+    def _no_task_is_an_option(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [name for name in tasks if name.startswith("-")]:
+            raise ValueError(f"{wrong[0]!r} begins with '-', and lm_eval would take it for an option")
+        return tasks
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """How a pack of these settings is to be run.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from meta_eval.secrets import redacted
 from meta_eval.shown import one_line
 
 _LONGEST_WORD = 200
@@ -31,7 +32,7 @@ class UserError(Exception):
     def __str__(self) -> str:
         message = f"{self.where}: {self.what}" if self.where else self.what
         end = "" if message.endswith("?") else "."
-        return one_line(f"{message}{end} {self.hint}" if self.hint else message)
+        return one_line(redacted(f"{message}{end} {self.hint}" if self.hint else message))
 
 
 class ConfigError(UserError):

@@ -34,6 +34,5 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
     if pack is not None:
         return pack
     from meta_eval.config import load_config
-    from meta_eval.inputs import expand
 
-    return expand(load_config(config).work_dir, where="work_dir")
+    return Path(load_config(config).work_dir)

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, say, warn, working
-from meta_eval.inputs import expand
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
@@ -38,7 +37,7 @@ def prepare(
     with working("starting") as progress:
         prepared = run(settings, config_place=str(config), progress=progress)
     manifest = prepared.manifest
-    for check in cheap(expand(prepared.work_dir)):
+    for check in cheap(Path(prepared.work_dir)):
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))

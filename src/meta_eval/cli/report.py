@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, working
 from meta_eval.errors import ConfigError
+from meta_eval.outputs import check_outputs
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -52,6 +54,7 @@ def report(
     """
     from meta_eval import api
 
+    check_outputs((html, markdown, eval_results), _read_from(results, pack, gate))
     rules = _rules_of(margin, gate, max_drop)
     with working("reading") as progress:
         found = api.report(
@@ -81,6 +84,7 @@ def compare(
     """
     from meta_eval import api
 
+    check_outputs((html, markdown), _read_from((a, b), pack, gate))
     rules = _rules_of(margin, gate, max_drop)
     with working("reading") as progress:
         found = api.compare(
@@ -89,6 +93,13 @@ def compare(
         progress("writing")
         _write(found, pack=pack, html=html, markdown=markdown)
     _finish(found, as_json=as_json)
+
+
+def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> list[Path | None]:
+    """What a report reads, so that none of it is written over."""
+    from meta_eval.results.baseline import out_folder
+
+    return [*results, pack, gate, None if pack is None else out_folder(pack)]
 
 
 def _rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate | Path | None:
@@ -119,11 +130,11 @@ def _write(
     """Write the files that were asked for, each whole or not at all.
 
     Raises:
-        ReportError: One cannot be written.
+        OutputError: One cannot be written.
     """
+    from meta_eval.outputs import replacing
     from meta_eval.report import eval_results as hub
     from meta_eval.report import markdown as card
-    from meta_eval.report.files import replacing
 
     for path, render in ((markdown, card.render), (eval_results, hub.render)):
         if path is not None:

@@ -38,6 +38,9 @@ def verify(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also check tasks whose scoring runs code that a model wrote."
     ),
+    edited: bool = typer.Option(
+        False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
+    ),
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Prove a pack without a model: Meta's recorded answers in, lm-eval's verdicts out, compared doc by doc.
@@ -57,6 +60,7 @@ def verify(
             min_agreement=min_agreement,
             regrade=regrade,
             allow_code=allow_code,
+            edited=edited,
             progress=steps.progress,
         )
     _show(proof)
@@ -123,6 +127,10 @@ def _show(proof: Proof) -> None:
         err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
     passed = sum(result.status == "passed" for result in proof.tasks.values())
     word = "passed" if proof.passed else "not passed"
+    if proof.edited:
+        names = ", ".join(proof.edited[:5]) + (f" and {len(proof.edited) - 5} more" if proof.edited[5:] else "")
+        err.print(f"edited since prepare wrote it: {names}", style="bold red", soft_wrap=True)
+        word += ", of an edited pack"
     err.print(f"{word}: {passed} of {len(proof.tasks)} tasks", style="bold")
 
 
@@ -212,6 +220,7 @@ def _object(proof: Proof) -> dict[str, Any]:
         "pack": str(proof.pack),
         "regraded": None if proof.regraded is None else str(proof.regraded),
         "passed": proof.passed,
+        "edited": list(proof.edited),
         "tolerance": SAME_VERDICT,
         "tasks": {name: _task_object(result) for name, result in proof.tasks.items()},
     }

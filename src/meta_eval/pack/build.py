@@ -19,6 +19,7 @@ from meta_eval.pack.manifest import (
     PreparedFrom,
     Range,
 )
+from meta_eval.pack.punkt import punkt_files
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.templates import rewrite
 from meta_eval.templates.folder import TemplateFolder
@@ -52,6 +53,10 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     files |= made
     files[".gitignore"] = assets.path("work_dir.gitignore").read_bytes()
 
+    scores_ifeval = any("instruction_id_list" in task.entry.columns for task in tasks)
+    punkt = punkt_files() if scores_ifeval else {}
+    files |= punkt
+
     names = list(dict.fromkeys(_canonical(templates, name) for name in config.tasks))
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
     asked = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
@@ -68,6 +73,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         tasks={task.name: task.entry for task in tasks},
         groups=dict(groups),
         command=ENGINES[run.engine].command(run),
+        punkt_tab=bool(punkt) if scores_ifeval else None,
         files={
             name: FileEntry(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
             for name, content in sorted(files.items())

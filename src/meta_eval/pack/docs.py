@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import DataError, TemplateError
+from meta_eval.contained import contained
+from meta_eval.errors import DataError, TemplateError, UserError
 from meta_eval.inputs import reason
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
@@ -148,8 +149,10 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
         module_file, name = template.process_docs
         where = f"{root / module_file}: {name}"
         try:
-            with _whole(root, template) as folder:
+            with _whole(root, template) as folder, contained(folder):
                 dataset = getattr(_module(folder, module_file), name)(dataset)
+        except UserError:
+            raise
         except ValueError as error:
             raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
         except Exception as error:

@@ -15,7 +15,7 @@ from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError
 from meta_eval.inputs import InputError, read_text, reason
 from meta_eval.joins.base import Original
-from meta_eval.names import PackPath, TaskName
+from meta_eval.names import PackPath, TaskName, is_inside
 from meta_eval.shown import quoted
 
 MANIFEST = "manifest.json"
@@ -27,6 +27,9 @@ SCHEMA_VERSION = 2
 # The lm-eval versions that run a pack: functions as custom filters run from 0.4.11 on.
 LM_EVAL_MINIMUM = "0.4.11"
 LM_EVAL_BELOW = "0.5"
+
+
+_OURS = frozenset(("schema_version", "meta_eval", "lm_eval", "tasks", "command", "files"))
 
 
 class _Entry(BaseModel):
@@ -149,6 +152,7 @@ class Manifest(_Entry):
     """The whole pack. No time and no host stands here: the same input gives the same bytes.
 
     ``run`` is how it is to be run, and ``command`` what its engine makes of that, for whoever has no meta-eval at hand.
+    ``punkt_tab`` says whether it brings nltk's Punkt model; None where no task needs it.
     """
 
     schema_version: int
@@ -160,6 +164,7 @@ class Manifest(_Entry):
     tasks: dict[TaskName, TaskEntry]
     groups: dict[TaskName, tuple[TaskName, ...]]
     command: tuple[str, ...]
+    punkt_tab: bool | None = None
     files: dict[PackPath, FileEntry]
 
     @model_validator(mode="after")
@@ -196,9 +201,13 @@ def written_files(pack: Path) -> dict[str, str]:
     """
     path = pack / MANIFEST
     try:
-        entries = json.loads(read_text(path, limit=_MAX_BYTES))["files"]
-        return {str(name): str(entry["sha256"]) for name, entry in entries.items()}
-    except (InputError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        tree = json.loads(read_text(path, limit=_MAX_BYTES))
+        # Other programs have files of this name that list files: what every version of ours says must be there.
+        written = {name: str(entry["sha256"]) for name, entry in tree["files"].items()}
+        if not set(tree) >= _OURS or not all(map(is_inside, written)):
+            raise ValueError
+        return written
+    except (InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise PackError(
             "does not say which files prepare wrote here, so it will not replace them",
             where=str(path),

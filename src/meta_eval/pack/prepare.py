@@ -14,7 +14,6 @@ from typing import Any
 from meta_eval import assets, catalog
 from meta_eval.config import Config
 from meta_eval.engines import ENGINES
-from meta_eval.inputs import expand
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.build import build_pack
@@ -46,7 +45,7 @@ def prepare(config: Config, *, config_place: str = "the configuration", progress
     Raises:
         UserError: Anything that the user can fix; work_dir is then as it was.
     """
-    work_dir = expand(config.work_dir, where="work_dir")
+    work_dir = Path(config.work_dir)
     check_target(work_dir)
     templates = discover(_template_dir(config))
     progress(f"opening {config.evals_dataset}")
@@ -88,7 +87,7 @@ def first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]
 
 
 def _template_dir(config: Config) -> Path:
-    path = expand(config.template_dir, where="template_dir")
+    path = Path(config.template_dir)
     default = type(config).model_fields["template_dir"].default
     if not path.exists() and config.template_dir == default:
         log.warning(

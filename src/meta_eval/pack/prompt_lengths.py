@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-
-from meta_eval.inputs import expand
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +44,7 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
-    local = expand(model_name, where="model_name") / "tokenizer.json"
+    local = Path(model_name) / "tokenizer.json"
     path: str | None = str(local) if local.is_file() else _cached(model_name)
     return None if path is None else _load(path)
 

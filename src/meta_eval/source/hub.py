@@ -8,6 +8,7 @@ commit, tries again where that helps, checks what arrived, and turns every failu
 from __future__ import annotations
 
 import hashlib
+import logging
 import random
 import re
 import time
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.inputs import read_regular, reason
+from meta_eval.notes import without_secrets
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile
 from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached
@@ -63,6 +65,8 @@ class HubClient:
         """
         from huggingface_hub import HfApi
 
+        for handler in logging.getLogger("huggingface_hub").handlers:
+            handler.addFilter(without_secrets)  # the library logs addresses as they are
         api = HfApi(endpoint=self.endpoint, library_name="meta-eval")
         try:
             address = urlsplit(api.endpoint)
