@@ -7,12 +7,12 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError, TemplateError
 from meta_eval.joins import JOINS
@@ -44,22 +44,28 @@ DOC_COLUMNS = (
     "answers",
 )
 
+_BATCH = 1024  # rows
+
 
 @dataclass(frozen=True, slots=True)
 class TaskDocs:
-    """What became of the rows of one task.
+    """What became of the rows of one task; they themselves are let go, since the docs hold the same texts.
 
     Attributes:
-        rows: As the evals dataset has them.
-        checked: What passed, with what was noticed on the way.
-        joined: What the original brought; None for a task without a join.
+        rows: How many the evals dataset has.
+        labels: Their ``benchmark_label``.
+        checked: What was noticed on the way, without the rows.
+        joined: What the original brought, without the rows; None for a task without a join.
+        matched: How many rows the join matched.
         table: The docs.
         unclustered: The short name of a warning where they do not show what they share as the template says.
     """
 
-    rows: Sequence[Row]
+    rows: int
+    labels: frozenset[str]
     checked: Checked
     joined: Joined | None
+    matched: int
     table: pa.Table
     unclustered: str | None
 
@@ -101,9 +107,18 @@ def read_docs(
     if join is not None:
         progress(f"{template.name}: reading the original of {join.name}")
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
-    table = make_docs(root, template, joined.rows if joined else checked.rows, place)
+    kept = joined.rows if joined else checked.rows
+    table = make_docs(root, template, kept, place)
     table, unclustered = with_clusters(table, template)
-    return TaskDocs(rows, checked, joined, table, unclustered)
+    return TaskDocs(
+        len(rows),
+        frozenset(str(row.get("benchmark_label")) for row in rows),
+        replace(checked, rows=[]),
+        replace(joined, rows=[]) if joined else None,
+        len(kept),
+        table,
+        unclustered,
+    )
 
 
 def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
@@ -136,23 +151,15 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
         TemplateError: The function fails, or its docs lack a column.
         DataError: It refuses a row, or a doc has no prompt or no gold.
     """
-    import datasets
-
-    datasets.disable_progress_bars()
-    dataset = datasets.Dataset.from_list(list(rows))
-    if template.process_docs is not None:
-        module_file, name = template.process_docs
-        where = f"{root / module_file}: {name}"
-        try:
-            with _whole(root, template) as folder:
-                dataset = getattr(_module(folder, module_file), name)(dataset)
-        except ValueError as error:
-            raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            line = f"{Path(last.filename).name} line {last.lineno}"
-            raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
-    table: pa.Table = dataset.with_format("arrow")[:]
+    where = f"{root / template.process_docs[0]}: {template.process_docs[1]}" if template.process_docs else "nothing"
+    try:
+        table = _through(root, template, rows)
+    except ValueError as error:
+        raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        line = f"{Path(last.filename).name} line {last.lineno}"
+        raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
     missing = [column for column in DOC_COLUMNS if column not in table.column_names]
     if missing:
         raise TemplateError(
@@ -161,14 +168,64 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
             hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
         )
     for column in ("prompt", "gold"):
-        for number, value in enumerate(table.column(column).to_pylist()):
+        for number, value in enumerate(values(table, column)):
             if not isinstance(value, str) or not value.strip():
                 digest = table.column("input_question_hash")[number].as_py()
                 raise DataError(
                     f"doc {number} (question hash {digest}) has no {column}", where=f"{place}, {template.name}"
                 )
+    return table
+
+
+def _through(root: Path, template: Template, rows: Sequence[Row]) -> pa.Table:
+    """What the template makes of rows: where it takes each by itself a batch at a time, else all at once."""
+    if template.process_docs is not None:
+        module_file, name = template.process_docs
+        with _whole(root, template) as folder:
+            process_docs = getattr(_module(folder, module_file), name)
+            make_doc = getattr(process_docs, "make_doc", None)
+            return _in_batches(make_doc, rows) if make_doc else _at_once(process_docs, rows)
+    return _at_once(lambda dataset: dataset, rows)
+
+
+def _at_once(process_docs: Callable[[Any], Any], rows: Sequence[Row]) -> pa.Table:
+    import datasets
+
+    datasets.disable_progress_bars()
+    table: pa.Table = process_docs(datasets.Dataset.from_list(list(rows))).with_format("arrow")[:]
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
     return table.replace_schema_metadata(None)
+
+
+def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table:
+    """The same table as of all at once, without the rows and the docs in two more forms beside it."""
+    import pyarrow as pa
+
+    alike = len({_shape(row) for row in rows}) == 1
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    made = []
+    for start in range(0, len(rows), _BATCH):
+        batch = rows[start : start + _BATCH]
+        if not alike:
+            # A row of JSON lines may leave out what others have, and a doc is made of whole rows.
+            batch = pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in batch]).to_pylist()
+        made.append(pa.Table.from_pylist([make_doc(row) for row in batch]))
+    return pa.concat_tables(made, promote_options="permissive")
+
+
+def _shape(value: object) -> object:
+    """The keys of a row and of all that it holds."""
+    if isinstance(value, dict):
+        return tuple((key, _shape(inner)) for key, inner in value.items())
+    if isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
+        return frozenset(map(_shape, value))
+    return None
+
+
+def values(table: pa.Table, column: str) -> Iterator[Any]:
+    """The values of a column, some at a time."""
+    for batch in table.select([column]).to_batches(_BATCH):
+        yield from batch.column(0).to_pylist()
 
 
 @contextmanager

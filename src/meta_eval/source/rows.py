@@ -19,6 +19,7 @@ from meta_eval.source.base import DataFile
 Row = dict[str, Any]
 
 _MAGIC = b"PAR1"
+_BATCH = 1024  # rows
 _NAMED_PARQUET = re.compile(r"\.parquet(?:\.gzip|\.gz)?$", re.IGNORECASE)
 _HINT = "Fetch or copy the file again; if it stays so, the dataset itself is damaged"
 
@@ -64,7 +65,7 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
             if not head:
                 raise SourceError("the file is empty", where=where, hint=_HINT)
             if head.startswith(_MAGIC):
-                rows += _parquet_rows(file, where)
+                rows.extend(_parquet_rows(file, where))
             elif _NAMED_PARQUET.search(file.name):
                 raise SourceError(f"this is not parquet{_looks_like(head)}", where=where, hint=_HINT)
             else:
@@ -86,21 +87,21 @@ def _looks_like(head: bytes) -> str:
     return ""
 
 
-def _parquet_rows(file: DataFile, where: str) -> list[Row]:
+def _parquet_rows(file: DataFile, where: str) -> Iterator[Row]:
+    """In batches, so that the texts are not held twice, as columns and as rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         # A file of its own, not a dataset: no partition is read out of the folder's name.
         with pq.ParquetFile(file.path) as parquet:
-            table = parquet.read()
-        if len(set(table.column_names)) != len(table.column_names):
-            raise SourceError("two columns have the same name", where=where, hint=_HINT)
-        rows: list[Row] = table.to_pylist()
+            if len(set(parquet.schema_arrow.names)) != len(parquet.schema_arrow.names):
+                raise SourceError("two columns have the same name", where=where, hint=_HINT)
+            for batch in parquet.iter_batches(_BATCH):
+                yield from batch.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise SourceError(f"truncated or corrupt parquet ({reason})", where=where, hint=_HINT) from error
-    return rows
 
 
 def _json_rows(file: DataFile, where: str) -> Iterator[Row]:
