@@ -14,8 +14,15 @@ PACKAGE = REPOSITORY / "src" / "meta_eval"
 # From the ground up: each may import what stands above it in this list, and itself.
 ROOMS = [
     "version",
+    "shown",  # how foreign text is shown
+    "secrets",
     "errors",
     "notes",
+    "inputs",  # files that are not ours
+    "yaml_files",
+    "names",
+    "contained",  # code of templates and packs at work
+    "outputs",
     "assets",  # what the wheel carries along
     "stats",
     "catalog",  # what Meta published

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
 DATASET = "Llama-3.1-8B-Instruct-evals"
+# The joins whose originals are written too, and the subset of each.
+ORIGINALS = {"ifeval": "ifeval__strict", "math": "math_hard"}
 SUBJECTS = ("biology", "chemistry", "economics", "engineering", "history", "law", "maths", "physics")
 PLACES = ("harbour", "meadow", "orchard", "quarry", "station", "valley", "workshop", "lighthouse")
 THINGS = ("lantern", "copper kettle", "timber gate", "weather vane", "signal lamp", "stone bridge")

@@ -89,16 +89,23 @@ class Worker:
         process.stdin.flush()
         return _reply(process, limit_s)
 
-    def start(self) -> None:
+    def runs(self) -> bool:
+        """Whether this process has started it and not ended it."""
+        return self._process is not None and self._owner == os.getpid()
+
+    def start(self, wrapper: Sequence[str] = ()) -> None:
         """Start the process where it does not run yet.
+
+        Args:
+            wrapper: The beginning of a command that runs the rest of it.
 
         Raises:
             OSError, EOFError, ValueError: It does not start. What `started` raises besides goes through.
         """
-        if self._process is not None and self._owner == os.getpid():
+        if self.runs():
             return
         self._process = subprocess.Popen(
-            [sys.executable, *self._command, json.dumps(self._settings())],
+            [*wrapper, sys.executable, *self._command, json.dumps(self._settings())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

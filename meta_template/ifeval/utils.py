@@ -188,7 +188,7 @@ def checkers():
     try:
         nltk = importlib.import_module("nltk")
         # A pack may bring the data; before the import below, which tries to download it when it finds none.
-        nltk.data.path.append(str(PACK / "nltk_data"))
+        nltk.data.path.insert(0, str(PACK / "nltk_data"))
         importlib.import_module("langdetect").DetectorFactory.seed = 0
         return importlib.import_module("lm_eval.tasks.ifeval.utils")
     except ImportError as error:
@@ -204,7 +204,7 @@ def require_punkt() -> None:
         nltk.data.find("tokenizers/punkt_tab/english/")
     except LookupError:
         raise LookupError(
-            "IFEval needs nltk's punkt_tab to be scored, and it is not on this machine. Run: "
-            "python -m nltk.downloader punkt_tab. Without a network, run on a machine that has one: "
-            f"python -m nltk.downloader -d nltk_data punkt_tab, and copy the folder to {PACK / 'nltk_data'}"
+            "IFEval needs nltk's punkt_tab to be scored, and it is neither in the pack nor on this machine. Run: "
+            "python -m nltk.downloader punkt_tab. Without a network: prepare on a machine that has it, and the pack "
+            "brings it along"
         ) from None

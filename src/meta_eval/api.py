@@ -54,6 +54,7 @@ def verify(
     min_agreement: float | None = None,
     regrade: Path | str | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Proof:
     """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
@@ -72,10 +73,11 @@ def verify(
         min_agreement: Share of docs, 0 to 1, on which the verdicts must agree; None for each task's own.
         regrade: The folder of a finished run, whose answers are graded again instead of the recorded ones.
         allow_code: Also check the tasks whose scoring runs programs that a model wrote.
+        edited: Take a pack that was edited as it is; the proof and the baseline that is kept say so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        UserError: The folder is no pack, or a name is none of its tasks.
+        UserError: The folder is no pack or was edited, or a name is none of its tasks.
     """
     from meta_eval.verify import verify as run
 
@@ -85,6 +87,7 @@ def verify(
         min_agreement=min_agreement,
         regrade=None if regrade is None else Path(regrade),
         allow_code=allow_code,
+        edited=edited,
         progress=progress,
     )
 
@@ -142,7 +145,7 @@ def report(
         step=progress,
     )
     if manifest is not None:
-        check_pack(run, manifest, pack=str(pack))
+        run = check_pack(run, manifest, pack=str(pack))
     baseline = read_baseline(folder, manifest) if folder is not None and manifest is not None else None
     judged = judge(run, manifest, baseline, rules)
     return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
@@ -197,8 +200,7 @@ def compare(
         for one in (a, b)
     )
     if manifest is not None:
-        for run in (before, after):
-            check_pack(run, manifest, pack=str(pack))
+        before, after = (check_pack(run, manifest, pack=str(pack)) for run in (before, after))
     baseline = read_baseline(folder, manifest) if folder is not None and manifest is not None else None
     judged = run_compare(before, after, manifest, baseline, rules)
     return build_comparison(judged, before, after, gated=gate is not None)

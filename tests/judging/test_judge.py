@@ -109,10 +109,11 @@ def test_a_judge_models_verdicts_are_no_baseline(tmp_path: Path) -> None:
 def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path) -> None:
     verdicts, recorded = right(60, 100), [True] * 67 + [False] * 33
     task = entry(100, published(67.0), reading="other,strict-match")
-    found = judged(tmp_path / "a", verdicts, recorded=recorded, subtasks=["s"] * 100, task=task)
+    found = judged(tmp_path / "a", verdicts, recorded=recorded, subtasks=["s", "t"] * 50, task=task)
     assert (found.flips, found.against, found.subtasks[0].other) == (None, NUMBER, None)
-    plain = judged(tmp_path / "b", verdicts, recorded=recorded, subtasks=["s"] * 100, task=entry(100, published(67.0)))
-    assert (plain.against, plain.subtasks[0].other) == (VERDICTS, 0.67)
+    parts = ["s"] * 67 + ["t"] * 33
+    plain = judged(tmp_path / "b", verdicts, recorded=recorded, subtasks=parts, task=entry(100, published(67.0)))
+    assert (plain.against, [one.other for one in plain.subtasks]) == (VERDICTS, [1.0, 0.0])
 
 
 def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def pack(sample: Path, tmp_path: Path) -> Path:
 
 
 def checked(pack: Path, task: str, **options: Any) -> TaskReport:
-    return verify(pack, tasks=[task], **options).tasks[task]
+    """One task of a pack that a test may have edited."""
+    return verify(pack, tasks=[task], edited=True, **options).tasks[task]
 
 
 def lines(report: TaskReport) -> list[dict[str, Any]]:
@@ -214,7 +215,7 @@ def test_a_docs_file_that_prepare_did_not_write_is_refused(damage: str, pack: Pa
         path.write_bytes(path.read_bytes()[:-40])
     else:
         shutil.copy(pack / "meta_gpqa_cot.parquet", path)
-    report = verify(pack, tasks=["meta_gpqa", "meta_bbh"], min_agreement=0.5)
+    report = verify(pack, tasks=["meta_gpqa", "meta_bbh"], min_agreement=0.5, edited=True)
     assert report.tasks["meta_gpqa"].status == "failed"
     assert "is not the file that was prepared" in str(report.tasks["meta_gpqa"].reason)
     assert report.tasks["meta_bbh"].status == "passed"

@@ -11,8 +11,8 @@ _CHECKOUT = _HERE.parents[2]
 def path(name: str) -> Path:
     """A shipped file or folder: inside the installed package, or at the top of a checkout.
 
-    ``meta_template``, ``eval_config.yaml`` and ``work_dir.gitignore`` stand at the top of the repository, where users
-    look for them; the wheel carries them here.
+    ``meta_template``, ``eval_config.yaml``, ``work_dir.gitignore`` and the pages in ``docs`` stand at the top of the
+    repository, where users look for them; the wheel carries them here.
     """
     inside = _HERE / name
     return inside if inside.exists() else _CHECKOUT / name

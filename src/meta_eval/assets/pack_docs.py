@@ -27,8 +27,8 @@ def load(docs_file: str, sha256: str, beside: dict[str, str] | None = None, **_:
 
     for name, digest in (beside or {}).items():
         _checked(name, digest)
-    with pyarrow.parquet.ParquetFile(_checked(docs_file, sha256)) as parquet:
-        docs = pyarrow.Table.from_batches(parquet.iter_batches(1024), parquet.schema_arrow)  # half of read_table's memory
+    with pyarrow.parquet.ParquetFile(_checked(docs_file, sha256)) as parquet:  # with half of read_table's memory
+        docs = pyarrow.Table.from_batches(parquet.iter_batches(1024), parquet.schema_arrow)
     # Without a fingerprint of its own a dataset pickles all that it holds to make one.
     return datasets.DatasetDict({"latest": datasets.Dataset(docs, fingerprint=sha256[:16])})
 

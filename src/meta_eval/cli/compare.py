@@ -8,6 +8,7 @@ import typer
 
 from meta_eval.cli import report as shared
 from meta_eval.cli.console import err
+from meta_eval.outputs import check_outputs
 
 
 def compare(
@@ -31,23 +32,22 @@ def compare(
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.report.build import build_comparison
     from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.run import check_pack, read_run
+    from meta_eval.results.run import Run, check_pack, read_run
 
+    check_outputs((html, markdown), shared.read_from((a, b), pack, gate))
     rules = shared.rules_of(margin, gate, max_drop)
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
         count_tokens = shared.counter(manifest)
 
-        def step(text: str) -> None:
-            status.update(text.replace("[", r"\["))
+        def read(path: Path) -> Run:
+            return read_run(
+                [path], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=status.update
+            )
 
-        before, after = (
-            read_run([path], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=step)
-            for path in (a, b)
-        )
+        before, after = read(a), read(b)
         if manifest is not None:
-            for run in (before, after):
-                check_pack(run, manifest, pack=str(pack))
+            before, after = (check_pack(run, manifest, pack=str(pack)) for run in (before, after))
         status.update("comparing")
         baseline = read_baseline(pack, manifest) if pack is not None and manifest is not None else None
         judged = run_compare(before, after, manifest, baseline, rules)

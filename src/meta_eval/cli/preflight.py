@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from meta_eval.cli.console import err
+from meta_eval.cli.console import err, say
 from meta_eval.cli.verify import pack_folder
 from meta_eval.config import DEFAULT_CONFIG
 
@@ -44,11 +44,11 @@ def preflight(
     with err.status("checking"):
         for check in run(folder):
             checks.append(check)
-            err.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ", markup=False, highlight=False)
-            err.print(str(check), markup=False, highlight=False, soft_wrap=True)
+            err.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
+            err.print(str(check), soft_wrap=True)
     bad = sum(check.status == "failed" for check in checks)
-    err.print(f"{bad} of {len(checks)} checks failed" if bad else "nothing failed", style="bold", highlight=False)
+    err.print(f"{bad} of {len(checks)} checks failed" if bad else "nothing failed", style="bold")
     if as_json:
         told = {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
-        typer.echo(json.dumps(told))
+        say(json.dumps(told))
     raise typer.Exit(2 if bad else 0)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from meta_eval.cli.console import err, warn
+from meta_eval.cli.console import err, say, warn
 from meta_eval.config import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
@@ -48,16 +47,16 @@ def prepare(
     with err.status("starting") as status:
 
         def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
-            status.update(escape(what))
+            status.update(what)
 
         prepared = run(settings, config_place=str(config), progress=progress)
     manifest = prepared.manifest
-    for check in cheap(Path(prepared.work_dir).expanduser()):
+    for check in cheap(Path(prepared.work_dir)):
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))
     if as_json:
-        typer.echo(
+        say(
             json.dumps(
                 {
                     "command": shlex.join(manifest.command),
@@ -69,8 +68,8 @@ def prepare(
             )
         )
     else:
-        err.print(f"wrote {prepared.work_dir}; paste this to run it:", markup=False, highlight=False)
-        typer.echo(shlex.join(manifest.command))
+        err.print(f"wrote {prepared.work_dir}; paste this to run it:")
+        say(shlex.join(manifest.command))
 
 
 def _table(manifest: Manifest) -> Table:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from meta_eval.cli.console import err, people
+from meta_eval.cli.console import err, people, say
 from meta_eval.errors import ConfigError
+from meta_eval.outputs import check_outputs
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -58,6 +59,7 @@ def report(
     from meta_eval.results.baseline import read_baseline
     from meta_eval.results.run import check_pack, read_run
 
+    check_outputs((html, markdown, eval_results), read_from(results, pack, gate))
     rules = rules_of(margin, gate, max_drop)
     manifest = read_manifest(pack) if pack is not None else None
     with err.status("reading") as status:
@@ -67,10 +69,10 @@ def report(
             skip_damaged=skip_damaged,
             repeats=repeats,
             count_tokens=count_tokens,
-            step=lambda text: status.update(text.replace("[", r"\[")),
+            step=status.update,
         )
         if manifest is not None:
-            check_pack(run, manifest, pack=str(pack))
+            run = check_pack(run, manifest, pack=str(pack))
         status.update("judging")
         baseline = read_baseline(pack, manifest) if pack is not None and manifest is not None else None
         judged = judge(run, manifest, baseline, rules)
@@ -79,6 +81,13 @@ def report(
         status.update("writing")
         write(built, html=html, markdown=markdown, eval_results=eval_results, count_tokens=count_tokens)
     finish(built, as_json=as_json)
+
+
+def read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> list[Path | None]:
+    """What a report reads, so that none of it is written over."""
+    from meta_eval.results.baseline import out_folder
+
+    return [*results, pack, gate, None if pack is None else out_folder(pack)]
 
 
 def rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate:
@@ -121,11 +130,11 @@ def write(
     """Write the files that were asked for, each whole or not at all.
 
     Raises:
-        ReportError: One cannot be written.
+        OutputError: One cannot be written.
     """
+    from meta_eval.outputs import replacing
     from meta_eval.report import eval_results as hub
     from meta_eval.report import markdown as card
-    from meta_eval.report.files import replacing
     from meta_eval.report.html import write_html
     from meta_eval.report.samples import samples_of
 
@@ -146,5 +155,5 @@ def finish(built: Report, *, as_json: bool) -> None:
     if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
         err.print(built.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        typer.echo(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
+        say(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
     raise typer.Exit(built.exit_code)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from meta_eval.cli.console import err, notes
+from meta_eval.cli.console import bound_err, err, notes, say
 from meta_eval.config import DEFAULT_CONFIG
 from meta_eval.errors import ConfigError
 
@@ -51,6 +48,9 @@ def verify(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also check tasks whose scoring runs code that a model wrote."
     ),
+    edited: bool = typer.Option(
+        False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1."),
 ) -> None:
     """Prove a pack without a model: Meta's recorded answers in, lm-eval's verdicts out, compared doc by doc.
@@ -70,11 +70,12 @@ def verify(
             min_agreement=min_agreement,
             regrade=regrade,
             allow_code=allow_code,
+            edited=edited,
             progress=steps.progress,
         )
     _show(report)
     if as_json:
-        typer.echo(json.dumps(_object(report), ensure_ascii=True))
+        say(json.dumps(_object(report), ensure_ascii=True))
     raise typer.Exit(report.exit_code)
 
 
@@ -84,7 +85,7 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
         return pack
     from meta_eval.config import load_config
 
-    return Path(load_config(config).work_dir).expanduser()
+    return Path(load_config(config).work_dir)
 
 
 class _Steps:
@@ -92,7 +93,7 @@ class _Steps:
 
     def __init__(self) -> None:
         # A console of its own, bound to today's stderr: the evaluator's own words are kept off sys.stderr meanwhile.
-        self._console = Console(file=sys.stderr)
+        self._console = bound_err()
         self._bar: Any = None
         self._task: Any = None
         self._name = ""
@@ -101,7 +102,12 @@ class _Steps:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         if self._console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
             self._bar = Progress(
                 *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
             )
@@ -117,9 +123,9 @@ class _Steps:
 
     def progress(self, name: str, done: int = 0, total: int = 0, /) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, description=escape(name), completed=done, total=total or None)
+            self._bar.update(self._task, description=name, completed=done, total=total or None)
         elif name != self._name:
-            self._console.print(f"checking {name}", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(f"checking {name}", soft_wrap=True)
         self._name = name
 
 
@@ -128,21 +134,23 @@ def _show(report: Report) -> None:
     if checked:
         err.print(_table(report, checked))
         for line in _legend(report):
-            err.print(line, style="dim", markup=False, highlight=False)
+            err.print(line, style="dim")
     for name, result in report.tasks.items():
         if result.status != "passed":
             style = "yellow" if result.status == "not checked" else "bold red"
-            err.print(
-                f"{result.status}: {name}: {result.reason}", style=style, markup=False, highlight=False, soft_wrap=True
-            )
+            err.print(f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True)
     differing = sum(len(result.comparison.disagreements) for result in checked.values() if result.comparison)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
         kept = "" if report.regraded else ", the verdicts that runs are paired with in its folder baseline"
-        err.print(f"{differing} disagreements are in {folder}{kept}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
     passed = sum(result.status == "passed" for result in report.tasks.values())
     word = "passed" if report.passed else "not passed"
-    err.print(f"{word}: {passed} of {len(report.tasks)} tasks", style="bold", markup=False, highlight=False)
+    if report.edited:
+        names = ", ".join(report.edited[:5]) + (f" and {len(report.edited) - 5} more" if report.edited[5:] else "")
+        err.print(f"edited since prepare wrote it: {names}", style="bold red", soft_wrap=True)
+        word += ", of an edited pack"
+    err.print(f"{word}: {passed} of {len(report.tasks)} tasks", style="bold")
 
 
 def _table(report: Report, checked: dict[str, TaskReport]) -> Table:
@@ -231,6 +239,7 @@ def _object(report: Report) -> dict[str, Any]:
         "pack": str(report.pack),
         "regraded": None if report.regraded is None else str(report.regraded),
         "passed": report.passed,
+        "edited": list(report.edited),
         "tolerance": SAME_VERDICT,
         "tasks": {name: _task_object(result) for name, result in report.tasks.items()},
     }

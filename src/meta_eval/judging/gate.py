@@ -10,11 +10,12 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.judging.decide import MARGIN
+from meta_eval.yaml_files import read_yaml
 
 Against = Literal["published", "recorded", "baseline"]
 
-_Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
-_Docs = Annotated[int, Field(ge=1)]
+_Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
+_Docs = Annotated[int, Field(ge=1, strict=True)]
 
 
 class _Rule(BaseModel):
@@ -51,7 +52,7 @@ class Gate(_Rule):
     @field_validator("tasks", mode="before")
     @classmethod
     def _names_alone(cls, value: Any) -> Any:
-        if isinstance(value, list):
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
             return {name: Rule() for name in value}
         return (
             {name: Rule() if rule is None else rule for name, rule in value.items()}
@@ -89,14 +90,7 @@ def read_gate(path: Path) -> Gate:
     Raises:
         ConfigError: It cannot be read, is no YAML, or says something that cannot be.
     """
-    import yaml
-
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=str(path)) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"is not YAML: {' '.join(str(error).split())}", where=str(path)) from None
+    tree = read_yaml(path, error=ConfigError).tree
     try:
         return Gate.model_validate(tree)
     except ValidationError as error:

@@ -300,6 +300,8 @@ def _subtasks(ours: Side, spec: str, rows: tuple[Side, Side] | None) -> tuple[Su
         doc = ours.docs[position]
         if doc.subtask is not None:
             groups.setdefault(doc.subtask, []).append((value, theirs.get(doc.doc_id)))
+    if len(groups) < 2:
+        return ()
     drops = {}
     for name, values in groups.items():
         before = [one for _, one in values if one is not None]

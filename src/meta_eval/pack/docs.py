@@ -14,13 +14,17 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import DataError, TemplateError
+from meta_eval.contained import contained
+from meta_eval.errors import DataError, TemplateError, UserError
+from meta_eval.inputs import reason
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, silent
 from meta_eval.pack.checks import Checked, check_rows
 from meta_eval.pack.clusters import clusters
+from meta_eval.pack.doc_checks import check_docs
+from meta_eval.shown import quoted
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Place, Row, read_rows
 from meta_eval.templates.folder import place_of
@@ -109,6 +113,7 @@ def read_docs(
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
     kept = joined.rows if joined else checked.rows
     table = make_docs(root, template, kept, place)
+    checked.warnings.update(check_docs(table, template, place))
     table, unclustered = with_clusters(table, template)
     return TaskDocs(
         len(rows),
@@ -149,11 +154,19 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
 
     Raises:
         TemplateError: The function fails, or its docs lack a column.
-        DataError: It refuses a row, or a doc has no prompt or no gold.
+        DataError: It refuses a row, or the rows make no table.
     """
-    where = f"{root / template.process_docs[0]}: {template.process_docs[1]}" if template.process_docs else "nothing"
+    module_file, name = template.process_docs or (template.file, "")
+    where = f"{root / module_file}: {name}" if name else str(root / module_file)
     try:
-        table = _through(root, template, rows)
+        with _whole(root, template) as folder, contained(folder):
+            process_docs = getattr(_module(folder, module_file), name) if name else None
+            make_doc = getattr(process_docs, "make_doc", None)
+            table = _in_batches(make_doc, rows) if make_doc else None
+            if table is None:
+                table = _at_once(process_docs, rows, place, where)
+    except UserError:
+        raise
     except ValueError as error:
         raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
     except Exception as error:
@@ -167,65 +180,61 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
             where=str(root / template.file),
             hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
         )
-    for column in ("prompt", "gold"):
-        for number, value in enumerate(values(table, column)):
-            if not isinstance(value, str) or not value.strip():
-                digest = table.column("input_question_hash")[number].as_py()
-                raise DataError(
-                    f"doc {number} (question hash {digest}) has no {column}", where=f"{place}, {template.name}"
-                )
     return table
 
 
-def _through(root: Path, template: Template, rows: Sequence[Row]) -> pa.Table:
-    """What the template makes of rows: where it takes each by itself a batch at a time, else all at once."""
-    if template.process_docs is not None:
-        module_file, name = template.process_docs
-        with _whole(root, template) as folder:
-            process_docs = getattr(_module(folder, module_file), name)
-            make_doc = getattr(process_docs, "make_doc", None)
-            return _in_batches(make_doc, rows) if make_doc else _at_once(process_docs, rows)
-    return _at_once(lambda dataset: dataset, rows)
-
-
-def _at_once(process_docs: Callable[[Any], Any], rows: Sequence[Row]) -> pa.Table:
+def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: Place, where: str) -> pa.Table:
+    """What the template makes of all rows, as lm-eval would call it."""
     import datasets
 
     datasets.disable_progress_bars()
-    table: pa.Table = process_docs(datasets.Dataset.from_list(list(rows))).with_format("arrow")[:]
+    dataset = _dataset(rows, place)
+    if process_docs is not None:
+        dataset = process_docs(dataset)
+    if not isinstance(dataset, datasets.Dataset):
+        raise TemplateError(
+            f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
+            where=where,
+            hint="End it with datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
+        )
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
-    return table.replace_schema_metadata(None)
+    return _table(dataset, where).replace_schema_metadata(None)
 
 
-def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table:
-    """The same table as of all at once, without the rows and the docs in two more forms beside it."""
+def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
+    """The same table, made of some rows at a time: neither rows nor docs stand in two more forms beside it.
+
+    None where arrow does not take rows or docs as they are; all at once they are mended, or refused in words.
+    """
     import pyarrow as pa
 
-    alike = len({_shape(row) for row in rows}) == 1
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    made = []
-    for start in range(0, len(rows), _BATCH):
-        batch = rows[start : start + _BATCH]
-        if not alike:
-            # A row of JSON lines may leave out what others have, and a doc is made of whole rows.
-            batch = pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in batch]).to_pylist()
-        made.append(pa.Table.from_pylist([make_doc(row) for row in batch]))
-    return pa.concat_tables(made, promote_options="permissive")
+    if not _alike(rows):
+        return None
+    try:
+        made = [
+            pa.Table.from_pylist([make_doc(row) for row in rows[start : start + _BATCH]])
+            for start in range(0, len(rows), _BATCH)
+        ]
+        return pa.concat_tables(made, promote_options="permissive")
+    except pa.ArrowException:
+        return None
 
 
-def _shape(value: object) -> object:
-    """The keys of a row and of all that it holds."""
-    if isinstance(value, dict):
-        return tuple((key, _shape(inner)) for key, inner in value.items())
-    if isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
-        return frozenset(map(_shape, value))
-    return None
+def _alike(rows: Sequence[Row]) -> bool:
+    """Whether all rows have the same keys, all the way down, and values of one type for each."""
+    kinds: dict[tuple[str | None, ...], object] = {}
 
+    def fits(value: object, path: tuple[str | None, ...]) -> bool:
+        if value is None:
+            return True
+        kind = tuple(value) if isinstance(value, dict) else type(value)
+        if kinds.setdefault(path, kind) != kind:
+            return False
+        if isinstance(value, dict):
+            return all(fits(inner, (*path, key)) for key, inner in value.items())
+        return not isinstance(value, list) or all(fits(inner, (*path, None)) for inner in value)
 
-def values(table: pa.Table, column: str) -> Iterator[Any]:
-    """The values of a column, some at a time."""
-    for batch in table.select([column]).to_batches(_BATCH):
-        yield from batch.column(0).to_pylist()
+    return all(fits(row, ()) for row in rows)
 
 
 @contextmanager
@@ -240,6 +249,60 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(place_of(root, file), copy)
         yield Path(folder)
+
+
+def _dataset(rows: Sequence[Row], place: Place) -> Any:
+    """Rows as the template's function takes them, with every column that any of them has.
+
+    Raises:
+        DataError: Arrow has no type for the values of a column: named with the first row that does not fit.
+    """
+    from datasets import Dataset
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    try:
+        return Dataset.from_dict(values)
+    except Exception as error:  # arrow and datasets raise many kinds, some of them neither of the two's own
+        for column in columns:
+            try:
+                Dataset.from_dict({column: values[column]})
+            except Exception as cause:
+                number = _first_that_does_not_fit(values[column])
+                raise DataError(
+                    f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not go with its "
+                    f"other values: {reason(cause)}",
+                    where=place.row(number, rows[number]),
+                    hint="Write the column in one type that arrow has (text fits anything), or leave it out",
+                ) from None
+        raise DataError(f"the columns do not make a table: {reason(error)}", where=str(place)) from None
+
+
+def _first_that_does_not_fit(values: Sequence[Any]) -> int:
+    """The first value with which those before it make no column; found by halving."""
+    from datasets import Dataset
+
+    good, bad = 0, len(values)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            Dataset.from_dict({"column": list(values[:middle])})
+            good = middle
+        except Exception:
+            bad = middle
+    return bad - 1
+
+
+def _table(dataset: Any, where: str) -> pa.Table:
+    """Docs as an arrow table.
+
+    Raises:
+        TemplateError: They cannot be read back.
+    """
+    try:
+        return dataset.with_format("arrow")[:]
+    except Exception as error:
+        raise TemplateError(f"process_docs makes docs that cannot be read: {reason(error)}", where=where) from None
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

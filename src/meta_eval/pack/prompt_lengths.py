@@ -47,7 +47,7 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
-    local = Path(model_name).expanduser() / "tokenizer.json"
+    local = Path(model_name) / "tokenizer.json"
     path: str | None = str(local) if local.is_file() else _cached(model_name)
     if path is None:
         return None
@@ -61,7 +61,12 @@ def token_counter(model_name: str) -> Callable[[str], int] | None:
     tokenizer = find_tokenizer(model_name)
     if tokenizer is None:
         return None
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    return lambda text: len(tokenizer.encode(_encodable(text), add_special_tokens=False).ids)
+
+
+def _encodable(text: str) -> str:
+    """Halves of surrogate pairs, which lm-eval writes of broken answers, as the mark that decoders put for them."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _cached(model_name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from meta_eval.pack.published import published_entries, read_metrics
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row
 from meta_eval.templates import rewrite
+from meta_eval.templates.checks import check_functions
 from meta_eval.templates.folder import TemplateFolder, place_of
 from meta_eval.templates.spec import Template
 
@@ -83,6 +85,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         UserError: Anything that the user can fix.
     """
     config, spec, root = context.config, template.spec, context.templates.root
+    check_functions(functools.partial(place_of, root), template)
     docs = read_docs(
         root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched, progress=context.progress
     )
@@ -192,7 +195,7 @@ def _files(
     template: Template, dataset: EvalsDataset, templates: TemplateFolder, docs: TaskDocs, docs_file: str | None
 ) -> dict[str, bytes]:
     """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
-    text = (templates.root / template.file).read_text(encoding="utf-8")
+    text, where = (templates.root / template.file).read_text(encoding="utf-8"), str(templates.root / template.file)
     folder = template.file.parent
     if docs_file is None:
         if dataset.kind != "hub":
@@ -205,6 +208,7 @@ def _files(
             dataset_path=dataset.dataset_id,
             dataset_name=dataset.config_name(template.spec.subset),
             revision=dataset.revision,
+            where=where,
         )
         return {template.file.as_posix(): text.encode()}
     content = parquet_bytes(docs.table)
@@ -215,6 +219,7 @@ def _files(
         docs_file="../" * len(folder.parts) + docs_file,
         sha256=hashlib.sha256(content).hexdigest(),
         beside={name: hashlib.sha256(brought).hexdigest() for name, brought in beside.items()},
+        where=where,
     )
     loader = (folder / f"{rewrite.LOADER_MODULE}.py").as_posix()
     return {

@@ -139,10 +139,10 @@ def check_environment(pack: Path, manifest: Manifest) -> Iterator[Check]:
     yield from _told("first docs", told["tasks"], f"{len(tasks)} tasks load theirs", _hint_load)
     for name in (name for name in manifest.tasks if name not in tasks):
         yield not_checked("first docs", f"{name}: its rows stay on the hub (bundle: false)")
-    yield from _scoring(pack, lm_eval, told)
+    yield from _scoring(lm_eval, told)
 
 
-def _scoring(pack: Path, lm_eval: LmEval, told: dict[str, Any]) -> Iterator[Check]:
+def _scoring(lm_eval: LmEval, told: dict[str, Any]) -> Iterator[Check]:
     """The libraries and data that scoring needs, each with the command that brings it."""
     python = shlex.quote(lm_eval.python)
     pip = f"Run: {python} -m pip install"
@@ -156,8 +156,8 @@ def _scoring(pack: Path, lm_eval: LmEval, told: dict[str, Any]) -> Iterator[Chec
             "scoring: punkt_tab",
             told["punkt"] and "IFEval cannot split sentences without it",
             "is on this machine",
-            f"Run: {python} -m nltk.downloader punkt_tab (without a network, on another machine: python -m "
-            f"nltk.downloader -d nltk_data punkt_tab, and copy nltk_data into {pack})",
+            f"Run: {python} -m nltk.downloader punkt_tab (without a network: prepare on a machine that has it, and the "
+            "pack brings it along)",
         )
 
 

@@ -28,7 +28,7 @@ def _error_of(step: Callable[[], object]) -> str | None:
     """What goes wrong, in one line; None when nothing does."""
     try:
         step()
-    except Exception as error:
+    except BaseException as error:  # code of a pack may end the program too
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return None
 
@@ -65,7 +65,7 @@ def _latex() -> None:
 def _punkt(pack: Path) -> None:
     import nltk
 
-    nltk.data.path.append(str(pack / "nltk_data"))
+    nltk.data.path.insert(0, str(pack / "nltk_data"))
     nltk.data.find("tokenizers/punkt_tab/english/")
 
 

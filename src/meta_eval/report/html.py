@@ -20,8 +20,8 @@ from urllib.parse import quote_plus
 
 from meta_eval.judging.alarms import told_of
 from meta_eval.judging.model import Subtask, Task
+from meta_eval.outputs import replacing
 from meta_eval.report import text
-from meta_eval.report.files import replacing
 from meta_eval.report.model import Report, Run, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
@@ -54,7 +54,7 @@ def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> No
         samples: The docs for its table, in the order of the table; read once, and never all in memory.
 
     Raises:
-        ReportError: The file cannot be written.
+        OutputError: The file cannot be written.
     """
     packed = pack(samples)
     try:
@@ -158,6 +158,7 @@ def _environment() -> Environment:
         "drop": text.drop,
         "told": told_of,
         "why": text.why,
+        "known_reasons": text.known_reasons,
         "distance": text.distance,
         "shape": _SHAPES.__getitem__,
         "tiles": _tiles,

@@ -16,6 +16,7 @@ from meta_eval.report.text import (
     drop,
     drop_interval,
     interval,
+    known_reasons,
     p_value,
     percent,
     points,
@@ -113,10 +114,13 @@ def _scores(report: Report) -> Iterator[str]:
         yield ""
         yield from notes
         yield ""
-    for task in report.tasks:
-        if task.gaps:
-            yield f"Known reasons for a difference in {_code(task.name)}: {_plain(' '.join(task.gaps))}"
-            yield ""
+    reasons = known_reasons(report.tasks)
+    if reasons:
+        yield "Known reasons for a difference:"
+        yield ""
+        for reason, names in reasons:
+            yield f"- {', '.join(map(_code, names))}: {_plain(reason)}"
+        yield ""
 
 
 def _task_cells(task: Task, score: Score) -> tuple[str, str]:

@@ -49,8 +49,10 @@ def show(report: Report, console: Console) -> None:
         say.line("Percent; differences of the run and of the baseline from the published number.", "dim")
     for line in _besides(report):
         say.line(line, "dim")
-    say.line()
-    for outcome, named, reason in _explained(report):
+    explained = _explained(report)
+    if explained:
+        say.line()
+    for outcome, named, reason in explained:
         say.line(f"{outcome}: {named}: {reason}", STYLES[outcome])
     if any(task.flips for task in report.tasks):
         say.line()
@@ -66,9 +68,8 @@ def _besides(report: Report) -> Iterator[str]:
                 yield f"{_of(task, score)}: the baseline scores {told}"
     for name, told in write.averages(report):
         yield f"{name}: {told}"
-    for task in report.tasks:
-        for gap in task.gaps if task.outcome == "shown below" else ():
-            yield f"{task.name}: {gap}"
+    for reason, names in write.known_reasons(task for task in report.tasks if task.outcome == "shown below"):
+        yield f"{', '.join(names)}: {reason}"
 
 
 def _explained(report: Report) -> list[tuple[str, str, str]]:

@@ -1,11 +1,12 @@
-"""Numbers and foreign texts as people read them."""
+"""Numbers as people read them; foreign texts are made visible by `meta_eval.shown`."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from meta_eval.judging.alarms import told_of
+from meta_eval.shown import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling
@@ -13,20 +14,8 @@ if TYPE_CHECKING:
     from meta_eval.report.model import Report
     from meta_eval.stats import Interval
 
-# Characters that hide, reorder or forge text: controls but tab and newline, soft hyphen, zero width and bidi marks,
-# line separators, interlinear marks, tags, half surrogate pairs. The two joiners that Indic scripts need stay.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
-)
-
 MINUS = "\N{MINUS SIGN}"
 NONE = "-"
-
-
-def visible(text: str) -> str:
-    """The text with every hidden character as ``⟨U+202E⟩``: safe to encode, and nothing in it can fool the reader."""
-    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -138,6 +127,15 @@ def compared_with(report: Report) -> list[tuple[str, list[str]]]:
     for task in report.tasks:
         if task.against:
             told.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+    return list(told.items())
+
+
+def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
+    """Each known reason why a number may differ, with the tasks that it applies to."""
+    told: dict[str, list[str]] = {}
+    for task in tasks:
+        for gap in task.gaps:
+            told.setdefault(gap, []).append(task.name)
     return list(told.items())
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.results.results_file import ResultsFile, mapping, moment, number
+from meta_eval.secrets import HIDDEN, is_secret
 
 # The model arguments that make another model of the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
-_CREDENTIALS = re.compile(r"://[^/\s]*@")
-_SECRET = re.compile(r"key|token(?!iz)|secret|passw|auth", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +112,7 @@ def _arguments(given: Any) -> dict[str, str]:
         given = {name: value for name, _, value in parts}
     if not isinstance(given, dict):
         return {}
-    return {
-        str(name): "…" if _SECRET.search(str(name)) or _CREDENTIALS.search(str(value)) else str(value)
-        for name, value in given.items()
-    }
+    return {str(name): HIDDEN if is_secret(str(name), value) else str(value) for name, value in given.items()}
 
 
 def _text(value: Any) -> str | None:

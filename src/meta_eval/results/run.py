@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from meta_eval.pack.integrity import edited_notice
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.find import Files, Found, find
@@ -216,8 +217,11 @@ def _check_repeat(newest: TaskRun, other: TaskRun) -> None:
         raise ResultsError(f"{newest.task}: these runs are of other docs or prompts", where=where, hint=hint)
 
 
-def check_pack(run: Run, manifest: Manifest, *, pack: str) -> None:
+def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     """Hold a run against the pack that it is said to be of.
+
+    Returns:
+        The run, with a notice where the pack was edited.
 
     Raises:
         ResultsError: A task was run on other docs than those of the pack.
@@ -236,6 +240,8 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> None:
                 where=str(result.provenance.results_file),
                 hint="Name the pack that this run was made with, or run the task again with this one",
             )
+    notice = edited_notice(Path(pack), manifest)
+    return replace(run, notices=(*run.notices, notice)) if notice else run
 
 
 # Reading

@@ -8,6 +8,7 @@ commit, tries again where that helps, checks what arrived, and turns every failu
 from __future__ import annotations
 
 import hashlib
+import logging
 import random
 import re
 import time
@@ -19,6 +20,8 @@ from urllib.parse import urlsplit
 
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
+from meta_eval.inputs import read_regular, reason
+from meta_eval.notes import without_secrets
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile
 from meta_eval.source.hub_faults import Place, UnreachableError, diagnose, no_file, no_hub, not_cached
@@ -62,6 +65,8 @@ class HubClient:
         """
         from huggingface_hub import HfApi
 
+        for handler in logging.getLogger("huggingface_hub").handlers:
+            handler.addFilter(without_secrets)  # the library logs addresses as they are
         api = HfApi(endpoint=self.endpoint, library_name="meta-eval")
         try:
             address = urlsplit(api.endpoint)
@@ -245,7 +250,11 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
             ),
             replace(place, file=cards.CARD),
         )
-    return snapshot, snapshot.fetch(cards.CARD).path.read_text(encoding="utf-8", errors="replace")
+    path = snapshot.fetch(cards.CARD).path
+    try:
+        return snapshot, read_regular(path, limit=cards.MAX_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise SourceError(f"{cards.CARD} cannot be read: {reason(error)}", where=dataset_id) from None
 
 
 def _dataset_info(client: HubClient, api: HfApi, place: Place) -> DatasetInfo:

@@ -86,7 +86,7 @@ class TaskSpec(_Block):
     recorded_metric: str | None = Field(default=None, min_length=1)
     reading: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     graded_by: GradedBy = "program"
-    min_agreement: float | None = Field(default=None, ge=0, le=1)
+    min_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
 
     @field_validator("join")
     @classmethod
@@ -98,7 +98,8 @@ class TaskSpec(_Block):
     @field_validator("groups", mode="before")
     @classmethod
     def _list_means_all_families(cls, value: object) -> object:
-        return dict.fromkeys(value, ()) if isinstance(value, list) else value
+        names = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return dict.fromkeys(value, ()) if names else value  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.contained import contained
 from meta_eval.errors import ConfigError, PackError, UserError, suggestion
 from meta_eval.notes import Progress, log, silent
+from meta_eval.outputs import replacing
+from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, out_folder, pack_keys
@@ -102,10 +105,18 @@ class TaskReport:
 
 @dataclass(slots=True)
 class Report:
-    """What verify found out about a pack; ``regraded`` is the folder of the run whose answers were graded, if any."""
+    """What verify found out about a pack.
+
+    Attributes:
+        pack: The folder.
+        regraded: The folder of the run whose answers were graded, if any.
+        edited: The files of the pack that are not as prepare wrote them.
+        tasks: By name.
+    """
 
     pack: Path
     regraded: Path | None
+    edited: tuple[str, ...] = ()
     tasks: dict[str, TaskReport] = field(default_factory=dict)
 
     @property
@@ -129,6 +140,7 @@ def verify(
     min_agreement: float | None = None,
     regrade: Path | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Report:
     """Replay the recorded answers through a pack and compare every verdict with Meta's.
@@ -140,19 +152,21 @@ def verify(
         regrade: A folder with the samples files of a finished run: its answers are graded again instead, and the
             verdicts are compared with those it was given then.
         allow_code: Also check the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; the report and the baseline that is kept say so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        PackError: The folder is no pack, or there is nothing to grade again.
+        PackError: The folder is no pack, was edited, or there is nothing to grade again.
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
     chosen = choose(manifest, tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
+    changed = integrity.check(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
     keys = pack_keys(pack, manifest)
-    report = Report(pack, regrade)
+    report = Report(pack, regrade, changed)
     folder = out_folder(pack, regraded=regrade is not None)
     for name in chosen:
         entry = manifest.tasks[name]
@@ -172,7 +186,7 @@ def verify(
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
-                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}"), folder)
+                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}", changed), folder)
             continue
         result.scores = evaluated.scores
         result.status, result.reason = _judge(result.comparison, entry, wanted)
@@ -180,9 +194,9 @@ def verify(
         _write(result.file, "".join(map(_line, result.comparison.disagreements)), folder)
         if regrade is None:
             kept = (
-                missing_text(keys[name], f"verify did not check all docs: {result.reason}")
+                missing_text(keys[name], f"verify did not check all docs: {result.reason}", changed)
                 if result.status == "unfinished"
-                else baseline_text(keys[name], evaluated.samples, has_recorded_answer)
+                else baseline_text(keys[name], evaluated.samples, has_recorded_answer, changed)
             )
             _write(baseline_file(pack, name), kept, folder)
     return report
@@ -226,7 +240,8 @@ def _check(
         progress=lambda done, total: progress(name, done, total),
     )
     context = Context(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
-    return evaluated, compare(name, entry, evaluated.samples, context)
+    with contained(evaluator.pack):  # it asks the template what an answer's extraction is
+        return evaluated, compare(name, entry, evaluated.samples, context)
 
 
 def _judge(comparison: Comparison, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
@@ -247,16 +262,18 @@ def _write(path: Path, text: str, folder: Path) -> None:
     """One file below verify's folder, whole or not at all.
 
     Raises:
-        PackError: It cannot be written.
+        PackError: The folder cannot be made.
+        OutputError: The file cannot be written.
     """
+    ignore = folder / ".gitignore"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        (folder / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
-        new = path.with_name(f".{path.name}.{os.getpid()}")
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        if not os.path.lexists(ignore):  # one that is there may have been edited
+            ignore.write_text(_GITIGNORE, encoding="utf-8")
     except OSError as error:
         raise PackError(f"cannot be written ({error})", where=str(path)) from None
+    with replacing(path) as file:
+        file.write(text)
 
 
 def _line(disagreement: dict[str, Any]) -> str:

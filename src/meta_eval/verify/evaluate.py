@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meta_eval.contained import contained
 from meta_eval.errors import PackError, TemplateError, UserError
 from meta_eval.replay import Answers, ReplayLM
 
@@ -46,11 +47,11 @@ class Evaluated:
 
 
 class Evaluator:
-    """The tasks of a pack, as lm-eval finds them."""
+    """The tasks of a pack, as lm-eval finds them; ``pack`` is its folder."""
 
     def __init__(self, pack: Path) -> None:
-        self._pack = pack
-        with quiet():
+        self.pack = pack
+        with contained(pack), quiet():
             from lm_eval.tasks import TaskManager
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
@@ -63,10 +64,10 @@ class Evaluator:
         """
         if name not in self._manager.all_tasks:
             raise PackError(
-                f"lm-eval finds no task {name!r} in it", where=str(self._pack), hint="Run `meta-eval prepare` again"
+                f"lm-eval finds no task {name!r} in it", where=str(self.pack), hint="Run `meta-eval prepare` again"
             )
         try:
-            with quiet():
+            with contained(self.pack), quiet():
                 loaded = (
                     self._manager.load([name])["tasks"]
                     if hasattr(self._manager, "load")  # from 0.4.12 on
@@ -76,8 +77,10 @@ class Evaluator:
                 # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
                 batches = task.eval_docs.with_format("arrow").iter(1024)
                 docs = [doc for batch in batches for doc in batch.to_pylist()]
+        except UserError:
+            raise
         except Exception as error:
-            raise _told(error, self._pack, name) from None
+            raise _told(error, self.pack, name) from None
         split = task.config.test_split or task.config.validation_split
         task.dataset = {split: docs}
         task.config.process_docs = None  # they are made
@@ -109,7 +112,7 @@ class Evaluator:
         """
         watch = _Watch(task, len(indices) if indices is not None else len(task.eval_docs), progress)
         try:
-            with quiet(watch.record):
+            with contained(self.pack), quiet(watch.record):
                 from lm_eval.evaluator import evaluate
 
                 results: Any = evaluate(
@@ -123,7 +126,7 @@ class Evaluator:
         except UserError:
             raise
         except Exception as error:
-            raise _told(error, self._pack, name) from None
+            raise _told(error, self.pack, name) from None
         # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
         numbers = list(indices) if indices is not None else list(range(watch.docs))
         return Evaluated(
