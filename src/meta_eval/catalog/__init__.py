@@ -11,7 +11,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from meta_eval.catalog import names
@@ -229,4 +228,6 @@ def _numbers() -> Mapping[str, tuple[PublishedNumber, ...]]:
 
 
 def _read(name: str) -> Any:
+    import yaml
+
     return yaml.safe_load(files(__name__).joinpath(name).read_text(encoding="utf-8"))

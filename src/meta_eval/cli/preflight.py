@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from meta_eval.assets import DEFAULT_CONFIG
 from meta_eval.cli.console import err, say
 from meta_eval.cli.verify import pack_folder
-from meta_eval.config import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
     from meta_eval.preflight import Check
@@ -37,9 +37,9 @@ def preflight(
 
     Exit codes: 0 nothing failed, 2 something did, with what fixes it.
     """
+    folder = pack_folder(pack, config)
     from meta_eval.preflight import preflight as run
 
-    folder = pack_folder(pack, config)
     checks: list[Check] = []
     with err.status("checking"):
         for check in run(folder):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich.table import Table
 
+from meta_eval.assets import DEFAULT_CONFIG
 from meta_eval.cli.console import err, say, warn
-from meta_eval.config import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
@@ -39,11 +39,12 @@ def prepare(
 ) -> None:
     """Make a task pack for lm-eval from the configuration, and print the lm_eval command that runs it."""
     from meta_eval.config import load_config
+
+    settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.pack.manifest import MANIFEST
     from meta_eval.pack.prepare import prepare as run
     from meta_eval.preflight import cheap
 
-    settings = load_config(config, overrides)
     with err.status("starting") as status:
 
         def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
+from meta_eval.assets import DEFAULT_CONFIG
 from meta_eval.cli.console import bound_err, err, notes, say
-from meta_eval.config import DEFAULT_CONFIG
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def verify(
     """
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
+    folder = pack_folder(pack, config)
     from meta_eval.verify import verify as run
 
-    folder = pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with _Steps() as steps:
         report = run(
