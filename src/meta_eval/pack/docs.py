@@ -221,14 +221,14 @@ def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table
 
 
 def _alike(rows: Sequence[Row]) -> bool:
-    """Whether all rows have the same keys, all the way down, and values of one type for each."""
+    """Whether all rows have the same keys, all the way down, and values of one type, which arrow has, for each."""
     kinds: dict[tuple[str | None, ...], object] = {}
 
     def fits(value: object, path: tuple[str | None, ...]) -> bool:
         if value is None:
             return True
         kind = tuple(value) if isinstance(value, dict) else type(value)
-        if kinds.setdefault(path, kind) != kind:
+        if kinds.setdefault(path, kind) != kind or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63):
             return False
         if isinstance(value, dict):
             return all(fits(inner, (*path, key)) for key, inner in value.items())
