@@ -1,11 +1,15 @@
 """Rows of Meta's evals datasets made into docs, what filters take and return, and the scores of most tasks."""
 
+from __future__ import annotations
+
 import json
 import math
 import string
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import datasets
+if TYPE_CHECKING:
+    import datasets
 
 # Meta's prompts hold every special token but this one, which the engine adds: one that brings it would have it twice.
 BOS = "<|begin_of_text|>"
@@ -18,12 +22,18 @@ NO_MATCH = "[invalid]"
 
 
 def docs_by(make_doc: Callable[[dict], dict]) -> Callable[[datasets.Dataset], datasets.Dataset]:
-    """A ``process_docs`` of a function that makes a doc of a row."""
+    """A ``process_docs`` of a function that makes a doc of a row.
+
+    It has that function as ``make_doc``, so that prepare can make the docs of some rows at a time.
+    """
 
     def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
         """Rows of the details subset in, docs out: one a row, in the same order."""
+        import datasets
+
         return datasets.Dataset.from_list([make_doc(row) for row in dataset])
 
+    process_docs.make_doc = make_doc
     return process_docs
 
 

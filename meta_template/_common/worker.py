@@ -52,6 +52,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._failed_starts = 0
+        self.returncode: int | None = None  # of the last process that died by itself
 
     def answer(self, request: object, limit_s: float) -> tuple[dict, str | None]:
         """What `ask` replies, and None; or nothing, and why there is no reply."""
@@ -72,7 +73,8 @@ class Worker:
         except (OSError, EOFError, ValueError):
             process = self._process
             self.close()
-            return {}, f"{self._name} died (return code {process and process.returncode})"
+            self.returncode = process and process.returncode
+            return {}, f"{self._name} died (return code {self.returncode})"
 
     def ask(self, request: object, limit_s: float) -> dict:
         """The reply of the process that `start` started.

@@ -6,6 +6,8 @@ import signal
 
 def main() -> None:
     """Run the command line. An interrupt while its modules are still imported ends as one at work does: 130, a line."""
+    # pydantic looks through all that is installed for plug-ins of its own, at every start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where a shell has set it aside
     if early:
         signal.signal(signal.SIGINT, _before_anything)

@@ -32,8 +32,6 @@ from meta_eval.secrets import holds_secret, is_secret
 from meta_eval.shown import quoted
 from meta_eval.yaml_files import NotYamlError, parse_yaml, read_yaml
 
-DEFAULT_CONFIG = "eval_config.yaml"
-
 _INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from meta_eval.cli import bug, init, new_task, preflight, prepare, report, tasks, verify
+from meta_eval.cli import init, new_task, preflight, prepare, report, tasks, verify
 from meta_eval.cli.console import err, notes, say
 from meta_eval.errors import UserError
 from meta_eval.notes import log
@@ -93,6 +93,8 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
         err.print(Text(visible(text.getvalue().rstrip())), soft_wrap=True)
         return 2
     except Exception as error:
+        from meta_eval.cli import bug
+
         return bug.tell(error)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.config import DEFAULT_CONFIG
+from meta_eval.assets import DEFAULT_CONFIG
 
 
 def _config(note: str = "") -> Path:

@@ -27,9 +27,9 @@ def preflight(
 
     Exit codes: 0 nothing failed, 2 something did, with what fixes it.
     """
+    folder = options.pack_folder(pack, config)
     from meta_eval.preflight import preflight as run
 
-    folder = options.pack_folder(pack, config)
     checks: list[Check] = []
     with err.status("checking"):
         for check in run(folder):

@@ -29,11 +29,12 @@ def prepare(
 ) -> None:
     """Make a task pack for lm-eval from the configuration, and print the lm_eval command that runs it."""
     from meta_eval.config import load_config
+
+    settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.pack.manifest import MANIFEST
     from meta_eval.pack.prepare import prepare as run
     from meta_eval.preflight import cheap
 
-    settings = load_config(config, overrides)
     with working("starting") as progress:
         prepared = run(settings, config_place=str(config), progress=progress)
     manifest = prepared.manifest

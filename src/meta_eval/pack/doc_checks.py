@@ -82,23 +82,27 @@ def check_docs(table: pa.Table, template: Template, place: Place) -> dict[str, i
     if not table.num_rows:
         raise DataError("the template's process_docs leaves no doc", where=f"{place}, {template.name}")
     columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in table.column_names]
-    docs: list[Doc] = table.select(columns).to_pylist()
     metric = template.spec.recorded_metric or template.verdict.partition(",")[0]
-    strange: list[int] = []
+    strange = with_choices = 0
+    first: tuple[Doc, int] | None = None
+    # Some at a time: as Python objects all docs would be held once more.
+    docs = (doc for batch in table.select(columns).to_batches(1024) for doc in batch.to_pylist())
     for number, doc in enumerate(docs):
         _check_types(doc, number, place)
         _check_recorded(doc, number, metric, place)
         _check_gold_index(doc, number, place)
+        with_choices += bool(doc["choices"])
         if not _gold_is_a_choice(doc):
-            strange.append(number)
-    if strange and len(strange) < sum(bool(doc["choices"]) for doc in docs):
+            strange += 1
+            first = first or (doc, number)
+    if first and strange < with_choices:
         raise DataError(
-            f"the gold {quoted(docs[strange[0]]['gold'])} is none of the choices, so every answer would be wrong "
-            f"({len(strange)} of {len(docs)} docs)",
-            where=_where(docs[strange[0]], strange[0], place),
+            f"the gold {quoted(first[0]['gold'])} is none of the choices, so every answer would be wrong "
+            f"({strange} of {table.num_rows} docs)",
+            where=_where(*first, place),
             hint="Mend input_correct_responses of this row, or fetch the evals dataset again",
         )
-    return {"gold_is_no_choice_in_every_row": len(strange)} if strange else {}
+    return {"gold_is_no_choice_in_every_row": strange} if strange else {}
 
 
 def _where(doc: Doc, number: int, place: Place) -> str:

@@ -6,7 +6,11 @@ laid out as nltk looks for it; the template puts it first on nltk's path.
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 from meta_eval.notes import log
 
@@ -30,21 +34,31 @@ without it is one that was edited.
 
 def punkt_files() -> dict[str, bytes]:
     """What a pack brings, by path inside it; nothing where this machine does not have it, which is logged."""
-    try:
-        import nltk
+    for place in _places():
+        try:
+            content = _read(place / "tokenizers")
+        except (LookupError, OSError, zipfile.BadZipFile):
+            continue
+        return {"nltk_data/NOTICE": _NOTICE.encode(), **{str(_FOLDER / name): text for name, text in content.items()}}
+    log.warning(
+        "the pack brings no punkt_tab of nltk, for this machine has none: IFEval can be scored only where it is "
+        "installed. To bring it along: python -m nltk.downloader punkt_tab, then prepare again"
+    )
+    return {}
 
-        found = nltk.data.find("tokenizers/punkt_tab/english/")
-        content = {name: _read(found, name) for name in _FILES}
-    except (ImportError, LookupError, OSError, ValueError):
-        log.warning(
-            "the pack brings no punkt_tab of nltk, for this machine has none: IFEval can be scored only where it is "
-            "installed. To bring it along: python -m nltk.downloader punkt_tab, then prepare again"
-        )
-        return {}
-    return {"nltk_data/NOTICE": _NOTICE.encode(), **{str(_FOLDER / name): text for name, text in content.items()}}
+
+def _places() -> Iterator[Path]:
+    """Where nltk looks by itself, in its order; asking it would import it, and scipy with it, which takes seconds."""
+    yield from (Path(place) for place in os.environ.get("NLTK_DATA", "").split(os.pathsep) if place)
+    yield Path("~/nltk_data").expanduser()
+    yield from (Path(sys.prefix, *below, "nltk_data") for below in ((), ("share",), ("lib",)))
+    yield from (Path(place, "nltk_data") for place in ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib"))
 
 
-def _read(folder: object, name: str) -> bytes:
-    with folder.join(name).open() as file:  # type: ignore[attr-defined]
-        content: bytes = file.read()
-    return content
+def _read(tokenizers: Path) -> dict[str, bytes]:
+    """The model's files, from a folder or from the archive that nltk reads as well."""
+    folder = tokenizers / "punkt_tab" / "english"
+    if folder.is_dir():
+        return {name: (folder / name).read_bytes() for name in _FILES}
+    with zipfile.ZipFile(tokenizers / "punkt_tab.zip") as archive:
+        return {name: archive.read(f"punkt_tab/english/{name}") for name in _FILES}

@@ -81,10 +81,12 @@ def _samples_bytes(pack: Path, entry: TaskEntry) -> int:
 
     if entry.docs_file is None or not (pack / entry.docs_file).is_file():
         return 0
+    answer = 2 * _BYTES_PER_TOKEN * entry.longest_prompt.max_gen_toks
+    docs = 0
     try:
-        table = pq.read_table(pack / entry.docs_file)
+        with pq.ParquetFile(pack / entry.docs_file) as parquet:
+            for batch in parquet.iter_batches(1024):
+                docs += batch.nbytes + batch.column("prompt").nbytes + batch.num_rows * answer
     except Exception:  # the files check has said that it is damaged
         return 0
-    answer = 2 * _BYTES_PER_TOKEN * entry.longest_prompt.max_gen_toks
-    docs: int = table.nbytes + table.column("prompt").nbytes + table.num_rows * answer
     return int(_OVERHEAD * docs * len(entry.filters))

@@ -21,6 +21,7 @@ from meta_eval.source.base import DataFile
 Row = dict[str, Any]
 
 _MAGIC = b"PAR1"
+_BATCH = 1024  # rows
 _NAMED_PARQUET = re.compile(r"\.parquet(?:\.gzip|\.gz)?$", re.IGNORECASE)
 _HINT = "Fetch or copy the file again; if it stays so, the dataset itself is damaged"
 
@@ -66,7 +67,7 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
             if not head:
                 raise SourceError("the file is empty", where=where, hint=_HINT)
             if head.startswith(_MAGIC):
-                rows += _parquet_rows(file, where)
+                rows.extend(_parquet_rows(file, where))
             elif _NAMED_PARQUET.search(file.name):
                 raise SourceError(f"this is not parquet{_looks_like(head)}", where=where, hint=_HINT)
             else:
@@ -88,26 +89,30 @@ def _looks_like(head: bytes) -> str:
     return ""
 
 
-def _parquet_rows(file: DataFile, where: str) -> list[Row]:
+def _parquet_rows(file: DataFile, where: str) -> Iterator[Row]:
+    """In batches, so that the texts are not held twice, as columns and as rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         # A file of its own, not a dataset: no partition is read out of the folder's name.
         with pq.ParquetFile(file.path) as parquet:
-            table = parquet.read()
-        if len(set(table.column_names)) != len(table.column_names):
-            raise SourceError("two columns have the same name", where=where, hint=_HINT)
+            names = parquet.schema_arrow.names
+            if len(set(names)) != len(names):
+                raise SourceError("two columns have the same name", where=where, hint=_HINT)
+            start = 0
+            for batch in parquet.iter_batches(_BATCH):
+                columns = [_values(batch.column(name), name, where, start) for name in names]
+                yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+                start += batch.num_rows
     except SourceError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         raise SourceError(f"truncated or corrupt parquet ({reason(error)})", where=where, hint=_HINT) from error
-    columns = {name: _values(table.column(name), name, where) for name in table.column_names}
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _values(column: Any, name: str, where: str) -> list[Any]:
-    """The values of a column as Python has them.
+def _values(column: Any, name: str, where: str, start: int) -> list[Any]:
+    """The values of a column as Python has them; the first of them is row ``start`` of the file.
 
     Raises:
         SourceError: One is none: a date that no calendar has, text that is no UTF-8.
@@ -117,7 +122,7 @@ def _values(column: Any, name: str, where: str) -> list[Any]:
     except Exception as error:  # pyarrow raises many kinds
         raise SourceError(
             f"column {quoted(name)} cannot be read: {reason(error)}",
-            where=f"{where}, row {_first_unreadable(column)}",
+            where=f"{where}, row {start + _first_unreadable(column)}",
             hint="Correct the value, or write the column as text",
         ) from error
     return values

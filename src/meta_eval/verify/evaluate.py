@@ -75,7 +75,8 @@ class Evaluator:
                 )
                 task = loaded[name]
                 # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
-                docs = list(task.eval_docs)
+                batches = task.eval_docs.with_format("arrow").iter(1024)
+                docs = [doc for batch in batches for doc in batch.to_pylist()]
         except UserError:
             raise
         except Exception as error:
