@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from meta_eval.cli import compare, init, new_task, preflight, prepare, report, tasks, verify
+from meta_eval.cli import compare, export, grade, init, new_task, preflight, prepare, report, tasks, verify
 from meta_eval.cli.console import err, notes
 from meta_eval.errors import UserError
 from meta_eval.notes import log
@@ -31,6 +31,8 @@ app.command("preflight", short_help="Check what can go wrong before generation, 
 # Its name until lm-eval had a `validate` of its own, which checks something else.
 app.command("validate", hidden=True)(preflight.preflight)
 app.command("verify", short_help="Prove a pack: replay Meta's answers, compare every verdict.")(verify.verify)
+app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)
+app.command("grade", short_help="Score answers from anywhere as lm_eval would.")(grade.grade)
 app.command("report", short_help="Judge a run beside the published numbers and Meta's verdicts.")(report.report)
 app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(compare.compare)
 app.command("init", short_help="Write eval_config.yaml and meta_template/ to edit.")(init.init)

@@ -36,6 +36,7 @@ class Evaluated:
         failures: What graders logged about a doc, by its index: why an answer could not be graded.
         extract: The template's own ``extract(output)``, which says what its scorer takes for the answer; None when
             its filters say it.
+        results: All else that lm-eval says of it, as it stands in a results file.
     """
 
     samples: list[dict[str, Any]]
@@ -43,6 +44,7 @@ class Evaluated:
     filters: tuple[str, ...]
     failures: dict[int, str]
     extract: Callable[[str], str | None] | None
+    results: dict[str, Any]
 
 
 class Evaluator:
@@ -90,6 +92,7 @@ class Evaluator:
         answers: Sequence[Answers] | None = None,
         indices: Sequence[int] | None = None,
         allow_code: bool = False,
+        bootstrap_iters: int = 0,
         progress: Progress = lambda _done, _total: None,
     ) -> Evaluated:
         """Answer and score.
@@ -100,6 +103,7 @@ class Evaluator:
             answers: Instead of the recorded ones, one item a doc that is scored.
             indices: The docs to score, sorted; None for all.
             allow_code: Run what the task marks as unsafe code.
+            bootstrap_iters: lm-eval's, for standard errors; 0 for none.
             progress: Told after every answer scored.
 
         Raises:
@@ -115,7 +119,7 @@ class Evaluator:
                     lm=ReplayLM(answers),
                     task_dict={name: task},
                     samples={name: list(indices)} if indices is not None else None,
-                    bootstrap_iters=0,
+                    bootstrap_iters=bootstrap_iters,
                     log_samples=True,
                     confirm_run_unsafe_code=allow_code,
                 )
@@ -126,7 +130,7 @@ class Evaluator:
         # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
         numbers = list(indices) if indices is not None else list(range(watch.docs))
         return Evaluated(
-            results["samples"][name],
+            results.pop("samples")[name],
             {
                 key: float(value)
                 for key, value in results["results"][name].items()
@@ -135,6 +139,7 @@ class Evaluator:
             watch.filters,
             {numbers[position]: text for position, text in watch.failures.items()},
             watch.extract,
+            results,
         )
 
 

@@ -1,0 +1,83 @@
+"""``meta-eval grade``: score answers that were made outside of lm-eval."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal, cast
+
+import typer
+
+from meta_eval.cli.console import err
+from meta_eval.cli.verify import Steps, pack_folder
+from meta_eval.config import DEFAULT_CONFIG
+from meta_eval.errors import ConfigError
+
+_DEFAULT = Path(DEFAULT_CONFIG)
+
+
+def grade(
+    answers: list[Path] = typer.Argument(..., metavar="ANSWERS…", help="Files of answers, read as one."),
+    pack: Path | None = typer.Option(
+        None, "--pack", metavar="PACK", help="The pack that was asked; default: the configuration's work_dir."
+    ),
+    config: Path = typer.Option(
+        _DEFAULT,
+        "--config",
+        "--config_path",
+        "-c",
+        metavar="FILE",
+        envvar="META_EVAL_CONFIG",
+        help="The configuration; read only where no PACK is named.",
+    ),
+    tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FOLDER", help="Where to write; default: the pack's output_path."
+    ),
+    partial: bool = typer.Option(
+        False, "--partial", help="Grade what is answered where answers are missing; report calls the run unfinished."
+    ),
+    prefer: str | None = typer.Option(
+        None, "--prefer", metavar="last", help="Of answers to one request that are not alike take the last."
+    ),
+    allow_code: bool = typer.Option(
+        False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1."),
+) -> None:
+    """Score answers with lm-eval's evaluator and the pack's own filters and metrics, and write the results and samples
+    that lm_eval writes. A missing, doubled, foreign or failed answer is named and is never a score."""
+    if prefer not in (None, "last"):
+        raise ConfigError(f"{prefer!r} is not last", where="--prefer")
+    from meta_eval.answers.grade import grade as run
+
+    folder = pack_folder(pack, config)
+    names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    with Steps("grading") as steps:
+        done = run(
+            answers,
+            pack=folder,
+            tasks=names,
+            output=output,
+            partial=partial,
+            prefer=cast(Literal["last"] | None, prefer),
+            allow_code=allow_code,
+            progress=steps.progress,
+        )
+    err.print(
+        f"wrote {done.results}; judge it with: meta-eval report {done.results.parent} --pack {folder}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    if as_json:
+        told = {
+            "results": str(done.results),
+            "model": done.model,
+            "missing": done.missing,
+            "failed": done.failed,
+            "speed": None if done.speed is None else asdict(done.speed),
+            "tasks": done.scores,
+        }
+        typer.echo(json.dumps(told))
