@@ -172,12 +172,13 @@ def _say(matched: dict[str, Matched], problems: Problems, given: Answers) -> Non
             f"this run is unfinished: of {problems.requests:,} requests {len(problems.missing):,} have no answer and "
             f"{len(problems.failed):,} failed; the first: {first}"
         )
-    cut = {name: one.cut_by_us for name, one in matched.items() if one.cut_by_us}
-    for name, count in cut.items():
-        log.warning(f"{name}: {count:,} answers go on past a stop sequence, and are cut there as lm_eval cuts them")
-    for name, one in matched.items():
-        if one.cut_early:
-            log.warning(
-                f"{name}: {one.cut_early:,} answers end with 'length' before they have max_tokens tokens: the engine "
-                "has a limit of its own, such as its context"
-            )
+    for what, counts in (
+        ("go on past a stop sequence, and are cut there as lm_eval cuts them", [one.cut_by_us for one in matched.values()]),
+        (
+            "end with 'length' and fewer tokens than max_tokens: the engine has a limit of its own, such as its context",
+            [one.cut_early for one in matched.values()],
+        ),
+    ):
+        if sum(counts):
+            tasks = ", ".join(f"{name} {count:,}" for name, count in zip(matched, counts, strict=True) if count)
+            log.warning(f"answers that {what}: {tasks}")

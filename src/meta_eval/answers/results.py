@@ -35,7 +35,7 @@ class Speed:
         completion_tokens: Likewise.
         seconds: How long at least one of them was being made: shards side by side count once, pauses not at all. None
             where not every answer says when it was made.
-        tokens_per_second: ``completion_tokens`` by ``seconds``; None where not every answer says both.
+        tokens_per_second: Of the texts, tokens by seconds; None where not every text says both.
     """
 
     answers: int
@@ -46,13 +46,21 @@ class Speed:
 
     @classmethod
     def of(cls, answers: Sequence[Answer]) -> Speed:
-        spans = [answer.span for answer in answers if answer.span]
-        seconds = _covered(spans) if len(spans) == len(answers) else None
-        counts = [answer.completion_tokens for answer in answers]
-        prompts = [answer.prompt_tokens for answer in answers]
-        known = sum(one or 0 for one in counts)
-        rate = known / seconds if seconds and known and None not in counts else None
-        return cls(len(answers), _sum(prompts), _sum(counts), seconds, rate)
+        texts = [answer for answer in answers if answer.text is not None]
+        tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
+        known = bool(texts) and None not in tokens
+        return cls(
+            answers=len(answers),
+            prompt_tokens=_sum(answer.prompt_tokens for answer in answers),
+            completion_tokens=_sum(tokens),
+            seconds=_seconds(answers),
+            tokens_per_second=(_sum(tokens) or 0) / seconds if known and seconds else None,
+        )
+
+
+def _seconds(answers: Sequence[Answer]) -> float | None:
+    spans = [answer.span for answer in answers if answer.span]
+    return _covered(spans) if len(spans) == len(answers) else None
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
