@@ -1,7 +1,7 @@
 """meta-eval: lm-eval task packs from Meta's published Llama evals datasets.
 
-``from meta_eval import prepare, verify, export, grade, report, compare, Config, Manifest``; importing this loads none of
-them yet.
+``from meta_eval import prepare, verify, export, grade, report, compare, Config, Manifest``; importing this loads none
+of them yet.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ def export(pack: Path, file: Path, *, tasks: Sequence[str] = (), progress: Progr
     except OSError as error:
         raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
     finally:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
     return done
 
 

@@ -173,9 +173,12 @@ def _say(matched: dict[str, Matched], problems: Problems, given: Answers) -> Non
             f"{len(problems.failed):,} failed; the first: {first}"
         )
     for what, counts in (
-        ("go on past a stop sequence, and are cut there as lm_eval cuts them", [one.cut_by_us for one in matched.values()]),
         (
-            "end with 'length' and fewer tokens than max_tokens: the engine has a limit of its own, such as its context",
+            "go on past a stop sequence, and are cut there as lm_eval cuts them",
+            [one.cut_by_us for one in matched.values()],
+        ),
+        (
+            "end with 'length' and fewer tokens than max_tokens, by a limit of the engine's own, such as its context",
             [one.cut_early for one in matched.values()],
         ),
     ):
