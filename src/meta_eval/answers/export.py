@@ -63,7 +63,7 @@ def export(pack: Path, file: Path, *, tasks: Sequence[str] = (), progress: Progr
             for name in chosen:
                 progress(name, 0, manifest.tasks[name].docs)
                 done.tasks[name] = 0
-                requests = requests_of(name, evaluator.load(name), manifest.run.limit)
+                requests = requests_of(name, evaluator.load(name, listed=False), manifest.run.limit)
                 for line in _lines(requests, encoder):
                     out.write(line)
                     done.tasks[name] += 1

@@ -137,7 +137,7 @@ def _match_all(
     for name in chosen:
 
         def noted(name: str = name) -> Iterable[Any]:
-            for request in requests_of(name, evaluator.load(name), manifest.run.limit):
+            for request in requests_of(name, evaluator.load(name, listed=False), manifest.run.limit):
                 known.add(request.id)
                 yield request
 

@@ -7,6 +7,7 @@ model of lm-eval is given. Nothing is added to a prompt but, where it is handed 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,18 +73,22 @@ def requests_of(name: str, task: Any, limit: float | None) -> Iterator[Request]:
 
     Args:
         name: The task.
-        task: lm-eval's object, as `meta_eval.verify.evaluate.Evaluator.load` gives it.
+        task: lm-eval's object, as `meta_eval.verify.evaluate.Evaluator.load` gives it; nothing is left in it.
         limit: ``--limit`` of the pack's command.
 
     Raises:
         PackError: It asks for what no file of requests holds.
     """
-    for docs in _chunks(docs_to_run(len(task.eval_docs), limit)):
+    (split, all_docs), *_ = task.dataset.items()
+    wanted, read = docs_to_run(len(all_docs), limit), iter(all_docs)
+    for start in range(0, len(wanted), _CHUNK):
+        docs = wanted[start : start + _CHUNK]
         with quiet():
+            task.dataset = {split: list(itertools.islice(read, len(docs)))}
             # What lm-eval's evaluator calls, and how, where neither a chat template nor a cache is asked for.
-            task.build_all_requests(limit=None, samples=docs, rank=0, world_size=1)
+            task.build_all_requests(limit=None, samples=None, rank=0, world_size=1)
         groups: dict[int, list[Any]] = {}
-        for instance in task.instances:  # they count the docs that were asked for, from 0
+        for instance in task.instances:  # they count the docs that are there, from 0
             groups.setdefault(docs[instance.doc_id], []).append(instance)
         task._instances = None
         for doc, instances in groups.items():
@@ -91,11 +96,6 @@ def requests_of(name: str, task: Any, limit: float | None) -> Iterator[Request]:
             for repeat in range(repeats):
                 own_id = f"{name}/{doc}/{repeat}" if repeats > 1 else f"{name}/{doc}"
                 yield _request(own_id, name, doc, repeat, instances, task)
-
-
-def _chunks(docs: range) -> Iterator[range]:
-    for start in range(0, len(docs), _CHUNK):
-        yield docs[start : start + _CHUNK]
 
 
 def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[Any], task: Any) -> Request:

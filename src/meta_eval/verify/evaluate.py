@@ -57,8 +57,12 @@ class Evaluator:
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, *, listed: bool = True) -> Any:
         """lm-eval's task object, its docs as a list that all samples share.
+
+        Args:
+            name: The task.
+            listed: False leaves the docs as lm-eval has them, on the disk, for who goes through them but once.
 
         Raises:
             PackError: lm-eval cannot load it.
@@ -76,7 +80,7 @@ class Evaluator:
                 )
                 task = loaded[name]
                 # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
-                docs = list(task.eval_docs)
+                docs = list(task.eval_docs) if listed else task.eval_docs
         except Exception as error:
             raise _told(error, self._pack, name) from None
         split = task.config.test_split or task.config.validation_split
