@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -207,6 +210,23 @@ def test_what_cannot_be_exported_leaves_the_old_file(pack: Path) -> None:
     next(pack.rglob(f"{CHOICE}.parquet")).write_bytes(b"torn")
     with pytest.raises(UserError, match="is not the file that was prepared"):
         export(pack, file)
+    assert file.read_text() == "mine"
+    assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
+
+
+def test_a_full_disk_leaves_the_old_file(pack: Path) -> None:
+    file = pack.parent / "requests.jsonl"
+    file.write_text("mine")
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "meta_eval", "export", str(pack), "--output", str(file)],
+        preexec_fn=small, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"{file}: cannot be written (File too large)" in done.stderr
     assert file.read_text() == "mine"
     assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
 

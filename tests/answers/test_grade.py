@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,10 +102,10 @@ def test_standard_errors_are_those_of_the_command_line_of_lm_eval(place: Path) -
     assert json.loads(graded(place).results.read_text())["results"] == json.loads(json.dumps(theirs["results"]))
 
 
-def test_the_example_needs_neither_lm_eval_nor_meta_eval_and_is_thirty_lines_long() -> None:
+def test_the_example_needs_neither_lm_eval_nor_meta_eval_and_its_loop_fits_thirty_lines() -> None:
     text = SCRIPT.read_text(encoding="utf-8")
     assert not any(name in text for name in ("import lm_eval", "import meta_eval", "from lm_eval", "from meta_eval"))
-    assert text[text.index("def main") :].count("\n") <= 30
+    assert text[text.index("def main") : text.index("if __name__")].count("\n") <= 30
 
 
 def test_two_shards_are_one_run(place: Path) -> None:
@@ -307,6 +310,38 @@ def test_a_limit_of_the_engines_own_is_said(place: Path) -> None:
     with noted() as notes:
         graded(place, file)
     assert any(f"such as its context: {LETTERS} 1" in note for note in notes)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_a_full_disk_leaves_nothing_behind(share: float, place: Path) -> None:
+    graded(place)
+    largest = max(path.stat().st_size for path in (place / "out").rglob("*.json*"))
+    shutil.rmtree(place / "out")
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * largest), int(share * largest)))
+
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "meta_eval", "grade", "answers.jsonl", "--pack", "work_dir", "--output", "out"],
+        cwd=place, preexec_fn=small, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "out: cannot be written (lm_eval wrote nothing or half a file there; the disk may be full)" in done.stderr
+    assert not list((place / "out").iterdir())
+
+
+def test_half_a_results_file_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lm_eval.loggers import EvaluationTracker
+
+    whole = EvaluationTracker.save_results_aggregated
+
+    def half(self: Any, *arguments: Any, **options: Any) -> None:
+        whole(self, *arguments, **options)
+        (file,) = Path(self.output_path).rglob("results_*.json")
+        file.write_bytes(file.read_bytes()[:-10])
+
+    monkeypatch.setattr(EvaluationTracker, "save_results_aggregated", half)
+    assert "the disk may be full" in refusal(place)
 
 
 def test_code_is_run_only_where_it_is_allowed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ What the answers say of how they came about goes along: in each sample ``finish_
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import time
@@ -23,6 +24,9 @@ _HASHES = ("doc_hash", "prompt_hash", "target_hash")
 
 # The parts of lm-eval's results that are by task.
 _BY_TASK = ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "group_subtasks")
+
+# lm-eval's tracker goes on where it cannot write, and only logs it.
+_HALF = "lm_eval wrote nothing or half a file there; the disk may be full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Writer:
         self._samples[name] = self._written(f"samples_{name}_unfinished.jsonl")
         with self._samples[name].open("rb") as lines:
             if sum(line.endswith(b"\n") for line in lines) != len(evaluated.samples):
-                raise _unwritable(self._output, "the samples were not written whole; the disk may be full")
+                raise _unwritable(self._output, _HALF)
         for part, tree in self._tree.items():
             tree.update(evaluated.results.get(part) or {})
 
@@ -161,6 +165,10 @@ class Writer:
             self._tracker.save_results_aggregated(results=self._tree, samples=self._hashes)
         name = f"results_{self._tracker.date_id}.json"
         results = self._written(name)
+        try:
+            json.loads(results.read_bytes())
+        except ValueError:
+            raise _unwritable(self._output, _HALF) from None
         folder = self._output / results.parent.name
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -175,7 +183,7 @@ class Writer:
         """A file that the tracker wrote; of one that it could not write it only logs."""
         found = next(self._folder.rglob(name), None)
         if found is None:
-            raise _unwritable(self._output, "lm_eval could not write there; the disk may be full")
+            raise _unwritable(self._output, _HALF)
         return found
 
 
