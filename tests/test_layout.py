@@ -37,6 +37,7 @@ ROOMS = [
     "preflight",
     "results",  # what lm_eval wrote
     "verify",
+    "answers",  # requests out, answers in
     "judging",
     "report",
     "api",

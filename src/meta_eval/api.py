@@ -1,4 +1,4 @@
-"""What a program calls: the four jobs of the command line as functions, with the same meaning and the same errors.
+"""What a program calls: the jobs of the command line as functions, with the same meaning and the same errors.
 
 What a user must know besides is logged as a warning by the logger ``meta_eval``; nothing is printed.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from meta_eval.notes import Progress, silent
 
 if TYPE_CHECKING:
+    from meta_eval.answers.export import Exported
+    from meta_eval.answers.grade import Graded
     from meta_eval.config import Config
     from meta_eval.judging.gate import Gate
     from meta_eval.pack.manifest import Manifest
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from meta_eval.results.run import Run
     from meta_eval.verify import Proof
 
-__all__ = ["compare", "prepare", "report", "verify"]
+__all__ = ["compare", "export", "grade", "prepare", "report", "verify"]
 
 
 def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prepared:
@@ -91,6 +93,82 @@ def verify(
         regrade=None if regrade is None else Path(regrade),
         allow_code=allow_code,
         edited=edited,
+        progress=progress,
+    )
+
+
+def export(
+    pack: Path | str,
+    file: Path | str = "requests.jsonl",
+    *,
+    tasks: Sequence[str] = (),
+    progress: Progress = silent,
+) -> Exported:
+    """Write what a pack asks as a file that anything can answer; docs/answers.md says how.
+
+    ::
+
+        from meta_eval import export
+
+        print(export("work_dir", "requests.jsonl").tasks)
+
+    Args:
+        pack: The folder that prepare wrote.
+        file: Where to write; replaced if it is there.
+        tasks: Tasks and groups of the pack; empty for all.
+        progress: Called with the task, the requests written, and how many docs it has.
+
+    Raises:
+        UserError: The folder is no pack, a name is none of its tasks, or the file cannot be written.
+    """
+    from meta_eval.answers.export import export as run
+
+    return run(Path(pack), Path(file), tasks=tasks, progress=progress)
+
+
+def grade(
+    answers: Path | str | Sequence[Path | str],
+    *,
+    pack: Path | str,
+    tasks: Sequence[str] = (),
+    output: Path | str | None = None,
+    partial: bool = False,
+    prefer: Literal["last"] | None = None,
+    allow_code: bool = False,
+    progress: Progress = silent,
+) -> Graded:
+    """Score answers that were made anywhere, and write results and samples as lm_eval writes them.
+
+    ::
+
+        from meta_eval import grade, report
+
+        graded = grade(["answers.0.jsonl", "answers.1.jsonl"], pack="work_dir", output="eval_results")
+        print(report(graded.results, pack="work_dir").summary)
+
+    Args:
+        answers: Files of answers, read as one.
+        pack: The pack whose requests were answered.
+        tasks: Tasks and groups of it; empty for all.
+        output: The folder to write into; None for the pack's own output_path.
+        partial: Grade what is answered where answers are missing or failed; report calls such a run unfinished.
+        prefer: ``last`` takes the last of answers to one request that are not alike, instead of refusing them.
+        allow_code: Also grade the tasks whose scoring runs programs that a model wrote.
+        progress: Called with the task, the answers scored, and how many there are.
+
+    Raises:
+        UserError: Answers are missing, failed, of another pack or of several models, or nothing can be written.
+    """
+    from meta_eval.answers.grade import grade as run
+
+    return run(
+        [Path(one) for one in ([answers] if isinstance(answers, Path | str) else answers)],
+        pack=Path(pack),
+        tasks=tasks,
+        output=None if output is None else Path(output),
+        partial=partial,
+        prefer=prefer,
+        allow_code=allow_code,
         progress=progress,
     )
 

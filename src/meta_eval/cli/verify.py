@@ -53,7 +53,7 @@ def verify(
     from meta_eval.api import verify as run
 
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
-    with _Steps() as steps:
+    with Steps("checking") as steps:
         proof = run(
             folder,
             tasks=names,
@@ -69,17 +69,18 @@ def verify(
     raise typer.Exit(proof.exit_code)
 
 
-class _Steps:
-    """Progress on the terminal: one bar, of the task that is being scored; on a file one line a task."""
+class Steps:
+    """Progress on the terminal: one bar, of the task that is at work; on a file one line a task."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
         # A console of its own, bound to today's stderr: the evaluator's own words are kept off sys.stderr meanwhile.
         self._console = bound_err()
         self._bar: Any = None
         self._task: Any = None
         self._name = ""
 
-    def __enter__(self) -> _Steps:
+    def __enter__(self) -> Steps:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         if self._console.is_terminal:
@@ -106,7 +107,7 @@ class _Steps:
         if self._bar is not None:
             self._bar.update(self._task, description=name, completed=done, total=total or None)
         elif name != self._name:
-            self._console.print(f"checking {name}", soft_wrap=True)
+            self._console.print(f"{self._doing} {name}", soft_wrap=True)
         self._name = name
 
 

@@ -103,12 +103,20 @@ def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | 
     facts["limit"] = [None if one.limit is None else f"{one.limit:g}" for one in found]
     facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
     facts["duration"] = [_duration(sum(seconds))] if seconds else []
+    facts["answers"] = [_tokens(one) for one in found]
     if manifest is not None:
         facts["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
         facts["command"] = [shlex.join(manifest.command)]
     facts["results"] = [file.name for file in sorted(files)]
     distinct = {name: list(dict.fromkeys(filter(None, values))) for name, values in facts.items()}
     return tuple((name, "; ".join(values)) for name, values in distinct.items() if values)
+
+
+def _tokens(one: Provenance) -> str | None:
+    if one.completion_tokens is None:
+        return None
+    rate = "" if one.tokens_per_second is None else f", {one.tokens_per_second:,.1f} a second"
+    return f"{one.completion_tokens:,.0f} tokens{rate}"
 
 
 def _duration(seconds: float) -> str:

@@ -24,7 +24,7 @@ EXTRACTED = 200
 NO_METRIC = frozenset(
     (
         "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
-        "prompt_hash", "target_hash",
+        "prompt_hash", "target_hash", "finish_reason", "prompt_tokens", "completion_tokens",
     )
 )  # fmt: skip
 
@@ -90,6 +90,7 @@ class Doc:
         tail: The last `TAIL` characters of the answer; of a choice by likelihood the empty text.
         empty: Whether the answer is nothing but white space.
         limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known.
+        completion_tokens: The tokens of the answer, where the engine's word on it was kept; else None.
         answers: By filter.
     """
 
@@ -106,6 +107,7 @@ class Doc:
     tail: str
     empty: bool
     limit_hit: bool | None
+    completion_tokens: int | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def same_as(self, other: Doc) -> bool:
@@ -204,6 +206,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
         tail=(answer or "")[-TAIL:],
         empty=answer is not None and not answer.strip(),
         limit_hit=None,
+        completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
     )
 
 
@@ -271,10 +274,13 @@ def limit_of(sample: Mapping[str, Any]) -> int | None:
 
 
 def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> bool | None:
-    """Whether an answer has as many tokens as it was allowed.
+    """Whether an answer has as many tokens as it was allowed: by the engine's own word, else by counting.
 
     Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
     """
+    ended = sample.get("finish_reason")
+    if isinstance(ended, str):
+        return ended == "length"
     limit, answer = limit_of(sample), output(sample)
     if limit is None or answer is None:
         return None

@@ -27,7 +27,8 @@ class Provenance:
         lm_eval: lm-eval's version.
         engine: The engine's version, where the environment that lm_eval describes names it.
         date: When it was started, UTC.
-        duration_s: How long the whole lm_eval command took, in seconds.
+        duration_s: How long the whole lm_eval command took, in seconds; of answers that were made elsewhere, how long
+            these took.
         limit: ``--limit``.
         gen_kwargs: Generation settings given on the command line.
         chat_template: Whether a chat template was put around the prompts.
@@ -36,6 +37,8 @@ class Provenance:
         dataset_revision: Commit of the evals dataset, of a pack whose rows stay on the hub.
         docs_of_task: How many docs the task has, of which a limit takes some.
         docs_run: How many lm_eval says that it ran; with ``--samples`` and lm-eval up to 0.4.11 all of the task.
+        completion_tokens: The tokens of all answers, where the engine's word on it was kept.
+        tokens_per_second: Of all answers together.
     """
 
     results_file: Path | None
@@ -54,6 +57,8 @@ class Provenance:
     dataset_revision: str | None
     docs_of_task: int | None
     docs_run: int | None
+    completion_tokens: float | None = None
+    tokens_per_second: float | None = None
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -82,6 +87,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     # The environment is a few KB of text; a bounded gap keeps the search linear in it.
     engine = re.search(r"\bvllm\D{1,12}(\d+\.\d+\S*)", str(tree.get("pretty_env_info")), re.IGNORECASE)
     generation = settings.get("gen_kwargs")
+    elsewhere = mapping(settings.get("meta_eval"))  # what `meta-eval grade` keeps of answers made elsewhere
     return Provenance(
         results_file=results.path if results else None,
         model=arguments.get("pretrained") or arguments.get("model") or _text(tree.get("model_name")) or folder,
@@ -90,7 +96,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         lm_eval=_text(tree.get("lm_eval_version")),
         engine=engine[1] if engine else None,
         date=None if started is None else started.isoformat(timespec="seconds"),
-        duration_s=number(tree.get("total_evaluation_time_seconds")),
+        duration_s=number(elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")),
         limit=number(settings.get("limit")),
         gen_kwargs=generation if isinstance(generation, dict) else _arguments(generation),
         chat_template=bool(tree.get("chat_template")),
@@ -99,6 +105,8 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         dataset_revision=_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,
         docs_run=results.count(task, "effective") if results else None,
+        completion_tokens=number(elsewhere.get("completion_tokens")),
+        tokens_per_second=number(elsewhere.get("tokens_per_second")),
     )
 
 

@@ -37,6 +37,7 @@ class Evaluated:
         failures: What graders logged about a doc, by its index: why an answer could not be graded.
         extract: The template's own ``extract(output)``, which says what its scorer takes for the answer; None when
             its filters say it.
+        results: All else that lm-eval says of it, as it stands in a results file.
     """
 
     samples: list[dict[str, Any]]
@@ -44,6 +45,7 @@ class Evaluated:
     filters: tuple[str, ...]
     failures: dict[int, str]
     extract: Callable[[str], str | None] | None
+    results: dict[str, Any]
 
 
 class Evaluator:
@@ -56,8 +58,12 @@ class Evaluator:
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, *, listed: bool = True) -> Any:
         """lm-eval's task object, its docs as a list that all samples share.
+
+        Args:
+            name: The task.
+            listed: False leaves the docs as lm-eval has them, on the disk, for who goes through them but once.
 
         Raises:
             PackError: lm-eval cannot load it.
@@ -75,8 +81,10 @@ class Evaluator:
                 )
                 task = loaded[name]
                 # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
-                batches = task.eval_docs.with_format("arrow").iter(1024)
-                docs = [doc for batch in batches for doc in batch.to_pylist()]
+                docs = task.eval_docs
+                if listed:
+                    batches = docs.with_format("arrow").iter(1024)
+                    docs = [doc for batch in batches for doc in batch.to_pylist()]
         except UserError:
             raise
         except Exception as error:
@@ -94,6 +102,7 @@ class Evaluator:
         answers: Sequence[Answers] | None = None,
         indices: Sequence[int] | None = None,
         allow_code: bool = False,
+        bootstrap_iters: int = 0,
         progress: Progress = lambda _done, _total: None,
     ) -> Evaluated:
         """Answer and score.
@@ -104,6 +113,7 @@ class Evaluator:
             answers: Instead of the recorded ones, one item a doc that is scored.
             indices: The docs to score, sorted; None for all.
             allow_code: Run what the task marks as unsafe code.
+            bootstrap_iters: lm-eval's, for standard errors; 0 for none.
             progress: Called after every answer scored.
 
         Raises:
@@ -119,7 +129,7 @@ class Evaluator:
                     lm=ReplayLM(answers),
                     task_dict={name: task},
                     samples={name: list(indices)} if indices is not None else None,
-                    bootstrap_iters=0,
+                    bootstrap_iters=bootstrap_iters,
                     log_samples=True,
                     confirm_run_unsafe_code=allow_code,
                 )
@@ -130,7 +140,7 @@ class Evaluator:
         # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
         numbers = list(indices) if indices is not None else list(range(watch.docs))
         return Evaluated(
-            results["samples"][name],
+            results.pop("samples")[name],
             {
                 key: float(value)
                 for key, value in results["results"][name].items()
@@ -139,6 +149,7 @@ class Evaluator:
             watch.filters,
             {numbers[position]: text for position, text in watch.failures.items()},
             watch.extract,
+            results,
         )
 
 

@@ -1,0 +1,137 @@
+"""export: what a pack asks, as a file that anything can answer."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.answers.requests import Encoder, Request, requests_of
+from meta_eval.errors import PackError
+from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.results.baseline import pack_keys
+from meta_eval.verify import choose
+from meta_eval.verify.evaluate import Evaluator
+
+FORMAT = "meta-eval requests"
+VERSION = 1
+
+# Requests that are turned into tokens at a time: an encoding is far larger than its text.
+_BATCH = 128
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was written: the file, how many requests each task has, and whether they hold token ids."""
+
+    file: Path
+    token_ids: bool
+    tasks: dict[str, int] = field(default_factory=dict)
+
+
+def export(pack: Path, file: Path, *, tasks: Sequence[str] = (), progress: Progress = silent) -> Exported:
+    """Write what a pack asks, whole or not at all.
+
+    Args:
+        pack: The folder that prepare wrote.
+        file: Where to write; replaced if it is there.
+        tasks: Tasks and groups of the pack; empty for all.
+        progress: Called with the task, the requests written, and how many docs it has.
+
+    Raises:
+        PackError: The folder is no pack, asks what no file of requests holds, or the file cannot be written.
+        ConfigError: A name that the pack does not have.
+    """
+    manifest = read_manifest(pack)
+    chosen = choose(manifest, tasks)
+    encoder = _encoder(manifest)
+    evaluator = Evaluator(pack)
+    done = Exported(file, encoder is not None)
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with new.open("w", encoding="utf-8") as out:
+            out.write(_line(_header(pack, manifest, chosen, encoder)))
+            for name in chosen:
+                progress(name, 0, manifest.tasks[name].docs)
+                done.tasks[name] = 0
+                requests = requests_of(name, evaluator.load(name, listed=False), manifest.run.limit)
+                for line in _lines(requests, encoder):
+                    out.write(line)
+                    done.tasks[name] += 1
+                    progress(name, done.tasks[name], manifest.tasks[name].docs)
+        new.replace(file)
+    except OSError as error:
+        raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
+    finally:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+    return done
+
+
+def _encoder(manifest: Manifest) -> Encoder | None:
+    model = manifest.run.model_name
+    tokenizer = find_tokenizer(model)
+    if tokenizer is None:
+        log.warning(
+            f"the tokenizer of {model} is not on this machine: the requests hold text alone, and whoever answers them "
+            "must put one BOS before each prompt"
+        )
+        return None
+    try:
+        return Encoder(tokenizer)
+    except ValueError as error:
+        log.warning(f"the tokenizer of {model} {error}: the requests hold text alone")
+        return None
+
+
+def _header(pack: Path, manifest: Manifest, tasks: Sequence[str], encoder: Encoder | None) -> dict[str, Any]:
+    keys = pack_keys(pack, manifest)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": manifest.run.model_name,
+        "seed": manifest.run.seed,
+        "manifest_sha256": hashlib.sha256((pack / MANIFEST).read_bytes()).hexdigest(),
+        "tasks": {name: keys[name] for name in tasks},
+        "bos_token_id": encoder.bos if encoder else None,
+    }
+
+
+def _lines(requests: Iterator[Request], encoder: Encoder | None) -> Iterator[str]:
+    while batch := list(itertools.islice(requests, _BATCH)):
+        ids = encoder.fields(batch) if encoder else [{} for _ in batch]
+        for request, tokens in zip(batch, ids, strict=True):
+            yield _line({**_fields(request), **tokens})
+
+
+def _fields(request: Request) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "id": request.id,
+        "task": request.task,
+        "doc": request.doc,
+        "kind": request.kind,
+        "prompt": request.prompt,
+        "prompt_sha256": request.prompt_sha256,
+    }
+    if request.kind == "choices":
+        return {**asked, "continuations": request.continuations}
+    return {**asked, "stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
+
+
+def _line(content: dict[str, Any]) -> str:
+    # A prompt may hold half a surrogate pair, which UTF-8 cannot write; escaped it is harmless.
+    text = json.dumps(content, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(content)
+    return text + "\n"

@@ -1,0 +1,187 @@
+"""grade: answers from anywhere, scored by lm-eval's own evaluator and written down as lm_eval writes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from meta_eval.answers.match import Matched, Problems, match, strangers, until
+from meta_eval.answers.read import Answer, Answers, AnswersError, read_answers
+from meta_eval.answers.requests import requests_of
+from meta_eval.answers.results import Speed, Writer
+from meta_eval.errors import ConfigError
+from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.replay import Answers as Replayed
+from meta_eval.verify import choose
+from meta_eval.verify.evaluate import Evaluator
+
+# What lm_eval's command line has.
+_BOOTSTRAP_ITERS = 100_000
+
+
+@dataclass(slots=True)
+class Graded:
+    """What was graded.
+
+    Attributes:
+        results: The results file; the samples lie beside it.
+        model: Whose answers they are.
+        scores: By task, 0 to 1 by ``metric,filter``, as the task's own aggregations give them.
+        missing: Requests without an answer, left out.
+        failed: Requests whose every attempt failed, left out.
+        speed: Tokens and seconds of the answers.
+    """
+
+    results: Path
+    model: str
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    missing: int = 0
+    failed: int = 0
+    speed: Speed | None = None
+
+
+def grade(
+    answers: Sequence[Path],
+    *,
+    pack: Path,
+    tasks: Sequence[str] = (),
+    output: Path | None = None,
+    partial: bool = False,
+    prefer: Literal["last"] | None = None,
+    allow_code: bool = False,
+    progress: Progress = silent,
+) -> Graded:
+    """Score answers with the filters and metrics of a pack.
+
+    Args:
+        answers: Files of answers, read as one.
+        pack: The folder that prepare wrote.
+        tasks: Tasks and groups of the pack; empty for all.
+        output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
+        partial: Grade the docs that are answered where others are not. Report then says that the run is unfinished.
+        prefer: ``last``: of answers to one request that are not alike the last counts, instead of none.
+        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
+        progress: Called with the task, the answers scored, and how many there are.
+
+    Raises:
+        AnswersError: A file cannot be read, is of another pack or of several models; an answer is missing, and
+            ``partial`` is not asked for.
+        PackError: The folder is no pack, or the results cannot be written.
+        ConfigError: A name that the pack does not have, or a task that runs code.
+    """
+    started = time.time()
+    manifest = read_manifest(pack)
+    chosen = choose(manifest, tasks)
+    unsafe = [name for name in chosen if manifest.tasks[name].unsafe_code]
+    if unsafe and not allow_code:
+        raise ConfigError(
+            f"scoring {', '.join(unsafe)} runs code that a model wrote",
+            where="--tasks",
+            hint="Allow it with --allow-code, or name the other tasks with --tasks",
+        )
+    given = read_answers(answers, prefer=prefer)
+    evaluator = Evaluator(pack)
+    problems = Problems()
+    matched = _match_all(evaluator, manifest, chosen, given, problems)
+    problems.check(given, partial=partial)
+    chosen = [name for name in chosen if matched[name].docs]
+    if not chosen:
+        raise AnswersError("hold no answer that could be graded", where=", ".join(map(str, answers)))
+    used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
+    model = _one_model(used, manifest)
+    _say(matched, problems, given)
+    writer = Writer(output or Path(manifest.run.output_path).expanduser(), model)
+    done = Graded(Path(), model, {}, len(problems.missing), len(problems.failed), Speed.of(used))
+    with writer:
+        for name in chosen:
+            task = evaluator.load(name)
+            docs = list(matched[name].docs)
+            settings = task.config.generation_kwargs or {}
+            stop = settings.get("until") or ()
+            stop = (stop,) if isinstance(stop, str) else tuple(stop)
+            evaluated = evaluator.evaluate(
+                name,
+                task=task,
+                answers=[_replayed(of_doc, stop) for of_doc in matched[name].docs.values()],
+                indices=docs if len(docs) < len(task.eval_docs) else None,
+                allow_code=allow_code,
+                bootstrap_iters=_BOOTSTRAP_ITERS,
+                progress=lambda done, total, name=name: progress(name, done, total),  # type: ignore[misc]
+            )
+            done.scores[name] = evaluated.scores
+            writer.add(name, evaluated, matched[name].docs)
+        engines = sorted({answer.engine for answer in used if answer.engine})
+        done.results = writer.finish(
+            engine=", ".join(engines) or "unknown engine",
+            limit=manifest.run.limit,
+            started=min((answer.span[0] for answer in used if answer.span), default=started),
+            speed=done.speed,
+        )
+    return done
+
+
+def _match_all(
+    evaluator: Evaluator,
+    manifest: Manifest,
+    chosen: Sequence[str],
+    given: Answers,
+    problems: Problems,
+) -> dict[str, Matched]:
+    """Every task's answers, before the first is graded: what is wrong is told at once, and not after an hour."""
+    found = {}
+    known = set(manifest.tasks) - set(chosen)
+    for name in chosen:
+
+        def noted(name: str = name) -> Iterable[Any]:
+            for request in requests_of(name, evaluator.load(name, listed=False), manifest.run.limit):
+                known.add(request.id)
+                yield request
+
+        found[name] = match(noted(), given, problems)
+    strangers(given, chosen, known, problems)
+    return found
+
+
+def _replayed(of_doc: Sequence[Answer], stop: Sequence[str]) -> Replayed:
+    if of_doc[0].text is not None:
+        return {0: [until(answer.text or "", stop) for answer in of_doc]}
+    return {
+        index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in of_doc]
+        for index in range(len(of_doc[0].choices))
+    }
+
+
+def _one_model(used: Sequence[Answer], manifest: Manifest) -> str:
+    models = {answer.model: answer.where for answer in reversed(used) if answer.model}
+    if len(models) > 1:
+        listed = ", ".join(f"{name} ({where})" for name, where in sorted(models.items()))
+        raise AnswersError(f"these answers are of {len(models)} models: {listed}", hint="Grade each model by itself")
+    return next(iter(models), manifest.run.model_name)
+
+
+def _say(matched: dict[str, Matched], problems: Problems, given: Answers) -> None:
+    if given.cut_off:
+        log.warning(f"{len(given.cut_off):,} lines are cut off and hold no answer; the first: {given.cut_off[0]}")
+    if problems.missing or problems.failed:
+        first = (problems.missing or problems.failed)[0]
+        log.warning(
+            f"this run is unfinished: of {problems.requests:,} requests {len(problems.missing):,} have no answer and "
+            f"{len(problems.failed):,} failed; the first: {first}"
+        )
+    for what, counts in (
+        (
+            "go on past a stop sequence, and are cut there as lm_eval cuts them",
+            [one.cut_by_us for one in matched.values()],
+        ),
+        (
+            "end with 'length' and fewer tokens than max_tokens, by a limit of the engine's own, such as its context",
+            [one.cut_early for one in matched.values()],
+        ),
+    ):
+        if sum(counts):
+            tasks = ", ".join(f"{name} {count:,}" for name, count in zip(matched, counts, strict=True) if count)
+            log.warning(f"answers that {what}: {tasks}")

@@ -1,0 +1,165 @@
+"""What a pack asks a model, request by request, as lm_eval would ask it.
+
+The requests are lm-eval's own: its task builds its instances as its evaluator lets it, and what they hold is what a
+model of lm-eval is given. Nothing is added to a prompt but, where it is handed over as token ids, one BOS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from meta_eval.errors import PackError
+from meta_eval.verify.evaluate import quiet
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# Docs whose instances are held at a time: lm-eval would hold those of all docs at once.
+_CHUNK = 512
+
+Kind = Literal["generate", "choices"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing to ask.
+
+    Attributes:
+        id: ``TASK/DOC``, and ``TASK/DOC/REPEAT`` of a task that asks each doc several times.
+        task: The task.
+        doc: lm-eval's number of the doc.
+        repeat: Which of the times that the doc is asked.
+        kind: ``generate``, answered with a text; ``choices``, with the log-likelihood of each continuation.
+        prompt: The text, without BOS.
+        stop: Texts at which an answer ends.
+        max_tokens: The tokens that an answer may have; 0 of choices.
+        settings: All else that the task says of generation (``temperature``, ``do_sample``, …).
+        continuations: Of choices.
+        needs_greedy: Whether the score depends on whether a continuation is the greedy one.
+    """
+
+    id: str
+    task: str
+    doc: int
+    repeat: int
+    kind: Kind
+    prompt: str
+    stop: tuple[str, ...] = ()
+    max_tokens: int = 0
+    settings: Mapping[str, Any] | None = None
+    continuations: tuple[str, ...] = ()
+    needs_greedy: bool = False
+
+    @property
+    def prompt_sha256(self) -> str:
+        """SHA-256 of the prompt as UTF-8, hex: an answer repeats it, so that it is never taken for another pack's."""
+        return hashlib.sha256(self.prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def docs_to_run(docs: int, limit: float | None) -> range:
+    """The docs of a task that lm_eval runs under a ``--limit``: so many, or below 1 that share of them, rounded up."""
+    if limit is None:
+        return range(docs)
+    return range(min(docs, math.ceil(docs * limit) if limit < 1 else int(limit)))
+
+
+def requests_of(name: str, task: Any, limit: float | None) -> Iterator[Request]:
+    """The requests of one task, in its order.
+
+    Args:
+        name: The task.
+        task: lm-eval's object, as `meta_eval.verify.evaluate.Evaluator.load` gives it; nothing is left in it.
+        limit: ``--limit`` of the pack's command.
+
+    Raises:
+        PackError: It asks for what no file of requests holds.
+    """
+    (split, all_docs), *_ = task.dataset.items()
+    wanted, read = docs_to_run(len(all_docs), limit), iter(all_docs)
+    for start in range(0, len(wanted), _CHUNK):
+        docs = wanted[start : start + _CHUNK]
+        with quiet():
+            task.dataset = {split: list(itertools.islice(read, len(docs)))}
+            # What lm-eval's evaluator calls, and how, where neither a chat template nor a cache is asked for.
+            task.build_all_requests(limit=None, samples=None, rank=0, world_size=1)
+        groups: dict[int, list[Any]] = {}
+        for instance in task.instances:  # they count the docs that are there, from 0
+            groups.setdefault(docs[instance.doc_id], []).append(instance)
+        task._instances = None
+        for doc, instances in groups.items():
+            repeats = instances[0].repeats or 1
+            for repeat in range(repeats):
+                own_id = f"{name}/{doc}/{repeat}" if repeats > 1 else f"{name}/{doc}"
+                yield _request(own_id, name, doc, repeat, instances, task)
+
+
+def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[Any], task: Any) -> Request:
+    first = instances[0]
+    prompt = first.args[0]
+    if first.request_type == "generate_until" and len(instances) == 1:
+        settings = dict(first.args[1])
+        stop, limit = settings.pop("until", None) or (), settings.pop("max_gen_toks", None)
+        if not isinstance(limit, int):
+            raise PackError("its generation_kwargs say no max_gen_toks", where=f"task {name}")
+        stop = (stop,) if isinstance(stop, str) else tuple(stop)
+        return Request(own_id, name, doc, repeat, "generate", prompt, stop, limit, settings)
+    if first.request_type == "loglikelihood" and all(one.args[0] == prompt for one in instances):
+        texts = tuple(one.args[1] for one in sorted(instances, key=lambda one: one.idx))
+        greedy = str(task.OUTPUT_TYPE) == "loglikelihood"
+        return Request(own_id, name, doc, repeat, "choices", prompt, continuations=texts, needs_greedy=greedy)
+    raise PackError(
+        f"asks for {first.request_type} {len(instances)} times a doc, which no file of requests holds",
+        where=f"task {name}",
+        hint="Run it with lm_eval itself",
+    )
+
+
+class Encoder:
+    """Prompts and continuations as token ids, the way lm-eval's engines make them of text.
+
+    Args:
+        tokenizer: The model's.
+
+    Raises:
+        ValueError: It has no single BOS to put before a prompt.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self._tokenizer = tokenizer
+        added = tokenizer.encode("", add_special_tokens=True).ids
+        if len(added) != 1:
+            raise ValueError(f"puts {len(added)} tokens before a text, and not one BOS")
+        self.bos = int(added[0])
+
+    def fields(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
+        """The token ids of some requests, as they stand in the file."""
+        texts: list[str] = []
+        for request in requests:
+            texts.append(_context(request))
+            texts += [request.prompt + text for text in request.continuations]
+        ids = iter(self._ids(texts))
+        found = []
+        for request in requests:
+            context = next(ids)
+            one: dict[str, Any] = {"prompt_token_ids": context}
+            if request.kind == "choices":
+                one["continuation_token_ids"] = [next(ids)[len(context) :] for _ in request.continuations]
+            found.append(one)
+        return found
+
+    def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        for encoded in self._tokenizer.encode_batch(texts, add_special_tokens=False):
+            ids: list[int] = encoded.ids
+            yield ids if ids[:1] == [self.bos] else [self.bos, *ids]
+
+
+def _context(request: Request) -> str:
+    """lm-eval counts the white space at a context's end to the continuations, as the tokens of a text do."""
+    return request.prompt.rstrip() if request.kind == "choices" else request.prompt

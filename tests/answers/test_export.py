@@ -1,0 +1,246 @@
+"""export: what stands in the file is what lm_eval would send, to the letter and to the token."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerator import lines_of
+from command import cli
+from golden import all_tasks, prepare_sample
+from hypothesis import given
+from hypothesis import strategies as st
+from lm_eval.api.model import LM, TemplateLM
+from packs import edit, prepare, read_docs, yaml_of
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+from meta_eval import export
+from meta_eval.answers.requests import Encoder, Request
+from meta_eval.errors import UserError
+
+BOS = "<|begin_of_text|>"
+LETTERS, CHOICE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
+
+
+class Spy(LM):  # type: ignore[misc]
+    """Notes what lm-eval's evaluator sends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[tuple[str, int, int, tuple[Any, ...]]] = []
+
+    def _note(self, requests: Sequence[Any]) -> None:
+        self.sent += [(one.task_name, one.doc_id, one.idx, one.args) for one in requests]
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        self._note(requests)
+        return ["" for _ in requests]
+
+    def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        self._note(requests)
+        return [(-1.0, False) for _ in requests]
+
+    def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
+        raise NotImplementedError
+
+
+def sent_by_lm_eval(pack: Path, tasks: Sequence[str], **options: Any) -> list[tuple[str, int, int, tuple[Any, ...]]]:
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+
+    spy = Spy()
+    lm_eval.simple_evaluate(
+        model=spy, tasks=list(tasks), task_manager=TaskManager(include_path=str(pack), include_defaults=False),
+        bootstrap_iters=0, confirm_run_unsafe_code=True, **options,
+    )  # fmt: skip
+    return sorted(spy.sent, key=lambda one: one[:3])
+
+
+def as_sent(requests: Sequence[dict[str, Any]]) -> list[tuple[str, int, int, tuple[Any, ...]]]:
+    """What a file of requests says, in the shape of lm-eval's instances."""
+    found: list[tuple[str, int, int, tuple[Any, ...]]] = []
+    for one in requests:
+        if one["kind"] == "generate":
+            settings = {"until": one["stop"], "max_gen_toks": one["max_tokens"], **one["settings"]}
+            found.append((one["task"], one["doc"], 0, (one["prompt"], settings)))
+        else:
+            for index, text in enumerate(one["continuations"]):
+                found.append((one["task"], one["doc"], index, (one["prompt"], text)))
+    return sorted(found, key=lambda one: one[:3])
+
+
+def exported(pack: Path, *tasks: str) -> list[dict[str, Any]]:
+    file = pack.parent / "requests.jsonl"
+    export(pack, file, tasks=tasks)
+    return lines_of(file)
+
+
+@pytest.fixture
+def pack(tmp_path: Path) -> Path:
+    return prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}")
+
+
+def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path) -> None:
+    pack = tmp_path / "work_dir"
+    prepare_sample(pack, all_tasks())
+    header, *requests = exported(pack)
+    assert as_sent(requests) == sent_by_lm_eval(pack, all_tasks())
+    assert {one["kind"] for one in requests} == {"generate", "choices"}
+    assert sorted(header["tasks"]) == all_tasks()
+    ids = [one["id"] for one in requests]
+    assert len(ids) == len(set(ids))
+    assert ids == [f"{one['task']}/{one['doc']}" for one in requests]
+
+
+@pytest.mark.parametrize("limit", [3, 0.3])
+def test_a_limit_of_the_pack_is_that_of_lm_eval(limit: float, tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", CHOICE, limit=limit)
+    assert as_sent(exported(pack)[1:]) == sent_by_lm_eval(pack, [CHOICE], limit=limit)
+
+
+def test_each_repeat_of_a_doc_is_a_request(pack: Path) -> None:
+    edit(yaml_of(pack, LETTERS), "generation_kwargs:", "repeats: 2\ngeneration_kwargs:")
+    _, *requests = exported(pack, LETTERS)
+    assert as_sent(requests) == sent_by_lm_eval(pack, [LETTERS])
+    assert [one["id"] for one in requests[:3]] == [f"{LETTERS}/0/0", f"{LETTERS}/0/1", f"{LETTERS}/1/0"]
+
+
+def test_prompts_are_hashed_as_meta_hashes_them(pack: Path) -> None:
+    docs = read_docs(pack, LETTERS)
+    for one in exported(pack, LETTERS)[1:]:
+        assert [one["prompt_sha256"]] == docs[one["doc"]]["input_final_prompts_hash"]
+
+
+def test_the_same_pack_gives_the_same_bytes(pack: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert cli("export", pack, "--output", tmp_path / name).returncode == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+# Token ids
+
+
+def byte_tokenizer() -> Tokenizer:
+    """Bytes and a few merges, with one BOS in front, as Llama 3's tokenizer.json puts it."""
+    vocabulary = {sign: index for index, sign in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    merges = [("Ġ", "A"), ("Ġ", "B"), (":", "Ġ"), ("ĊĊ"[0], "Ċ")]
+    for one in merges:
+        vocabulary.setdefault("".join(one), len(vocabulary))
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([BOS, "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"])
+    bos = tokenizer.token_to_id(BOS)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A", pair=f"{BOS} $A {BOS} $B", special_tokens=[(BOS, bos)]
+    )
+    return tokenizer
+
+
+class Tokens(TemplateLM):  # type: ignore[misc]
+    """lm-eval's own way from a context and a continuation to tokens."""
+
+    backend = "causal"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def tok_encode(self, string: str, add_special_tokens: bool | None = True, **_: Any) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(string, add_special_tokens=bool(add_special_tokens)).ids
+        return ids
+
+    @property
+    def eot_token_id(self) -> int:
+        return 0
+
+    def _loglikelihood_tokens(self, requests: Any, **_: Any) -> Any: ...
+    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> Any: ...
+    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> Any: ...
+
+
+def test_token_ids_are_the_prompt_with_one_bos(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.enable_padding()
+    tokenizer.enable_truncation(8)
+    (tmp_path / "model").mkdir()
+    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
+    pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
+    header, *requests = exported(pack)
+    bos = tokenizer.token_to_id(BOS)
+    assert header["bos_token_id"] == bos
+    for one in requests:
+        assert one["prompt_token_ids"][0] == bos
+        assert one["prompt_token_ids"].count(bos) == 1
+        assert tokenizer.decode(one["prompt_token_ids"][1:], skip_special_tokens=False) == one["prompt"]
+
+
+@given(
+    st.text(st.sampled_from("AB: \n"), min_size=1).filter(str.strip),
+    st.lists(st.text(st.sampled_from("AB :"), min_size=1), min_size=1, max_size=4),
+)
+def test_continuations_are_cut_into_tokens_as_lm_eval_cuts_them(prompt: str, continuations: list[str]) -> None:
+    tokenizer = byte_tokenizer()
+    request = Request("t/0", "t", 0, 0, "choices", prompt, continuations=tuple(continuations))
+    (found,) = Encoder(tokenizer).fields([request])
+    theirs = [Tokens(tokenizer)._encode_pair(prompt, text) for text in continuations]
+    assert found["continuation_token_ids"] == [continuation for _, continuation in theirs]
+    assert all(found["prompt_token_ids"] == context for context, _ in theirs)
+
+
+def test_without_a_tokenizer_there_are_no_token_ids_and_it_says_so(pack: Path) -> None:
+    done = cli("export", pack, "--output", pack.parent / "r.jsonl", "--json")
+    assert json.loads(done.stdout)["token_ids"] is False
+    assert "the tokenizer of my/model is not on this machine" in done.stderr
+    assert "prompt_token_ids" not in lines_of(pack.parent / "r.jsonl")[1]
+
+
+# What a user can do wrong
+
+
+def test_what_cannot_be_exported_leaves_the_old_file(pack: Path) -> None:
+    file = pack.parent / "requests.jsonl"
+    file.write_text("mine")
+    next(pack.rglob(f"{CHOICE}.parquet")).write_bytes(b"torn")
+    with pytest.raises(UserError, match="is not the file that was prepared"):
+        export(pack, file)
+    assert file.read_text() == "mine"
+    assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
+
+
+def test_a_full_disk_leaves_the_old_file(pack: Path) -> None:
+    file = pack.parent / "requests.jsonl"
+    file.write_text("mine")
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "meta_eval", "export", str(pack), "--output", str(file)],
+        preexec_fn=small, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"{file}: cannot be written (File too large)" in done.stderr
+    assert file.read_text() == "mine"
+    assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "nowhere: is not a pack"),
+        (["work_dir", "--tasks", "meta_mmlu_pretrian"], "did you mean 'meta_mmlu_pretrain'?"),
+        (["work_dir", "--output", "work_dir/manifest.json/r.jsonl"], "r.jsonl: cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_message(arguments: list[str], told: str, pack: Path) -> None:
+    done = cli("export", *arguments, cwd=pack.parent)
+    assert done.returncode == 2
+    assert told in done.stderr.splitlines()[-1]
+    assert done.stdout == ""

@@ -1,0 +1,381 @@
+"""grade: answers from anywhere get the scores that lm_eval would have given, and what is no answer gets none."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerator import SCRIPT, answer, lines_of
+from command import cli
+from golden import all_tasks, prepare_sample, replay, verdicts
+from noted import noted
+from packs import edit_docs, prepare
+
+from meta_eval import export, grade, report
+from meta_eval.answers.grade import Graded
+from meta_eval.errors import UserError
+from meta_eval.results.run import read_run
+
+LETTERS, CHOICE, STOPS = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain", "meta_mmlu_pro_pretrain"
+
+Line = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack of a task of texts and one of likelihoods, its requests, and the answers of the fake accelerator."""
+    folder = tmp_path_factory.mktemp("made")
+    pack = prepare(folder / "work_dir", f"{LETTERS},{CHOICE}")
+    export(pack, folder / "requests.jsonl")
+    answer(pack, folder / "requests.jsonl", folder / "answers.jsonl")
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "place"))
+
+
+def rewrite(place: Path, change: Callable[[list[Line]], Any]) -> Path:
+    """Other answers than were given: ``change`` edits the list of lines."""
+    lines = lines_of(place / "answers.jsonl")
+    change(lines)
+    file = place / "changed.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def graded(place: Path, *files: Path, **options: Any) -> Graded:
+    return grade(files or [place / "answers.jsonl"], pack=place / "work_dir", output=place / "out", **options)
+
+
+def samples(done: Graded, task: str) -> list[Line]:
+    (file,) = done.results.parent.glob(f"samples_{task}_{done.results.stem.removeprefix('results_')}.jsonl")
+    return lines_of(file)
+
+
+def refusal(place: Path, *files: Path, **options: Any) -> str:
+    with pytest.raises(UserError) as error:
+        graded(place, *files, **options)
+    assert not list((place / "out").rglob("*")), "a refused grade leaves nothing behind"
+    return str(error.value)
+
+
+# What lm_eval makes of the same answers
+
+
+def test_every_task_is_scored_doc_for_doc_as_lm_eval_scores_it(tmp_path: Path) -> None:
+    pack = tmp_path / "work_dir"
+    prepare_sample(pack, all_tasks())
+    export(pack, tmp_path / "requests.jsonl")
+    answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
+    done = graded(tmp_path, allow_code=True)
+    theirs = replay(pack, all_tasks())
+    ours = json.loads(done.results.read_text())
+    assert sorted(done.scores) == all_tasks()
+    for task in all_tasks():
+        assert verdicts(samples(done, task)) == verdicts(json.loads(json.dumps(theirs["samples"][task], default=str)))
+        told = {key: value for key, value in theirs["results"][task].items() if "_stderr" not in key}
+        assert {key: ours["results"][task][key] for key in told} == told
+    for part in ("configs", "versions", "n-shot", "higher_is_better", "n-samples"):
+        assert sorted(ours[part]) == sorted(theirs[part])
+    read = read_run([done.results])
+    assert sorted(read.tasks) == all_tasks()
+
+
+def test_standard_errors_are_those_of_the_command_line_of_lm_eval(place: Path) -> None:
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+
+    from meta_eval.replay import ReplayLM
+
+    manager = TaskManager(include_path=str(place / "work_dir"), include_defaults=False)
+    theirs = lm_eval.simple_evaluate(model=ReplayLM(), tasks=[LETTERS, CHOICE], task_manager=manager)
+    assert theirs is not None
+    assert json.loads(graded(place).results.read_text())["results"] == json.loads(json.dumps(theirs["results"]))
+
+
+def test_the_example_needs_neither_lm_eval_nor_meta_eval_and_its_loop_fits_thirty_lines() -> None:
+    text = SCRIPT.read_text(encoding="utf-8")
+    assert not any(name in text for name in ("import lm_eval", "import meta_eval", "from lm_eval", "from meta_eval"))
+    assert text[text.index("def main") : text.index("if __name__")].count("\n") <= 30
+
+
+def test_two_shards_are_one_run(place: Path) -> None:
+    shards = [place / "0.jsonl", place / "1.jsonl"]
+    for number, shard in enumerate(shards):
+        answer(place / "work_dir", place / "requests.jsonl", shard, number, 2)
+    assert len(lines_of(shards[0])) - len(lines_of(shards[1])) in (0, 1)
+    assert graded(place, *shards).scores == graded(place).scores
+    assert graded(place, *reversed(shards)).scores == graded(place).scores
+
+
+@pytest.mark.parametrize("lost", [1, 40, 1000])
+def test_after_a_crash_the_same_command_asks_only_what_is_missing(lost: int, place: Path) -> None:
+    file = place / "answers.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-lost])
+    asked: list[str] = []
+
+    def noting(text: str, request: Line) -> str:
+        asked.append(request["id"])
+        return text
+
+    before = {line["id"] for line in map(json.loads, filter(None, whole[:-lost].split(b"\n")[:-1]))}
+    answer(place / "work_dir", place / "requests.jsonl", file, change=noting)
+    assert before.isdisjoint(asked)
+    file2 = place / "undisturbed.jsonl"
+    file2.write_bytes(whole)
+    assert graded(place, file).scores == graded(place, file2).scores
+
+
+def test_it_writes_the_files_that_lm_eval_writes(place: Path) -> None:
+    done = graded(place)
+    names = sorted(path.name for path in (place / "out").rglob("*") if path.is_file())
+    stamp = done.results.stem.removeprefix("results_")
+    assert names == sorted([done.results.name, *(f"samples_{task}_{stamp}.jsonl" for task in (LETTERS, CHOICE))])
+    assert done.results.parent.name == "my__model"
+    assert not [path for path in (place / "out").iterdir() if path.name.startswith(".")]
+
+
+def test_an_answer_is_cut_at_the_first_stop_sequence(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", STOPS)
+    export(pack, tmp_path / "requests.jsonl")
+    stop = lines_of(tmp_path / "requests.jsonl")[1]["stop"]
+    assert stop
+
+    def chatter(text: str, request: Line) -> str:
+        return text.partition(stop[0])[0] + stop[0] + "So the best answer is (J). The answer is (J)."
+
+    answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
+    answer(pack, tmp_path / "requests.jsonl", tmp_path / "chatter.jsonl", change=chatter)
+    with noted() as notes:
+        done = graded(tmp_path, tmp_path / "chatter.jsonl")
+    assert f"answers that go on past a stop sequence, and are cut there as lm_eval cuts them: {STOPS} 15" in notes
+    assert done.scores == graded(tmp_path).scores
+
+
+# What reaches the report
+
+
+def test_why_an_answer_ended_reaches_the_report(place: Path) -> None:
+    def cut(lines: list[Line]) -> None:
+        for line in lines:
+            if line["id"].startswith(LETTERS):
+                line |= {"finish_reason": "length", "completion_tokens": 1024}
+
+    done = graded(place, rewrite(place, cut))
+    docs = read_run([done.results]).tasks[LETTERS].docs
+    assert [(doc.limit_hit, doc.completion_tokens) for doc in docs] == [(True, 1024)] * len(docs)
+    found = report(done.results, pack=place / "work_dir")
+    (alarm,) = [one for one in found.alarms if one.kind == "limit hit"]
+    assert [(one.task, one.count) for one in alarm.tasks] == [(LETTERS, len(docs))]
+
+
+def test_a_long_answer_that_ended_by_itself_is_not_called_cut_off(place: Path) -> None:
+    def long(lines: list[Line]) -> None:
+        for line in lines:
+            if "text" in line:
+                line["text"] = "word " * 20_000 + line["text"]
+
+    done = graded(place, rewrite(place, long))
+    assert {doc.limit_hit for doc in read_run([done.results]).tasks[LETTERS].docs} == {False}
+
+
+def test_tokens_a_second_are_of_the_time_in_which_anything_was_answered(place: Path) -> None:
+    def timed(lines: list[Line]) -> None:
+        for number, line in enumerate(lines):
+            start = 10.0 * (number // 2)  # two at a time, two seconds each, with pauses of eight
+            line |= {"started": start, "ended": start + 2.0}
+            if "text" in line:
+                line["completion_tokens"] = 50
+
+    done = graded(place, rewrite(place, timed))
+    lines = lines_of(place / "changed.jsonl")
+    texts = [line for line in lines if "text" in line]
+    assert done.speed is not None
+    assert done.speed.seconds == 2.0 * -(-len(lines) // 2)
+    assert done.speed.completion_tokens == 50 * len(texts)
+    assert done.speed.tokens_per_second == pytest.approx(50 * len(texts) / (2.0 * -(-len(texts) // 2)))
+    facts = dict(report(done.results, pack=place / "work_dir").runs[0].facts)
+    assert facts["answers"] == f"{50 * len(texts):,} tokens, {done.speed.tokens_per_second:,.1f} a second"
+
+
+def test_engine_and_model_are_those_of_the_answers(place: Path) -> None:
+    def other(lines: list[Line]) -> None:
+        for line in lines:
+            line |= {"model": "org/theirs", "engine": "llama.cpp b9999"}
+
+    done = graded(place, rewrite(place, other))
+    provenance = read_run([done.results]).tasks[CHOICE].provenance
+    assert (provenance.model, provenance.backend) == ("org/theirs", "llama.cpp b9999")
+    assert done.results.parent.name == "org__theirs"
+
+
+# What is no answer
+
+
+def test_what_is_missing_is_named_and_nothing_is_graded(place: Path) -> None:
+    told = refusal(place, rewrite(place, lambda lines: lines.__delitem__(slice(2, 7))))
+    ids = ", ".join(f"{LETTERS}/{number}" for number in (2, 3, 4))
+    assert f"of 31 requests: 5 have no answer ({ids} and 2 more)" in told
+    assert "--partial" in told
+
+
+def test_a_partial_grade_is_of_the_docs_that_are_answered_and_report_calls_it_unfinished(place: Path) -> None:
+    file = rewrite(place, lambda lines: lines.__delitem__(slice(0, 3)))
+    done = graded(place, file, partial=True)
+    assert (done.missing, done.failed) == (3, 0)
+    assert [sample["doc_id"] for sample in samples(done, LETTERS)][:12] == list(range(3, 15))
+    whole = {
+        sample["doc_id"]: sample for sample in samples(graded(place), LETTERS) if sample["filter"] == "strict-match"
+    }
+    for sample in samples(done, LETTERS):
+        if sample["filter"] == "strict-match":
+            assert sample["exact_match"] == whole[sample["doc_id"]]["exact_match"]
+    found = report(done.results, pack=place / "work_dir")
+    (alarm,) = [one for one in found.alarms if one.kind == "not all docs"]
+    assert [(one.task, one.note) for one in alarm.tasks] == [(LETTERS, "12 of 15 docs were run")]
+    assert alarm.veto
+
+
+def test_a_partial_grade_leaves_a_task_out_that_has_no_answer(place: Path) -> None:
+    def drop(lines: list[Line]) -> None:
+        lines[:] = [line for line in lines if line["id"].startswith(CHOICE)]
+
+    assert list(graded(place, rewrite(place, drop), partial=True).scores) == [CHOICE]
+    assert list(graded(place, tasks=[CHOICE]).scores) == [CHOICE]
+
+
+def test_a_partial_grade_of_nothing_is_refused(place: Path) -> None:
+    assert "hold no answer that could be graded" in refusal(place, rewrite(place, list.clear), partial=True)
+
+
+def test_a_failed_answer_is_named_with_its_error(place: Path) -> None:
+    def fail(lines: list[Line]) -> None:
+        lines[4] = {"id": lines[4]["id"], "prompt_sha256": lines[4]["prompt_sha256"], "error": "out of memory"}
+
+    told = refusal(place, rewrite(place, fail))
+    assert f"1 failed ({LETTERS}/4: out of memory)" in told
+    assert graded(place, rewrite(place, fail), partial=True).failed == 1
+
+
+def test_answers_of_another_pack_are_refused_even_in_part(place: Path) -> None:
+    edit_docs(place / "work_dir", LETTERS, lambda docs: docs[1].update(prompt=docs[1]["prompt"] + " "))
+    for partial in (False, True):
+        told = refusal(place, partial=partial)
+        assert f"1 answers are of another pack ({LETTERS}/1 in {place / 'answers.jsonl'}, line 3)" in told
+
+
+@pytest.mark.parametrize("name", ["meta_none/0", f"{LETTERS}/15", f"{LETTERS}/0/0", "x"])
+def test_an_answer_to_what_the_pack_never_asked_is_refused(name: str, place: Path) -> None:
+    told = refusal(place, rewrite(place, lambda lines: lines.append({**lines[0], "id": name})))
+    assert f"1 answers are of another pack ({name} in" in told
+
+
+def test_two_answers_to_one_request_are_refused_unless_one_is_preferred(place: Path) -> None:
+    file = rewrite(place, lambda lines: lines.append({**lines[0], "text": "The best answer is nothing."}))
+    told = refusal(place, file)
+    assert f"1 have answers that are not alike ({LETTERS}/0 in {file}, line 1 and {file}, line 32)" in told
+    assert "--prefer last" in told
+    assert samples(graded(place, file, prefer="last"), LETTERS)[0]["resps"] == [["The best answer is nothing."]]
+    assert graded(place, place / "answers.jsonl", place / "answers.jsonl").scores
+
+
+def test_an_answer_of_another_kind_is_refused(place: Path) -> None:
+    def other(lines: list[Line]) -> None:
+        lines[0] = {**lines[0], "text": None, "choices": [{"logprob": -1}]}
+        lines[-1]["choices"].pop()
+
+    told = refusal(place, rewrite(place, other), partial=True)
+    assert f"2 answers are none to what was asked ({LETTERS}/0 in" in told
+    assert "it holds 3 of 4 choices" in told
+
+
+def test_answers_of_two_models_are_refused(place: Path) -> None:
+    told = refusal(place, rewrite(place, lambda lines: lines[5].update(model="org/other")))
+    assert "these answers are of 2 models: my/model (" in told
+    assert "line 6)" in told
+
+
+def test_a_limit_of_the_engines_own_is_said(place: Path) -> None:
+    file = rewrite(place, lambda lines: lines[0].update(finish_reason="length", completion_tokens=7))
+    with noted() as notes:
+        graded(place, file)
+    assert any(f"such as its context: {LETTERS} 1" in note for note in notes)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_a_full_disk_leaves_nothing_behind(share: float, place: Path) -> None:
+    graded(place)
+    largest = max(path.stat().st_size for path in (place / "out").rglob("*.json*"))
+    shutil.rmtree(place / "out")
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * largest), int(share * largest)))
+
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "meta_eval", "grade", "answers.jsonl", "--pack", "work_dir", "--output", "out"],
+        cwd=place, preexec_fn=small, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "out: cannot be written (lm_eval wrote nothing or half a file there; the disk may be full)" in done.stderr
+    assert not list((place / "out").iterdir())
+
+
+def test_half_a_results_file_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lm_eval.loggers import EvaluationTracker
+
+    whole = EvaluationTracker.save_results_aggregated
+
+    def half(self: Any, *arguments: Any, **options: Any) -> None:
+        whole(self, *arguments, **options)
+        (file,) = Path(self.output_path).rglob("results_*.json")
+        file.write_bytes(file.read_bytes()[:-10])
+
+    monkeypatch.setattr(EvaluationTracker, "save_results_aggregated", half)
+    assert "the disk may be full" in refusal(place)
+
+
+def test_code_is_run_only_where_it_is_allowed(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_mbpp")
+    export(pack, tmp_path / "requests.jsonl")
+    answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
+    assert "scoring meta_mbpp runs code that a model wrote" in refusal(tmp_path)
+
+
+# The command
+
+
+def test_the_command_says_what_the_function_says(place: Path) -> None:
+    done = cli("grade", "answers.jsonl", "--pack", "work_dir", "--output", "out", "--json", cwd=place)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["tasks"] == graded(place).scores
+    assert (told["missing"], told["failed"], told["model"]) == (0, 0, "my/model")
+    assert "meta-eval report out/my__model --pack work_dir" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["gone.jsonl", "--pack", "work_dir"], "gone.jsonl: cannot be read"),
+        (["requests.jsonl", "--pack", "work_dir"], "requests.jsonl: is a file of requests"),
+        (["answers.jsonl", "--pack", "gone"], "gone: is not a pack"),
+        (["answers.jsonl", "--pack", "work_dir", "--prefer", "first"], "--prefer: 'first' is not last"),
+        (["answers.jsonl", "--pack", "work_dir", "--output", "answers.jsonl"], "answers.jsonl: cannot be written"),
+        (["answers.jsonl", "--pack", "work_dir", "--tasks", "meta_x"], "no task or group 'meta_x'"),
+    ],
+)
+def test_a_mistake_is_one_message(arguments: list[str], told: str, place: Path) -> None:
+    done = cli("grade", *arguments, cwd=place)
+    assert done.returncode == 2
+    assert told in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
