@@ -89,7 +89,9 @@ def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
     assert not text.aggregates["bits_per_byte,none"].share
     built = report(run)
     assert [task.outcome for task in built.tasks if task.name == "tiny_text"] == ["not shown"]
-    assert dict(averages(built))["tiny_text"].startswith("word_perplexity,none 181.3; byte_perplexity,none 2.718")
+    assert dict(averages(built.tasks, built.totals))["tiny_text"].startswith(
+        "word_perplexity,none 181.3; byte_perplexity,none 2.718"
+    )
 
 
 def test_the_total_of_a_group_is_shown(output: Path) -> None:
@@ -97,7 +99,8 @@ def test_the_total_of_a_group_is_shown(output: Path) -> None:
     group = run.groups["tiny_choices"]
     assert sorted(group.tasks) == ["tiny_colours", "tiny_sums"]
     assert group.aggregates["acc,none"].value == pytest.approx(1 / 3)
-    assert "acc,none 33.3 (0.0 to " in dict(averages(report(run)))["tiny_choices"]
+    built = report(run)
+    assert "acc,none 33.3 (0.0 to " in dict(averages(built.tasks, built.totals))["tiny_choices"]
 
 
 def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
@@ -246,7 +249,7 @@ def test_a_task_without_any_score_is_read(tmp_path: Path) -> None:
     folder = plain_run(tmp_path, [None, None], 999.0)
     built = report(read(folder))
     assert built.tasks[0].scores[0].value is None
-    assert dict(averages(built)) == {"plain": "f,none 999 (998.8 to 999.2)"}
+    assert dict(averages(built.tasks, built.totals)) == {"plain": "f,none 999 (998.8 to 999.2)"}
 
 
 def test_docs_that_were_chosen_by_number_are_whole_by_their_hash(tmp_path: Path) -> None:

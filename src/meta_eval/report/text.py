@@ -69,7 +69,7 @@ def short_names(names: list[str]) -> dict[str, str]:
     return {name: name[len(prefix) + 1 :] for name in names}
 
 
-def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage] = ()) -> list[tuple[str, str]]:
+def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tuple[str, str]]:
     """Groups and tasks with lm-eval's own averages of them: ``("wikitext", "word_perplexity,none 181.3")``."""
     numbers: dict[str, list[str]] = {}
     for one in (*totals, *(one for task in tasks for one in task.averages)):
