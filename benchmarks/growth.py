@@ -4,7 +4,8 @@
     python benchmarks/growth.py --rows 752         rows of the smallest size
 
 Rows and samples are those of verify_full_size.py (MMLU-Pro, 9 KB prompts, two filters) and report_many_samples.py
-(20 KB a sample). CPU seconds are of the process and its children: the clock depends on what else the machine does.
+(20 KB a sample). CPU seconds are those of the process and its children: the clock depends on what else the machine
+does.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import functools
 import importlib.metadata
 import logging
 import re
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -60,23 +61,27 @@ process_docs = rows.docs_by(make_doc)
 
 def grade_ahead(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
     """Leaves the answers as they are, and has their verdicts ready for `process_results`, from all cores."""
-    requests = []
+    outputs = [
+        (doc, output, last_boxed(output)) for some, doc in zip(resps, docs, strict=True) for output in some if output
+    ]
+    open_ones = [one for one in outputs if one[2] is None or plain(one[2]) != plain(one[0]["gold"])]
+    with ThreadPoolExecutor(1) as beside:
+        opinions = beside.submit(
+            _grader().grade_all,
+            [("math_verify", doc["gold"], output) for doc, output, _ in open_ones if output.strip()],
+        )
+        requests = []
 
-    def later(gold: str, answer: str) -> tuple[bool, str]:
-        requests.append(("sympy", gold, answer))
-        return False, "not asked yet"
+        def later(gold: str, answer: str) -> tuple[bool, str]:
+            requests.append(("sympy", gold, answer))
+            return False, "not asked yet"
 
-    for outputs, doc in zip(resps, docs, strict=True):
-        for output in filter(None, outputs):
-            answer = last_boxed(output)
+        for doc, _, answer in open_ones:
             if answer is not None:
-                if plain(answer) == plain(doc["gold"]):
-                    continue
                 verdict = equivalence.equal(doc["gold"], answer, later)
                 if verdict.failure is None:
                     _decided[doc["gold"], answer] = verdict
-            if output.strip():
-                requests.append(("math_verify", doc["gold"], output))
+        opinions.result()
     _grader().grade_all(requests)
     return resps
 

@@ -317,8 +317,10 @@ def test_ctrl_c_exits_130_and_leaves_the_old_pack(tmp_path: Path) -> None:
     # Stops in the middle: a template that waits until it is interrupted.
     shutil.copytree(TEMPLATES, "meta_template", ignore=shutil.ignore_patterns("__pycache__"))
     utils = Path("meta_template/_common/rows.py")
-    waiting = "    import pathlib, time\n        pathlib.Path('waiting').touch()\n        time.sleep(60)\n        return datasets"
-    utils.write_text(utils.read_text().replace("    return datasets", waiting, 1))
+    make_doc = '    return {\n        "question"'
+    waiting = f"    import pathlib, time\n    pathlib.Path('waiting').touch()\n    time.sleep(60)\n{make_doc}"
+    assert make_doc in utils.read_text()
+    utils.write_text(utils.read_text().replace(make_doc, waiting, 1))
     process = subprocess.Popen(
         [sys.executable, "-m", "meta_eval", "prepare", "-c", str(configure(tasks="meta_gpqa"))],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

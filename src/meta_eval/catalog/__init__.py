@@ -101,7 +101,7 @@ class _Datasets(_Fact):
     datasets: tuple[Dataset, ...]
 
 
-class _Numbers(_Fact):
+class _Row(_Fact):
     """One line of a source's table: the same benchmark for several models."""
 
     benchmark: str
@@ -119,7 +119,7 @@ class _Table(_Fact):
     source: str
     commit: str | None = None
     models: tuple[str, ...]
-    numbers: tuple[_Numbers, ...]
+    numbers: tuple[_Row, ...]
 
     @model_validator(mode="after")
     def _a_value_for_every_model(self) -> Self:
@@ -129,7 +129,7 @@ class _Table(_Fact):
         return self
 
 
-class _PublishedFile(_Fact):
+class _Published(_Fact):
     tables: tuple[_Table, ...]
     reproduced: tuple[Reproduction, ...]
 
@@ -207,8 +207,8 @@ def _datasets_by_id() -> Mapping[str, Dataset]:
 
 
 @cache
-def _published() -> _PublishedFile:
-    return _PublishedFile.model_validate(_read("published.yaml"))
+def _published() -> _Published:
+    return _Published.model_validate(_read("published.yaml"))
 
 
 @cache
@@ -231,4 +231,4 @@ def _read(name: str) -> Any:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # an eighth of the time, where it was built
-    return yaml.load(files(__name__).joinpath(name).read_text(encoding="utf-8"), loader)  # noqa: S506 (a safe one)
+    return yaml.load(files(__name__).joinpath(name).read_text(encoding="utf-8"), loader)  # noqa: S506 (both are safe)
