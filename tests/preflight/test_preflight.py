@@ -216,8 +216,6 @@ def test_punkt_is_asked_for_when_an_instruction_needs_it(tmp_path: Path, monkeyp
 def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import nltk
-
     english = tmp_path / "data" / "tokenizers" / "punkt_tab" / "english"
     english.mkdir(parents=True)
     for name in ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt"):
@@ -226,7 +224,7 @@ def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         with monkeypatch.context() as patch:
-            patch.setattr(nltk.data, "path", [str(tmp_path / "data")])
+            patch.setenv("NLTK_DATA", str(tmp_path / "data"))
             packs.append(ifeval_pack(tmp_path / folder, "length_constraints:number_sentences"))
     tree = json.loads((packs[0] / "manifest.json").read_text())
     assert tree["punkt_tab"] is True
