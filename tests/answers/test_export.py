@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -18,9 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM, TemplateLM
 from packs import edit, prepare, read_docs, yaml_of
+from places import REPOSITORY
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
+from meta_eval.answers import read as reading
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.errors import UserError
 
@@ -121,6 +125,21 @@ def test_the_same_pack_gives_the_same_bytes(pack: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert cli("export", pack, "--output", tmp_path / name).returncode == 0
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_every_field_is_documented(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    (tmp_path / "model").mkdir()
+    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
+    pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
+    text = (REPOSITORY / "docs" / "answers.md").read_text(encoding="utf-8")
+    head, requests, answers = re.split(r"\| a request \||## The answers", text)
+    header, *lines = exported(pack)
+    assert {f"`{name}`" for name in header} <= set(re.findall(r"`\w+`", head))
+    assert {f"`{name}`" for line in lines for name in line} <= set(re.findall(r"`\w+`", requests))
+    read = set(re.findall(r'(?:fields\.\w+|content\.get)\("(\w+)"\)', inspect.getsource(reading)))
+    assert {"id", "text", "choices", "error", "ended"} <= read
+    assert {f"`{name}`" for name in read - {"logprob", "is_greedy"}} <= set(re.findall(r"`\w+`", answers))
 
 
 # Token ids
