@@ -18,236 +18,19 @@ from __future__ import annotations
 
 import argparse
 import math
-import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
+from counting import Table, counted, rate, simulate
+from drawn_verdicts import MARGIN, Task, cluster_ids, decision, draw, evidence, instruct, judged, many
 
 from meta_eval import stats
-from meta_eval.engines.settings import RunSettings
-from meta_eval.judging.decide import Decision, Evidence, decide
-from meta_eval.judging.judge import judge
-from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
-from meta_eval.results.answers import Answer, Doc, Value
-from meta_eval.results.baseline import Baseline
-from meta_eval.results.provenance import Provenance
-from meta_eval.results.run import Run, TaskRun
-
-SEED = 20_250_101
-MARGIN = 0.01
-PROCESSES = 2
-
-# Docs of each subtask. Of MMLU-Pro they are facts; MMLU's 57 have about this spread and sum.
-MMLU_PRO = (1351, 1299, 1132, 1101, 969, 924, 844, 818, 798, 789, 717, 499, 410, 381)
-MMLU = (1534, 895, 783, 612, 545, *np.linspace(100, 272, 52).astype(int).tolist())
-# IFEval: prompts with one, two and three instructions, 541 with 834.
-INSTRUCTIONS = (305, 179, 57)
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task to draw verdicts of.
-
-    ``subtasks`` are docs of each; ``accuracy`` the baseline's; ``flips`` the share of docs that flip though the model
-    is the same; ``clusters`` docs of each cluster, or none, or "across" for one doc of every subtask each; ``alike``
-    the intra-class correlation of what changes.
-    """
-
-    name: str
-    subtasks: tuple[int, ...]
-    accuracy: float
-    flips: float
-    clusters: tuple[int, ...] | str | None = None
-    alike: float = 0.0
-    ifeval: bool = False
-
-    @property
-    def docs(self) -> int:
-        return sum(self.subtasks)
-
-
-def instruct(flips: float) -> list[Task]:
-    """The four tasks of meta_instruct."""
-    return [
-        Task("meta_ifeval", (541,), 0.80, flips, ifeval=True),
-        Task("meta_math_hard", (1324,), 0.25, flips),
-        Task("meta_gpqa_cot", (448,), 0.31, flips),
-        Task("meta_mmlu_pro_instruct", MMLU_PRO, 0.47, flips),
-    ]
-
-
-def many() -> list[Task]:
-    """22 tasks of the instruct models, choices by letter flipping less than free answers; MMLU's are smaller here.
-
-    A quarter of MMLU's docs each: more docs make every task's p value more normal and nothing else, and take long.
-    """
-    quarter = tuple(n // 4 for n in MMLU)
-    mmlu = [Task(f"mmlu_{index}", quarter, 0.6, 0.02) for index in range(9)]
-    single = [("gsm8k", 1319, 0.84, 0.04), ("math", 5000, 0.52, 0.05), ("arc", 1165, 0.83, 0.02),
-              ("human_eval", 164, 0.72, 0.06), ("human_eval_plus", 164, 0.67, 0.06), ("mbpp", 500, 0.61, 0.05),
-              ("mbpp_plus", 378, 0.73, 0.05), ("api_bank", 389, 0.82, 0.03)]  # fmt: skip
-    mgsm = Task("mgsm", (250,) * 11, 0.69, 0.05, "across", 0.3)
-    return [*instruct(0.06), *mmlu, *(Task(name, (n,), p, f) for name, n, p, f in single), mgsm]
-
-
-# Drawing verdicts
-
-
-Drawn = tuple[np.ndarray, np.ndarray, list[int] | None, list[int] | None]
-
-
-def draw(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> Drawn:
-    """Contributions of the baseline and of a run (the mean of several), subtasks, clusters."""
-    if task.ifeval:
-        return (*_ifeval(task, drop, rng), None, None)
-    labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
-    clusters = _clusters(task)
-    changes = np.mean([_changes(task, drop, rng, clusters) for _ in range(runs)], axis=0)
-    before = np.where(changes < 0, 1.0, np.where(changes > 0, 0.0, rng.random(task.docs) < task.accuracy))
-    return before, before + changes, labels, None if clusters is None else clusters.tolist()
-
-
-def _changes(task: Task, drop: float, rng: np.random.Generator, clusters: np.ndarray | None) -> np.ndarray:
-    """-1 for a doc that is lost, 1 for one that is won. Each doc does what its cluster does with chance sqrt(alike)."""
-    lost = task.flips / 2 + drop
-
-    def some(n: int) -> np.ndarray:
-        luck = rng.random(n)
-        return np.where(luck < lost, -1.0, np.where(luck < lost + task.flips / 2, 1.0, 0.0))
-
-    own = some(task.docs)
-    if clusters is None:
-        return own
-    return np.where(rng.random(task.docs) < math.sqrt(task.alike), some(clusters.max() + 1)[clusters], own)
-
-
-def _clusters(task: Task) -> np.ndarray | None:
-    if task.clusters is None:
-        return None
-    if task.clusters == "across":
-        return np.tile(np.arange(task.subtasks[0]), len(task.subtasks))
-    return np.repeat(np.arange(len(task.clusters)), task.clusters)
-
-
-def _ifeval(task: Task, drop: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    strict, loose, asked, chances = _answers(rng, INSTRUCTIONS)
-    # About a third of the prompts that are answered anew get another verdict on some instruction.
-    anew = rng.random(len(asked)) < 3 * task.flips
-    other = rng.random(strict.shape) < chances
-    strict_after = np.where(anew[:, None], other, strict)
-    loose_after = np.where(anew[:, None], other | (rng.random(strict.shape) < 0.15), loose)
-    kept = rng.random(strict.shape) >= _loss(drop)
-    return _mean_of_four(strict, loose, asked), _mean_of_four(strict_after & kept, loose_after & kept, asked)
-
-
-def _answers(rng: np.random.Generator, counts: Sequence[int]) -> tuple[np.ndarray, ...]:
-    asked = np.arange(3) < np.repeat([1, 2, 3], counts)[:, None]
-    chances = rng.beta(3, 0.65, (len(asked), 1))
-    strict = rng.random(asked.shape) < chances
-    return strict, strict | (rng.random(asked.shape) < 0.15), asked, chances
-
-
-def _mean_of_four(strict: np.ndarray, loose: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    docs = [(tuple(s[a].tolist()), tuple(x[a].tolist())) for s, x, a in zip(strict, loose, asked, strict=True)]
-    return np.array(stats.mean_of_four_shares(docs))
-
-
-@cache
-def _loss(drop: float) -> float:
-    """The share of followed instructions to be lost, so that the mean of four falls by ``drop``."""
-    if not drop:
-        return 0.0
-    strict, loose, asked, _ = _answers(np.random.default_rng(1), tuple(400 * n for n in INSTRUCTIONS))
-
-    def falls(share: float) -> float:
-        found = 0.0
-        for way in (strict, loose):
-            right = way & asked
-            whole = (right == asked).all(axis=1)
-            found += float(np.mean(whole * (1 - (1 - share) ** asked.sum(axis=1)))) / 4
-            found += share * right.sum() / asked.sum() / 4
-        return found
-
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falls(middle) < drop else (low, middle)
-    return high
-
-
-def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> Evidence:
-    before, after, labels, clusters = draw(task, drop, rng, runs)
-    return Evidence(task.name, stats.paired_drop(before, after, labels, clusters))
-
-
-def decision(
-    tasks: Sequence[Task], drops: Sequence[float], rng: np.random.Generator, margin: float = MARGIN
-) -> Decision:
-    return decide([evidence(task, drop, rng) for task, drop in zip(tasks, drops, strict=True)], margin)
-
-
-# Counting
-
-
-def counted(found: Decision) -> Counter[str]:
-    """What one decision counts for."""
-    counts = Counter({found.outcome: 1})
-    for one in found.tasks:
-        counts[f"{one.task} {one.outcome}"] += 1
-    counts["any below"] += any(one.outcome == "shown below" for one in found.tasks)
-    counts["any held"] += any(one.outcome == "shown to hold" for one in found.tasks)
-    return counts
-
-
-def simulate(work: Callable[[np.random.Generator], Counter[str]], name: str, runs: int) -> Counter[str]:
-    """``work`` so many times, on two processes; which numbers are drawn depends on neither."""
-    found: Counter[str] = Counter()
-    seeds = np.random.SeedSequence([SEED, *name.encode()]).spawn(runs)
-    # Forked, so that ``work`` may be a closure.
-    _WORK["now"] = work
-    with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
-        for one in pool.imap_unordered(_one, seeds, chunksize=max(1, runs // 50)):
-            found.update(one)
-    return found
-
-
-_WORK: dict[str, Callable[[np.random.Generator], Counter[str]]] = {}
-
-
-def _one(seed: np.random.SeedSequence) -> Counter[str]:
-    return _WORK["now"](np.random.default_rng(seed))
-
-
-class Table:
-    """A Markdown table of rates, each with what it should be."""
-
-    failed = 0
-
-    def __init__(self, title: str, *columns: str) -> None:
-        print(f"\n### {title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
-
-    def row(self, *cells: str) -> None:
-        print(f"| {' | '.join(cells)} |", flush=True)
-
-
-def rate(count: float, runs: int, least: float = 0.0, most: float = 1.0) -> str:
-    """A percentage with its Monte-Carlo standard error; told aloud where it is not what it should be."""
-    share = count / runs
-    error = math.sqrt(share * (1 - share) / runs)
-    text = f"{100 * share:.1f} ± {100 * error:.1f}"
-    if not 0 < count < runs:
-        text = f"0 (under {300 / runs:.1f})" if count == 0 else f"100 (over {100 - 300 / runs:.1f})"
-    if share < least - 2 * error or share > most + 2 * error:
-        Table.failed += 1
-        text += " **NOT AS IT SHOULD BE**"
-    return text
-
+from meta_eval.judging.decide import Evidence, decide
 
 # What is simulated
 
@@ -431,7 +214,7 @@ def covers(task: Task, drop: float, rng: np.random.Generator) -> Counter[str]:
 
 
 def covers_score(task: Task, rng: np.random.Generator) -> Counter[str]:
-    clusters = _clusters(task)
+    clusters = cluster_ids(task)
     assert clusters is not None
     chances = np.full(task.docs, task.accuracy)
     own = rng.random(task.docs) < chances
@@ -544,52 +327,6 @@ def wired(runs: int) -> None:
         found = simulate(lambda rng, drop=drop: counted(judged(instruct(0.04), drop, rng)), f"wired {drop}", runs)
         cells = (rate(found[name], runs, *should.get(name, (0.0, 1.0))) for name in ("SHIP", "DON'T", "NOT SHOWN"))
         table.row(f"{100 * drop:g}", *cells, rate(found["any below"], runs, most=0.05 if not drop else 1.0))
-
-
-def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Decision:
-    """What report decides of a run of these tasks, with Meta's answers as verify grades them; no file is written."""
-    results, entries, answers = {}, {}, {}
-    for task in tasks:
-        before, after, labels, _ = draw(
-            replace(task, ifeval=False, subtasks=(task.docs,)) if task.ifeval else task, drop, rng
-        )
-        names = [f"s{label}" for label in labels] if labels else [None] * task.docs
-        answers[task.name] = tuple(map(_doc, range(task.docs), [task.name] * task.docs, names, before.tolist()))
-        docs = tuple(map(_doc, range(task.docs), [task.name] * task.docs, names, after.tolist()))
-        results[task.name], entries[task.name] = _task_run(task, docs), _entry(task, macro=bool(labels))
-    run = Run(results, (), {})
-    found = judge(run, _manifest(entries), Baseline(answers, {}))
-    return found.decision
-
-
-def _doc(number: int, task: str, subtask: str | None, verdict: float) -> Doc:
-    metrics: dict[str, Value] = {"em": verdict, "em_macro": (subtask, verdict)}
-    return Doc(
-        number, f"{task} {number}", (), True, subtask, None, "", None, None, None, "", False, False,
-        {"f": Answer(None, metrics, 0, 0)},
-    )  # fmt: skip
-
-
-def _task_run(task: Task, docs: tuple[Doc, ...]) -> TaskRun:
-    known = {field.name: None for field in fields(Provenance)}
-    provenance = Provenance(**{**known, "results_file": Path("results.json"), "model_args": {}, "gen_kwargs": {}})
-    return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
-
-
-def _entry(task: Task, *, macro: bool) -> TaskEntry:
-    number = PublishedEntry.model_construct(
-        our_metric="em_macro,f" if macro else "em,f", value=100 * task.accuracy, same_settings=True, note=None,
-        benchmark=task.name, metric=None, averaging=None, shots=None, source="", cot=None,
-    )  # fmt: skip
-    return TaskEntry.model_construct(
-        docs=task.docs, verdict="em,f", published=(number,), dataset_id="", subset=task.name, model=None, family=None,
-        graded_by="program", format="verified", reading=None, recorded_metric=None,
-    )  # fmt: skip
-
-
-def _manifest(entries: dict[str, TaskEntry]) -> Manifest:
-    run = RunSettings(model_name="m", tasks=tuple(entries), include_path="p")
-    return Manifest.model_construct(tasks=entries, run=run)
 
 
 EXPERIMENTS = {

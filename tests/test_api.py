@@ -60,3 +60,9 @@ def test_a_file_says_the_same_as_a_configuration(tmp_path: Path, monkeypatch: py
     Path("mine.yaml").write_text("model_name: m\nevals_dataset: sample\ntasks: meta_gpq\n")
     with pytest.raises(UserError, match=r"mine\.yaml: tasks: there is no task or group 'meta_gpq'"):
         prepare("mine.yaml")
+
+
+@pytest.mark.parametrize("margin", [0, -1.0, 100, float("nan")])
+def test_a_margin_is_checked_as_the_commands_is(margin: float) -> None:
+    with pytest.raises(UserError, match="margin: .* is no number of points above 0 and below 100"):
+        report("out", margin=margin)

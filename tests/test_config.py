@@ -12,6 +12,7 @@ from places import REPOSITORY
 from ruamel.yaml import YAML
 
 from meta_eval.config import Config, load_config
+from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError
 
 # The keys and values of a file written for Meta's recipe.
@@ -121,7 +122,7 @@ def test_each_mistake_is_one_message_with_file_line_and_key(tmp_path: Path, line
         ("model_nam: m\nevals_dataset: e\ntasks: t\n", ["model_nam: there is no such key; did you mean 'model_name'"]),
         ("model_name: m\n", ["evals_dataset: is not set", "hub id"]),
         ("a: [", ["is not YAML"]),
-        ("a: 1\na: 2\n", ["is not YAML", "duplicate key"]),
+        ("a: 1\na: 2\n", ["'a' stands twice", "eval_config.yaml:2"]),
         ("- a\n", ["must be a mapping"]),
         ("", ["must be a mapping"]),
     ],
@@ -158,3 +159,28 @@ def test_any_mapping_is_a_config_or_one_message(tmp_path_factory: pytest.TempPat
         load_config(path)
     except ConfigError as error:
         assert str(error).startswith(str(path))
+
+
+@pytest.mark.parametrize("key", ["work_dir", "output_path"])
+@pytest.mark.parametrize(
+    ("written", "meant"), [("~/x y", "{home}/x y"), ("-x", "./-x"), ("--help", "./--help"), ("./~", "./~")]
+)
+def test_what_is_printed_is_what_was_checked(
+    key: str, written: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell expands no quoted ``~``, and lm_eval takes what begins with ``-`` for an option."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = load_config(None, ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written!r}"])
+    run = config.run_settings(config.tasks, runs_code=False)
+    command = ENGINES["vllm"].command(run)
+    option = {"work_dir": "--include_path", "output_path": "--output_path"}[key]
+    assert command[command.index(option) + 1] == meant.format(home=tmp_path) == str(getattr(config, key))
+    assert f"pretrained={tmp_path}/model," in command[command.index("--model_args") + 1]
+
+
+@pytest.mark.parametrize(
+    "override", ["work_dir=~nosuchuser/x", "template_dir=~nosuchuser", "tasks=-x", "tasks=[a, --b]"]
+)
+def test_a_name_that_no_command_can_hold_is_refused(override: str) -> None:
+    with pytest.raises(ConfigError, match="no such user|begins with '-'"):
+        load_config(None, ["model_name=m", "evals_dataset=sample", "tasks=meta_gpqa", override])

@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pages import configuration, fidelity
-
-from meta_eval.templates import discover
-from meta_eval.templates.listing import tasks_page
+from pages import configuration, fidelity, tasks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
     "configuration.md": configuration.page,
     "fidelity.md": fidelity.page,
-    "tasks.md": lambda: tasks_page(discover(ROOT / "meta_template")),
+    "tasks.md": tasks.page,
 }
 
 

@@ -1,11 +1,15 @@
 """Rows of Meta's evals datasets made into docs, what filters take and return, and the scores of most tasks."""
 
+from __future__ import annotations
+
 import json
 import math
 import string
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import datasets
+if TYPE_CHECKING:
+    import datasets
 
 # Meta's prompts hold every special token but this one, which the engine adds: one that brings it would have it twice.
 BOS = "<|begin_of_text|>"
@@ -18,12 +22,18 @@ NO_MATCH = "[invalid]"
 
 
 def docs_by(make_doc: Callable[[dict], dict]) -> Callable[[datasets.Dataset], datasets.Dataset]:
-    """A ``process_docs`` of a function that makes a doc of a row."""
+    """A ``process_docs`` of a function that makes a doc of a row.
+
+    It has that function as ``make_doc``, so that prepare can make the docs of some rows at a time.
+    """
 
     def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
         """Rows of the details subset in, docs out: one a row, in the same order."""
+        import datasets
+
         return datasets.Dataset.from_list([make_doc(row) for row in dataset])
 
+    process_docs.make_doc = make_doc
     return process_docs
 
 
@@ -31,7 +41,7 @@ def make_doc(row: dict) -> dict:
     """The columns that every doc of every task has; a task may add to them.
 
     The ``recorded_*`` columns are what Meta's own model answered and whether Meta counted it as right: what your
-    model's answers can be held against, sample by sample. ``answers`` are all correct responses, the gold's among them.
+    model's answers can be compared with, sample by sample. ``answers`` are all correct responses, with the gold.
     """
     return {
         "question": row["input_question"],

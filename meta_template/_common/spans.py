@@ -1,4 +1,4 @@
-"""Answers that are short texts, held against several correct ones: docs, SQuAD's normalisation and overlap of words."""
+"""Short texts as answers, compared with several correct ones: docs, SQuAD's normalisation and overlap of words."""
 
 import collections
 import re

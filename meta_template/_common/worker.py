@@ -52,6 +52,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._failed_starts = 0
+        self.returncode: int | None = None  # of the last process that died by itself
 
     def answer(self, request: object, limit_s: float) -> tuple[dict, str | None]:
         """What `ask` replies, and None; or nothing, and why there is no reply."""
@@ -72,7 +73,8 @@ class Worker:
         except (OSError, EOFError, ValueError):
             process = self._process
             self.close()
-            return {}, f"{self._name} died (return code {process and process.returncode})"
+            self.returncode = process and process.returncode
+            return {}, f"{self._name} died (return code {self.returncode})"
 
     def ask(self, request: object, limit_s: float) -> dict:
         """The reply of the process that `start` started.
@@ -87,16 +89,23 @@ class Worker:
         process.stdin.flush()
         return _reply(process, limit_s)
 
-    def start(self) -> None:
+    def runs(self) -> bool:
+        """Whether this process has started it and not ended it."""
+        return self._process is not None and self._owner == os.getpid()
+
+    def start(self, wrapper: Sequence[str] = ()) -> None:
         """Start the process where it does not run yet.
+
+        Args:
+            wrapper: The beginning of a command that runs the rest of it.
 
         Raises:
             OSError, EOFError, ValueError: It does not start. What `started` raises besides goes through.
         """
-        if self._process is not None and self._owner == os.getpid():
+        if self.runs():
             return
         self._process = subprocess.Popen(
-            [sys.executable, *self._command, json.dumps(self._settings())],
+            [*wrapper, sys.executable, *self._command, json.dumps(self._settings())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,40 +1,46 @@
-"""Runs programs that a model wrote, each in a process of its own that can do as little as possible.
+"""Runs programs that a model wrote, each in processes of its own that can do as little as possible.
 
-This file run as a script is the supervisor: started by `runner`, fed one JSON request a line, it forks a process for
-each program, watches it, kills it and tells what became of it. The supervisor runs nothing of a program and is never
-restricted; the forked process restricts itself before it runs the first line. What exactly holds where stands in
-`runner`.
-
-That the tests have run is proven by a random word, which goes through a pipe after the last of them: neither an exit
-status of 0 nor anything printed counts.
+This file run as a script is the supervisor: started by `runner`, fed one JSON request a line, it forks processes for
+each program, watches them, kills them and tells what became of them. The supervisor runs nothing of a program and is
+never restricted; a forked process restricts itself before it runs the first line. What exactly holds where stands in
+`runner`, and how a program and its tests are kept apart in `apart`.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import errno
+import fcntl
+import gc
 import json
 import os
 import random
+import re
 import resource
 import select
-import shutil
 import signal
 import sys
-import tempfile
 import time
-import types
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import kernel_limits  # beside this file, whose folder -P keeps off the path
+import apart  # beside this file, whose folder -P keeps off the path
+import kernel_limits
 
 sys.path.pop(0)
 
-PIPE = 3  # the program's end of the pipe for its messages
-MOST_BYTES = 1 << 16  # of messages; more is a program that found the pipe
+FIRST_PIPE = 3  # a forked process has its pipes here and after, and nothing else open
+OUT_OF_THE_WAY = 100
+MOST_BYTES = 1 << 16  # of what one process may tell; more is a program that found the pipe
+MOST_THREADS = 32
+LOOK_EVERY_S = 0.01
+ENDED_EARLY = "ended before its tests were over"
 ALWAYS_READABLE = ("/usr", "/lib", "/lib64", "/etc/localtime", "/dev/zero", "/dev/random", "/dev/urandom")
+# All that can be told of an exception where the program could write it itself.
+_WHY = re.compile(r"([A-Za-z]{1,40}) in (?:the program|the tests(?:, line \d{1,6})?)")
 
 
 def main(settings: dict) -> None:
@@ -43,6 +49,7 @@ def main(settings: dict) -> None:
     kernel_limits.die_with_parent(settings["parent"], signal.SIGTERM)
     replies = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not look like a reply
+    os.chdir("/")
     sys.path.extend(settings["path"])
     missing = []
     for name in settings["preload"]:  # once here, instead of once in every program
@@ -50,206 +57,262 @@ def main(settings: dict) -> None:
             __import__(name)
         except Exception as error:
             missing.append(f"{name} ({type(error).__name__}: {error})")
-    with tempfile.TemporaryDirectory(prefix="meta-eval-code-", ignore_cleanup_errors=True) as folder:
-        kernel = _probe(settings, folder)
-        replies.write(json.dumps({"missing": missing, "kernel": kernel}) + "\n")
-        for line in sys.stdin.buffer:
-            request = {**json.loads(line), "kernel": kernel, "readable": settings["path"] + settings["readable"]}
-            replies.write(json.dumps(_supervise(request, folder)) + "\n")
+    # So that a program that draws numbers has one verdict, not another on each run.
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    with contextlib.suppress(OSError):  # when memory runs out, a program goes before what it is run for
+        Path("/proc/self/oom_score_adj").write_text("500")
+    kernel_limits.be_private()
+    gc.freeze()  # a forked process would else copy what its collector looks at
+    cage = _Cage(settings)
+    replies.write(json.dumps({"missing": missing, "kernel": cage.kernel}) + "\n")
+    for line in sys.stdin.buffer:
+        replies.write(json.dumps(_supervise(json.loads(line), cage)) + "\n")
 
 
-def _probe(settings: dict, folder: str) -> dict[str, bool]:
-    """Which of the kernel's means work here, tried in a process that then ends."""
+class _Cage:
+    """What holds a process, as far as this machine has it; tried once, in a process that then ends."""
 
-    def works(attempt: object) -> bool:
-        child = os.fork()
-        if child == 0:
-            try:
-                kernel_limits.drop_privileges()
-                attempt()
-                os._exit(0)
-            except BaseException:
-                os._exit(1)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    def __init__(self, settings: dict) -> None:
+        self.files: list[int] = settings["files"]  # of the program, of the tests; never read here
+        # Where a process says that it could not be held, in which case nothing of a program runs.
+        self.trouble, self.in_trouble = (_out_of_the_way(pipe) for pipe in os.pipe())
+        readable = [*ALWAYS_READABLE, *settings["path"], *settings["readable"]]
+        self._holds: dict[str, kernel_limits.PathRules | kernel_limits.CallFilter] = {}  # in the order of loading
+        self._try("paths", settings, lambda: _path_rules(readable, settings["landlock"]))
+        self._try("calls", settings, lambda: kernel_limits.CallFilter(write_null="paths" in self._holds))
+        self.kernel = {name: name in self._holds for name in ("calls", "paths")}
 
-    def paths() -> None:
-        if not kernel_limits.landlock_abi():
-            raise OSError(errno.ENOSYS, "no Landlock")
-        kernel_limits.restrict_paths(settings["readable"], [folder])
+    def _try(
+        self, name: str, settings: dict, made: Callable[[], kernel_limits.PathRules | kernel_limits.CallFilter]
+    ) -> None:
+        with contextlib.suppress(OSError):
+            if name not in settings["without"]:
+                hold = made()
+                if _works(hold.load):
+                    self._holds[name] = hold
 
-    attempts = {"paths": paths, "calls": lambda: kernel_limits.restrict_calls(change_files=True)}
-    return {name: name not in settings["without"] and works(attempt) for name, attempt in attempts.items()}
+    def check(self) -> None:
+        """Raise SystemExit where a process was not held."""
+        if select.select([self.trouble], [], [], 0)[0]:
+            sys.exit(1)
+
+    def shut(self) -> None:
+        """Hold this process, for good."""
+        kernel_limits.drop_privileges()
+        for hold in self._holds.values():
+            hold.load()
+        if not self.kernel["calls"]:
+            _discourage()
+
+
+def _path_rules(readable: list[str], most: int) -> kernel_limits.PathRules:
+    rules = kernel_limits.PathRules(readable, most)
+    rules.rules = _out_of_the_way(rules.rules)
+    return rules
+
+
+def _out_of_the_way(number: int) -> int:
+    """The same open file under a number that no process's own pipes will take."""
+    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+    os.close(number)
+    return moved
+
+
+def _works(attempt: Callable[[], None]) -> bool:
+    child = os.fork()
+    if child == 0:
+        try:
+            kernel_limits.drop_privileges()
+            attempt()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 # The supervisor's side of one program
 
 
-def _supervise(request: dict, parent_folder: str) -> dict:
+def _supervise(request: dict, cage: _Cage) -> dict:
     """Run one program to its end, or end it.
 
     Returns:
-        ``passed``, how many of the tests passed; ``why`` the next did not; ``failure``, why nobody can tell.
+        ``passed``, how many of the tests passed; ``why`` the next did not; ``failure``, why nobody can tell;
+        ``self_judged``, whether what passed is the program's own word, as it ran in one process with its tests.
     """
-    word = os.urandom(16).hex().encode()
-    folder = tempfile.mkdtemp(dir=parent_folder)
-    reading, writing = os.pipe()
-    supervisor = os.getpid()
-    child = os.fork()
-    if child == 0:
-        _be_the_program(request, folder, writing, word, supervisor)
-    os.close(writing)
-    timed_out = True  # also when the supervisor is told to end
+    asked, asking = os.pipe()
+    answering, answers = os.pipe()
+    report, reporting = os.pipe()
+    # The program's process before there are any words, and without the tests: it cannot find what it never had.
+    program = _fork(request, cage, [asked, answers], apart.serve, cage.files[:1])
+    words = [os.urandom(8).hex() for _ in range(request["tests"])]
+    tests = _fork(request, cage, [reporting, asking, answering], apart.test, cage.files, words)
+    for pipe in (asked, asking, answering, answers, reporting):
+        os.close(pipe)
+    said = _watch(report, {"program": program, "tests": tests}, words, request)
+    cage.check()
+    if said.pop("kind") != apart.TOGETHER:
+        return {**said, "self_judged": False}
+    report, reporting = os.pipe()
+    both = _fork(request, cage, [reporting], apart.together, cage.files, words)
+    os.close(reporting)
+    said = _watch(report, {"program": both}, words, request)
+    cage.check()
+    del said["kind"]
+    return {**said, "self_judged": said["passed"] > 0}
+
+
+def _watch(report: int, children: dict[str, int], words: list[str], request: dict) -> dict:
+    """What became of processes, one of which tells how the tests end; they are over then."""
+    told, cut_off = b"", "timeout"  # also when the supervisor is told to end
+    passed = 0
     try:
-        said, timed_out = _listen(reading, time.monotonic() + request["wall_s"])
+        said, cut_off = _listen(report, time.monotonic() + request["wall_s"], list(children.values()))
+        lines = [*said.split(b"\n"), b""]
+        while passed < len(words) and lines[passed] == words[passed].encode():
+            passed += 1
+        told = lines[passed]
     finally:
-        os.close(reading)
-        status, usage = _end(child)
-        _remove(folder)
-    lines = said.split(b"\n")
-    passed = lines.count(word)
-    told = {line[: len(word) + 1]: line[len(word) + 1 :].decode("ascii", "replace") for line in lines}
-    if passed >= len(request["tests"]):
-        return {"passed": passed, "why": None, "failure": None}
-    if word + b"!" in told:
-        return {"passed": 0, "why": None, "failure": told[word + b"!"]}
-    # The kernel measures a limit and a usage with different clocks, so the usage is asked only of what ignored SIGXCPU.
-    ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    out_of_cpu = ended_by == signal.SIGKILL and usage.ru_utime + usage.ru_stime > 0.8 * request["cpu_s"]
-    if timed_out or out_of_cpu or ended_by == signal.SIGXCPU:
-        why = "timeout"
-    elif word + b"?" in told:
-        why = told[word + b"?"]
-    elif ended_by not in (0, signal.SIGKILL):  # SIGKILL is `_end`'s as a rule
-        why = f"killed by {signal.Signals(ended_by).name}"
-    else:
-        why = "ended before its tests were over"
-    return {"passed": passed, "why": why, "failure": None}
+        os.close(report)
+        kind, reason = told[:1], told[1:].decode("ascii", "replace")
+        silent = cut_off is None and passed < len(words) and kind in (b"", apart.ENDED)
+        ends = [_end(child, wait=silent) for child in children.values()]
+    # Out of CPU time may be who ignored the first signal; the kernel measures limit and usage with different clocks.
+    enough = 0.8 * request["cpu_s"]
+    verdict = {"kind": kind, "passed": passed, "why": cut_off, "failure": None}
+    if passed == len(words):
+        verdict["why"] = None
+    elif any(by == signal.SIGXCPU or (by == signal.SIGKILL and cpu_s > enough) for by, cpu_s, _ in ends):
+        verdict |= {"kind": b"", "why": "timeout"}
+    elif cut_off is not None:
+        verdict["kind"] = b""
+    elif kind == apart.WHY:
+        verdict["why"] = _checked(reason)
+    elif "tests" in children and kind == apart.FAILURE:
+        verdict["failure"] = reason
+    elif "tests" not in children or kind != apart.TOGETHER:
+        fates = [by for by, _, killed in ends if by and not killed]
+        if signal.SIGKILL in fates:
+            verdict["failure"] = "killed from outside, as when memory runs out"
+        else:
+            verdict["why"] = f"killed by {signal.Signals(fates[0]).name}" if fates else ENDED_EARLY
+    return verdict
 
 
-def _listen(reading: int, deadline: float) -> tuple[bytes, bool]:
-    """All that a program says until it closes its pipe, and whether its time was over before.
+def _checked(reason: str) -> str:
+    """What a program may have written itself: a known exception and a line, so that it tells nothing else."""
+    found = _WHY.fullmatch(reason)
+    raised = getattr(builtins, found[1], None) if found else None
+    return reason if isinstance(raised, type) and issubclass(raised, BaseException) else "Exception in the program"
+
+
+def _listen(report: int, deadline: float, children: list[int]) -> tuple[bytes, str | None]:
+    """All that is told until the pipe closes, and why it did not come to that.
 
     Raises:
         SystemExit: Nobody listens to the supervisor any more.
     """
     said = b""
     ready = select.poll()
-    ready.register(reading, select.POLLIN)
+    ready.register(report, select.POLLIN)
     ready.register(0, 0)  # no event asked for: still told when the other side closes it
     while True:
         left = deadline - time.monotonic()
-        events = dict(ready.poll(max(0, left) * 1000))
+        events = dict(ready.poll(max(0, min(left, LOOK_EVERY_S)) * 1000))
         if 0 in events:
             sys.exit(1)
-        if reading not in events:
-            return said, True
-        piece = os.read(reading, 4096)
-        said += piece
-        if not piece or len(said) > MOST_BYTES:
-            return said, False
+        if report in events:
+            piece = os.read(report, 4096)
+            said += piece
+            if not piece or len(said) > MOST_BYTES:
+                return said, None
+        elif left <= 0:
+            return said, "timeout"
+        elif any(_threads(child) > MOST_THREADS for child in children):
+            return said, "too many threads"
 
 
-def _end(child: int) -> tuple[int, resource.struct_rusage]:
-    """Kill a program with all that it may have started, and wait for its end."""
+def _threads(child: int) -> int:
+    """How many a process has; 0 where nobody can tell."""
+    try:
+        with open(f"/proc/{child}/stat", "rb") as file:  # noqa: PTH123 (asked every few milliseconds)
+            return int(file.read().rpartition(b")")[2].split()[17])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _end(child: int, *, wait: bool) -> tuple[int, float, bool]:
+    """Kill a process with all that it may have started.
+
+    Args:
+        child: Its id.
+        wait: Whether it may be ending by itself, of which it is worth to see how.
+
+    Returns:
+        The signal that ended it, or 0; its CPU seconds; whether it was still there to be killed.
+    """
+    found, status, usage = os.wait4(child, os.WNOHANG)
+    patience = time.monotonic() + 0.05
+    while wait and not found and time.monotonic() < patience:
+        time.sleep(0.0005)
+        found, status, usage = os.wait4(child, os.WNOHANG)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    _, status, usage = os.wait4(child, 0)
-    return status, usage
+    if not found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status, usage = os.wait4(child, 0)
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, usage.ru_utime + usage.ru_stime, not found
 
 
-def _remove(folder: str) -> None:
-    """Delete a program's folder, also where the program took the right to look into a part of it."""
-    for place, folders, _ in os.walk(folder):
-        for name in folders:
-            path = Path(place) / name
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+# The forked side
 
 
-# The program's side
-
-
-def _be_the_program(request: dict, folder: str, pipe: int, word: bytes, supervisor: int) -> NoReturn:
-    """Restrict this process, then run the program and its tests. Nothing after that can be trusted to work."""
-    leave, write = os._exit, os.write
+def _fork(
+    request: dict, cage: _Cage, pipes: list[int], work: Callable[..., None], files: list[int], *arguments: Any
+) -> int:
+    """A process that reads files, restricts itself, then works. Nothing after that can be trusted to work."""
+    supervisor = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    leave = os._exit
     try:
         try:
-            _restrict(request, folder, pipe, supervisor)
-            # Before the program runs: it may break the compiler, and tests that are no Python are nobody's answer.
-            setup = compile(request["setup"], "<setup>", "exec", dont_inherit=True)
-            tests = [compile(text, "<tests>", "exec", dont_inherit=True) for text in request["tests"]]
-            # A module that exists, as pickle and dataclasses ask for it. Its name is not __main__: what a program does
-            # when it is called as a script is no part of its answer.
-            module = types.ModuleType("program")
-            sys.modules["program"] = module
-            exec(setup, module.__dict__)  # noqa: S102
-        except BaseException as error:
-            write(PIPE, word + b"!" + _described(error, "the set-up") + b"\n")
+            texts = [json.loads(os.pread(file, os.fstat(file).st_size, 0)) for file in files]
+            _restrict(request, cage, pipes, supervisor)
+        except BaseException:
+            os.write(cage.in_trouble, b"!")
             leave(1)
-        _run(request["program"], tests, module.__dict__, word)
+        work(*texts, *arguments, *range(FIRST_PIPE, FIRST_PIPE + len(pipes)))
+    except BaseException:
+        leave(1)
     finally:
         leave(0)
 
 
-def _run(program: str, tests: list[types.CodeType], space: dict, word: bytes) -> None:
-    """The program, then its tests, in one name space, as the benchmarks do it."""
-    run, write, described = exec, os.write, _described  # the program may put its own in their place
-    stage = "the program"
-    try:
-        run(compile(program, "<program>", "exec", dont_inherit=True), space)
-        stage = "the tests"
-        for test in tests:
-            run(test, space)
-            write(PIPE, word + b"\n")
-    except BaseException as error:
-        write(PIPE, word + b"?" + described(error, stage) + b"\n")
-
-
-def _described(error: BaseException, stage: str) -> bytes:
-    """The name of an exception and where it was raised: the same on every version of Python."""
-    line = 0
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "<tests>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    place = f"{stage}, line {line}" if line and stage == "the tests" else stage
-    text = f"{type(error).__name__[:80]} in {place}"
-    if stage == "the set-up":
-        text += f" ({str(error)[:200]})"
-    return text.replace("\n", " ").encode("ascii", "backslashreplace")
-
-
-def _restrict(request: dict, folder: str, pipe: int, supervisor: int) -> None:
+def _restrict(request: dict, cage: _Cage, pipes: list[int], supervisor: int) -> None:
     """Give up everything that a small program does not need. The order matters: each step needs what the next takes."""
     kernel_limits.die_with_parent(supervisor, signal.SIGKILL)
     os.setpgid(0, 0)
     for number in (0, 1, 2):
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
-    os.dup2(pipe, PIPE)
-    os.closerange(PIPE + 1, 1 << 16)
-    os.chdir(folder)
+    for number, pipe in enumerate([_out_of_the_way(pipe) for pipe in pipes]):
+        os.dup2(pipe, FIRST_PIPE + number)
     threads = {name: "1" for name in os.environ if name.endswith("_NUM_THREADS")}
     os.environ.clear()
-    os.environ.update(threads, HOME=folder, TMPDIR=folder)
-    tempfile.tempdir = folder
+    os.environ.update(threads, HOME="/")
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # So that a program that draws numbers has one verdict, not another on each run.
-    random.seed(0)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(0)
-    kernel = request["kernel"]
     limits = {
         resource.RLIMIT_CPU: request["cpu_s"],
         resource.RLIMIT_AS: request["memory_bytes"],
-        resource.RLIMIT_FSIZE: request["file_bytes"],
+        resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_NOFILE: request["open_files"],
         resource.RLIMIT_CORE: 0,
     }
-    if not kernel["calls"]:  # else the filter refuses processes, of root too, which this limit does not bind
+    if not cage.kernel["calls"]:  # else the filter refuses processes, of root too, which this limit does not bind
         limits[resource.RLIMIT_NPROC] = 0
     for name, value in limits.items():
         _, hard = resource.getrlimit(name)
@@ -259,13 +322,8 @@ def _restrict(request: dict, folder: str, pipe: int, supervisor: int) -> None:
             both = (min(both[0], hard), min(both[1], hard))
         with contextlib.suppress(OSError, ValueError):  # macOS refuses some; the time limit still stands
             resource.setrlimit(name, both)
-    if not kernel["calls"]:
-        _discourage()
-    kernel_limits.drop_privileges()
-    if kernel["paths"]:
-        kernel_limits.restrict_paths([*ALWAYS_READABLE, *request["readable"]], [folder, os.devnull])
-    if kernel["calls"]:
-        kernel_limits.restrict_calls(change_files=kernel["paths"])
+    cage.shut()
+    os.closerange(FIRST_PIPE + len(pipes), 1 << 16)  # the rules of paths were among them
 
 
 def _discourage() -> None:

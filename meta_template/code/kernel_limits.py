@@ -1,80 +1,153 @@
-"""What the Linux kernel takes from a process for good: network, other processes, files outside one folder, privileges.
+"""What the Linux kernel takes from a process for good: calls, files and privileges.
 
-Two of its means, both open to every user, in a container too: a seccomp filter, which refuses system calls
-(seccomp(2)), and a Landlock rule set, which refuses paths (landlock(7), Linux 5.13). Neither can be undone by the
-process. Called through ctypes, so that nothing must be installed.
+Three of its means, open to every user, in a container too, and not to be undone by the process: a seccomp filter, which
+lets pass the system calls of a list and refuses every other; a Landlock rule set, which lets files be read below some
+paths only (Linux 5.13 and later); and the end of all capabilities. The filter is written by libseccomp, which every
+distribution with systemd or apt has, so that no number of a call and no instruction of a filter is ours. Landlock has
+no C library; its three numbers are the same on every processor.
 
-The filter names what is refused. It is made against programs that a model wrote, which break things by mistake or by
-imitation; it is no proof against an attacker who holds a fault of the kernel.
+With the filter no version of Landlock gives more than the first: what later ones add (truncating, ioctl on devices,
+signals and abstract sockets) are calls and arguments that the filter does not let pass.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
-import platform
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_SECCOMP = 22
-_PR_SET_NO_NEW_PRIVS = 38
-_SECCOMP_MODE_FILTER = 2
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
-# audit(7)'s number of the architecture, and which column of the tables below is its own.
-_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+# What a program may ask of the kernel, whatever the arguments: its own memory, time, signal handlers and threads; to
+# read files that Landlock lets it open; to write to what is open already; to learn about itself.
+_ALLOWED: Sequence[str] = (
+    "read", "readv", "pread64", "write", "writev", "lseek", "close", "close_range", "dup", "dup2", "dup3", "pipe",
+    "pipe2", "eventfd2", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs", "access",
+    "faccessat", "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "chdir", "fchdir", "umask",
+    "select", "pselect6", "poll", "ppoll", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait",
+    "epoll_pwait", "mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "rt_sigaction", "rt_sigprocmask",
+    "rt_sigreturn", "rt_sigsuspend", "rt_sigpending", "rt_sigtimedwait", "sigaltstack", "pause", "restart_syscall",
+    "alarm", "setitimer", "getitimer", "nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres",
+    "gettimeofday", "time", "times", "getrusage", "exit", "exit_group", "futex", "set_robust_list",
+    "set_tid_address", "rseq", "membarrier", "arch_prctl", "sched_yield", "sched_getaffinity",
+    "sched_get_priority_max", "sched_get_priority_min", "getpriority", "getcpu", "getpid", "getppid", "gettid",
+    "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp", "getpgid", "getsid",
+    "uname", "sysinfo", "getrandom", "getrlimit", "setrlimit", "recvfrom", "getsockopt", "getsockname",
+    "getpeername", "shutdown",
+)  # fmt: skip
 
-# System calls by number on x86_64 and on aarch64 (None where it has no such call), from the kernel's own tables.
-_Calls = dict[str, tuple[int | None, int]]
-_ALWAYS: _Calls = {
-    # Network. socketpair(2) stays: it reaches nobody else. io_uring makes sockets past this filter.
-    "socket": (41, 198), "io_uring_setup": (425, 425),
-    # New processes. clone(2) is refused below unless it makes a thread.
-    "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281),
-    # Other processes of this user, this process's group and session, and what the user shares with them.
-    "kill": (62, 129), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
-    "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424), "ptrace": (101, 117),
-    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440),
-    "kcmp": (312, 272), "setpgid": (109, 154), "setsid": (112, 157), "setpriority": (141, 140),
-    "ioprio_set": (251, 30), "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180),
-    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
-    # Doors into the kernel that no small program needs, and namespaces, which give privileges back.
-    "unshare": (272, 97), "setns": (308, 268), "bpf": (321, 280), "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    # What Landlock leaves open: the modes, owners, times and attributes of any file of the user, and truncate(2).
-    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
-    "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
-    "futimesat": (261, None), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16), "removexattrat": (466, 466), "truncate": (76, 45),
-}  # fmt: skip
-# As if the kernel were too old for them, and the C library then takes an older call, which the filter can look into.
-_UNKNOWN: _Calls = {"clone3": (435, 435), "openat2": (437, 437)}
-# Refused for another process than the caller, which is 0 there.
-_OWN_ONLY: _Calls = {
-    "prlimit64": (302, 261), "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
-    "sched_setparam": (142, 118), "sched_setattr": (314, 274),
-}  # fmt: skip
-_CLONE = (56, 220)
-_CLONE_THREAD = 0x10000
-_TGKILL = (234, 131)
-# Every way to change a file system, for a kernel without Landlock; open(2) and openat(2) follow with their flags.
-_CHANGES: _Calls = {
-    "creat": (85, None), "mkdir": (83, None), "mkdirat": (258, 34), "mknod": (133, None), "mknodat": (259, 33),
-    "rmdir": (84, None), "unlink": (87, None), "unlinkat": (263, 35), "rename": (82, None), "renameat": (264, 38),
-    "renameat2": (316, 276), "link": (86, None), "linkat": (265, 37), "symlink": (88, None), "symlinkat": (266, 36),
-}  # fmt: skip
-_OPEN = (2, None)
-_OPENAT = (257, 56)
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+# libseccomp's comparisons, and rules on arguments: which one, compared how, with what. A masked comparison reads its
+# first number as the mask. Rules for one call are alternatives.
+_EQUAL, _MASKED = 4, 7
+_WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
+_A_THREAD = 0x3D0F00  # the flags with which C libraries make one; musl adds CLONE_DETACHED, which means nothing
+_AF_UNIX, _SOCK_STREAM, _O_ASYNC = 1, 1, 0x2000
+_Test = tuple[int, int, int, int]
+_WITH: list[tuple[str, tuple[_Test, ...]]] = [
+    ("open", ((1, _MASKED, _WRITING, os.O_RDONLY),)),
+    ("openat", ((2, _MASKED, _WRITING, os.O_RDONLY),)),
+    ("clone", ((0, _MASKED, 0xFFFFFFFF & ~0x400000, _A_THREAD),)),
+    # asyncio wakes itself through one. A socket for datagrams, or an address to send to, would reach other sockets.
+    ("socketpair", ((0, _EQUAL, _AF_UNIX, 0), (1, _MASKED, 0xFF, _SOCK_STREAM))),
+    ("sendto", ((4, _EQUAL, 0, 0),)),
+    # Duplicate, close-on-exec, and flags but for the one that sends signals. No owner, lease, lock, size of a pipe.
+    *(("fcntl", ((1, _EQUAL, command, 0),)) for command in (0, 1, 2, 3, 1030)),
+    ("fcntl", ((1, _EQUAL, 4, 0), (2, _MASKED, _O_ASYNC, 0))),
+    # Is it a terminal, how wide, how much is there, do not block, close on exec. Nothing on inodes.
+    *(("ioctl", ((1, _EQUAL, request, 0),)) for request in (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
+    # The name of a thread or of memory; whether privileges can be got.
+    *(("prctl", ((0, _EQUAL, option, 0),)) for option in (15, 16, 39, 0x53564D41)),
+    ("prlimit64", ((0, _EQUAL, 0, 0),)),
+]
+# For opening /dev/null, where Landlock refuses to write anything else.
+_WRITE_ONLY: list[tuple[str, tuple[_Test, ...]]] = [
+    ("open", ((1, _MASKED, os.O_ACCMODE, os.O_WRONLY),)),
+    ("openat", ((2, _MASKED, os.O_ACCMODE, os.O_WRONLY),)),
+]
+# As if the kernel were too old for them: C libraries then take an older call, whose arguments can be looked at.
+_UNKNOWN = ("clone3", "openat2", "epoll_pwait2")
+
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_OPTIMIZE = 8  # SCMP_FLTATR_CTL_OPTIMIZE, since libseccomp 2.5: 2 for a binary tree
 
 # landlock(7): rights, the first ABI that knows them, and which of them a single file can have.
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _RIGHTS_SINCE = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
-_OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+_OF_A_FILE = _EXECUTE | 1 << 1 | _READ_FILE | 1 << 14 | 1 << 15
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+
+
+class _Comparison(ctypes.Structure):
+    """struct scmp_arg_cmp."""
+
+    _fields_ = (
+        ("argument", ctypes.c_uint),
+        ("operator", ctypes.c_int),
+        ("first", ctypes.c_uint64),
+        ("second", ctypes.c_uint64),
+    )
+
+
+class CallFilter:
+    """The seccomp filter: built once, loaded by each process that is to be held by it.
+
+    Args:
+        write_null: Let files be opened for writing, which Landlock then must refuse but for /dev/null.
+
+    Raises:
+        OSError: No libseccomp, or it does not do what it is asked for.
+    """
+
+    def __init__(self, *, write_null: bool) -> None:
+        if not sys.platform.startswith("linux"):
+            raise OSError(errno.ENOSYS, "no seccomp")
+        self._library = library = ctypes.CDLL("libseccomp.so.2", use_errno=True)
+        library.seccomp_init.restype = ctypes.c_void_p
+        library.seccomp_init.argtypes = [ctypes.c_uint32]
+        library.seccomp_attr_set.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32]
+        library.seccomp_rule_add_array.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_uint32,
+            ctypes.c_int,
+            ctypes.c_uint,
+            ctypes.c_void_p,
+        ]
+        library.seccomp_load.argtypes = [ctypes.c_void_p]
+        # Calls of another instruction set (32-bit ones on x86_64, x32) end the process: libseccomp's own default.
+        self._context = library.seccomp_init(_ERRNO | errno.EPERM)
+        if not self._context:
+            raise OSError(errno.ENOMEM, "seccomp_init")
+        library.seccomp_attr_set(self._context, _OPTIMIZE, 2)  # an older library filters as well, slower
+        for name in _ALLOWED:
+            self._rule(_ALLOW, name)
+        for name, tests in _WITH + (_WRITE_ONLY if write_null else []):
+            self._rule(_ALLOW, name, *tests)
+        for name in _UNKNOWN:
+            self._rule(_ERRNO | errno.ENOSYS, name)
+
+    def load(self) -> None:
+        """Hold this process, and every thread that it will start, by the filter.
+
+        Raises:
+            OSError: The kernel refuses.
+        """
+        self._rule(_ALLOW, "tgkill", (0, _EQUAL, os.getpid(), 0))  # abort(3) signals itself
+        failed = self._library.seccomp_load(self._context)
+        if failed:
+            raise OSError(-failed, f"seccomp_load: {os.strerror(-failed)}")
+
+    def _rule(self, action: int, name: str, *tests: _Test) -> None:
+        number = self._library.seccomp_syscall_resolve_name(name.encode())
+        if number < 0:  # this processor, or this library, knows no such call: it stays refused
+            return
+        array = (_Comparison * len(tests))(*tests)
+        failed = self._library.seccomp_rule_add_array(self._context, action, number, len(tests), array)
+        if failed:
+            raise OSError(-failed, f"seccomp_rule_add for {name}: {os.strerror(-failed)}")
 
 
 def die_with_parent(parent: int, signal_number: int) -> None:
@@ -87,6 +160,11 @@ def die_with_parent(parent: int, signal_number: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal_number)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def be_private() -> None:
+    """Nobody without privileges may look into this process, nor into those that it forks (ptrace(2), proc(5))."""
+    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def drop_privileges() -> None:
@@ -105,32 +183,40 @@ def landlock_abi() -> int:
     return max(0, _syscall(_LANDLOCK_CREATE, None, 0, 1))
 
 
-def restrict_paths(readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Open nothing any more but files below these paths; nor read the memory or environment of another process.
+class PathRules:
+    """The Landlock rule set: open nothing any more but files below some paths for reading, and /dev/null.
 
     Args:
-        readable: Files and folders to read; one that is not there is passed over.
-        writable: Files and folders to read and to change.
+        readable: Files and folders; one that is not there is passed over.
+        most: Use no version of Landlock above this one.
 
     Raises:
-        OSError: The kernel refuses.
+        OSError: The kernel has no Landlock, or refuses.
     """
-    abi = landlock_abi()
-    handled = sum(rights for since, rights in _RIGHTS_SINCE.items() if since <= abi)
-    # The second number would refuse TCP ports, which seccomp does; the third signals and abstract sockets.
-    attributes = struct.pack("QQQ", handled, 0, 0b11 if abi >= 6 else 0)[: 24 if abi >= 6 else 8]
-    rule_set = _syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
-    if rule_set < 0:
-        raise _os_error("landlock_create_ruleset")
-    try:
+
+    def __init__(self, readable: Iterable[str], most: int) -> None:
+        abi = min(landlock_abi(), most)
+        if abi < 1:
+            raise OSError(errno.ENOSYS, "no Landlock")
+        handled = sum(rights for since, rights in _RIGHTS_SINCE.items() if since <= abi)
+        # The second number would refuse TCP ports, which the filter does; the third signals and abstract sockets.
+        attributes = struct.pack("QQQ", handled, 0, 0b11 if abi >= 6 else 0)[: 24 if abi >= 6 else 8]
+        rules = _syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
+        if rules < 0:
+            raise _os_error("landlock_create_ruleset")
+        self.rules = rules  # an open file
         for path in readable:
-            _allow(rule_set, path, (_READ_FILE | _READ_DIR | _EXECUTE) & handled)
-        for path in writable:
-            _allow(rule_set, path, handled)
-        if _syscall(_LANDLOCK_RESTRICT, rule_set, 0) != 0:
+            _allow(self.rules, path, (_READ_FILE | _READ_DIR | _EXECUTE) & handled)
+        _allow(self.rules, os.devnull, handled)
+
+    def load(self) -> None:
+        """Hold this process, which may get no privileges any more, and every thread that it will start.
+
+        Raises:
+            OSError: The kernel refuses.
+        """
+        if _syscall(_LANDLOCK_RESTRICT, self.rules, 0) != 0:
             raise _os_error("landlock_restrict_self")
-    finally:
-        os.close(rule_set)
 
 
 def _allow(rule_set: int, path: str, rights: int) -> None:
@@ -148,70 +234,7 @@ def _allow(rule_set: int, path: str, rights: int) -> None:
         os.close(target)
 
 
-def restrict_calls(*, change_files: bool) -> None:
-    """Refuse the system calls of the tables above; from now on also in every thread that this process starts.
-
-    Args:
-        change_files: Whether files may be changed at all, which Landlock then must limit to a folder.
-
-    Raises:
-        OSError: The kernel refuses, or nobody has written a filter for this processor.
-    """
-    if platform.machine() not in _ARCHITECTURES or not sys.platform.startswith("linux"):
-        raise OSError(errno.ENOSYS, f"no filter for {sys.platform} on {platform.machine()}")
-    code = _filter(platform.machine(), change_files=change_files)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
-
-
-def _filter(machine: str, *, change_files: bool) -> bytes:
-    """The filter as classic BPF; each instruction is an opcode, two jump widths and a number."""
-    load, equal, any_bit, give = 0x20, 0x15, 0x45, 0x06
-    allow, kill = 0x7FFF0000, 0x80000000
-    number, architecture, arguments = 0, 4, 16  # offsets in struct seccomp_data
-    audit, column = _ARCHITECTURES[machine]
-
-    def refuse(error: int) -> tuple[int, int, int, int]:
-        return give, 0, 0, 0x00050000 | error
-
-    # Calls of another instruction set (32-bit ones on x86_64) have other numbers: end the process.
-    code = [(load, 0, 0, architecture), (equal, 1, 0, audit), (give, 0, 0, kill), (load, 0, 0, number)]
-    if machine == "x86_64":
-        code += [(any_bit, 0, 1, 0x40000000), (give, 0, 0, kill)]  # x32
-    denied = _ALWAYS if change_files else _ALWAYS | _CHANGES
-    for calls, error in ((denied, errno.EPERM), (_UNKNOWN, errno.ENOSYS)):
-        for numbers in calls.values():
-            if numbers[column] is not None:
-                code += [(equal, 0, 1, numbers[column]), refuse(error)]
-
-    def unless(call: tuple[int | None, int], argument: int, test: int, value: int, *, allowed_when: bool) -> None:
-        """One call, refused unless the low half of one of its arguments passes (or fails) a test."""
-        if call[column] is None:
-            return
-        jumps = (1, 0) if allowed_when else (0, 1)
-        code.extend(
-            [
-                (equal, 0, 4, call[column]),
-                (load, 0, 0, arguments + 8 * argument),
-                (test, *jumps, value),
-                refuse(errno.EPERM),
-                (load, 0, 0, number),
-            ]
-        )
-
-    unless(_CLONE, 0, any_bit, _CLONE_THREAD, allowed_when=True)
-    unless(_TGKILL, 0, equal, os.getpid(), allowed_when=True)  # abort(3) signals itself
-    for call in _OWN_ONLY.values():
-        unless(call, 0, equal, 0, allowed_when=True)
-    if not change_files:
-        unless(_OPEN, 1, any_bit, _WRITING, allowed_when=False)
-        unless(_OPENAT, 2, any_bit, _WRITING, allowed_when=False)
-    code.append((give, 0, 0, allow))
-    return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
-
-
+@functools.cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -42,7 +42,8 @@ rows, runner = load.module(".._common.rows"), load.module(".runner")
 
 def _human_eval(row: dict, cpu_s: int) -> dict:
     tests = [f"{row['test']}\n\ncheck({row['entry_point']})\n"]
-    return _doc(row, row["original_prompt"] + row["canonical_solution"], "", tests, row["entry_point"], cpu_s)
+    made = _doc(row, row["original_prompt"] + row["canonical_solution"], "", tests, row["entry_point"], cpu_s)
+    return {**made, "helpers": helpers(row["original_prompt"], row["entry_point"])}
 
 
 def _mbpp(row: dict, more_tests: list[str], cpu_s: int) -> dict:
@@ -61,6 +62,7 @@ def _doc(row: dict, gold: str, setup: str, tests: list[str], name: str, cpu_s: i
         "gold": gold.replace("\r\n", "\n"),
         "task_id": row["task_id"],
         "entry_point": name,
+        "helpers": "",
         "given": given(doc["prompt"]),
         "setup": setup,
         "tests": tests,
@@ -74,6 +76,13 @@ process_human_eval = rows.docs_by(lambda row: _human_eval(row, CPU_S))
 process_human_eval_plus = rows.docs_by(lambda row: _human_eval(row, CPU_PLUS_S))
 process_mbpp = rows.docs_by(lambda row: _mbpp(row, [], CPU_S))
 process_mbpp_plus = rows.docs_by(lambda row: _mbpp(row, [row["test"]], CPU_PLUS_S))
+
+
+def helpers(stub: str, name: str) -> str:
+    """What a problem gives beside the function that is asked for: imports, and functions that its tests call too."""
+    tree = _parsed(stub)
+    nodes = [] if tree is None else [node for node in tree.body if getattr(node, "name", None) != name]
+    return ast.unparse(ast.Module(nodes, []))
 
 
 def given(prompt: str) -> str:
@@ -223,8 +232,14 @@ def flexible(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
 def judged(resps: list[list[str]], docs: list[dict], program_of: Callable[[dict, str], str | None]) -> list[list[str]]:
     """A verdict on each answer as JSON text: ``code``, tests ``passed``, ``why`` the next did not, ``failure``.
 
-    ``code`` is null when no program was found; ``failure`` says why nobody can tell, which counts as wrong.
+    ``code`` is null when no program was found; ``failure`` says why nobody can tell, which counts as wrong;
+    ``self_judged``, that what passed could have made its tests pass.
+
+    Raises:
+        RuntimeError: Programs cannot be run here, or not safely.
     """
+    if docs:
+        _require_sandbox(any("numpy" in test for doc in docs for test in doc["tests"]))
     found = [
         (doc, program_of(doc, answer or "")) for doc, answers in zip(docs, resps, strict=True) for answer in answers
     ]
@@ -232,7 +247,8 @@ def judged(resps: list[list[str]], docs: list[dict], program_of: Callable[[dict,
     for cpu_s in {doc["cpu_s"] for doc, _ in found}:
         numbers = [number for number, (doc, code) in enumerate(found) if doc["cpu_s"] == cpu_s and code is not None]
         programs = [
-            runner.Program(doc["setup"], code, tuple(doc["tests"])) for doc, code in map(found.__getitem__, numbers)
+            runner.Program(doc["setup"], code, tuple(doc["tests"]), doc["entry_point"], doc["helpers"])
+            for doc, code in map(found.__getitem__, numbers)
         ]
         limits = runner.Limits(cpu_s, wall_s=cpu_s * WALL_FACTOR)
         verdicts |= dict(zip(numbers, runner.sandbox().run(programs, limits), strict=True))
@@ -258,6 +274,7 @@ def process_results(doc: dict, results: list[str]) -> dict:  # noqa: ARG001 (lm-
         "pass@1": float(verdict["passed"] >= 1),
         "unextracted": float(verdict["code"] is None),
         "ungraded": float(verdict["failure"] is not None),
+        "self_judged": float(verdict["self_judged"]),
     }
 
 

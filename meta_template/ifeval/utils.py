@@ -7,7 +7,7 @@ and instruction level, strict and loose; llama-models, models/llama3_1/eval_deta
 Meta's recorded ``is_correct`` is not whether the prompt is followed. On 540 of 541 real rows of Llama 3.1 8B Instruct
 it is true where exactly one of the instructions is strictly followed or all of them are, as if some metric of the
 answer equalled 1: the share of prompts, of instructions, or a count. `one_or_all` reads our verdicts in the same way,
-for nothing but to hold the recorded one against it. What it can say: that as many instructions were found followed, as
+for nothing but to compare the recorded one with it. What it can say: that as many instructions were found followed, as
 far as their number decides it. What it cannot: whether an answer is right (one of three instructions followed reads as
 true, two of three as false), so that it is no score, and more of it is no better.
 """
@@ -27,7 +27,7 @@ PACK = Path(__file__).resolve().parent.parent
 
 # lm-eval's checkers draw at random what an instruction leaves open. In IFEval that is the letter of keys 1122 and 1129,
 # which are to count "#" and "!": no letters, so that one of the alphabet is drawn for each check. Here it is always the
-# one that lm-eval's reference draws first under the seed that lm_eval sets unless told otherwise, a "y".
+# one that lm-eval's reference draws first under the seed that lm_eval sets by default, a "y".
 SEED = 0
 
 _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
@@ -188,7 +188,7 @@ def checkers():
     try:
         nltk = importlib.import_module("nltk")
         # A pack may bring the data; before the import below, which tries to download it when it finds none.
-        nltk.data.path.append(str(PACK / "nltk_data"))
+        nltk.data.path.insert(0, str(PACK / "nltk_data"))
         importlib.import_module("langdetect").DetectorFactory.seed = 0
         return importlib.import_module("lm_eval.tasks.ifeval.utils")
     except ImportError as error:
@@ -197,14 +197,14 @@ def checkers():
 
 @functools.cache
 def require_punkt() -> None:
-    """Raises LookupError, with the command that mends it, when nltk's Punkt model is not on this machine."""
+    """Raises LookupError, with the command that installs it, when nltk's Punkt model is not on this machine."""
     import nltk
 
     try:
         nltk.data.find("tokenizers/punkt_tab/english/")
     except LookupError:
         raise LookupError(
-            "IFEval needs nltk's punkt_tab to be scored, and it is not on this machine. Run: "
-            "python -m nltk.downloader punkt_tab. Without a network, run on a machine that has one: "
-            f"python -m nltk.downloader -d nltk_data punkt_tab, and copy the folder to {PACK / 'nltk_data'}"
+            "IFEval needs nltk's punkt_tab to be scored, and it is neither in the pack nor on this machine. Run: "
+            "python -m nltk.downloader punkt_tab. Without a network: prepare on a machine that has it, and the pack "
+            "brings it along"
         ) from None

@@ -3,7 +3,8 @@ r"""MATH: rows to docs, the last \boxed{} of an answer, and is it the gold?
 Three verdicts stand side by side. ``exact_match`` asks whether what is boxed equals the original's gold: the recipe's
 question, answered by equivalence.py. ``final_em`` is what Meta published: its golds are numbers of three significant
 digits, so an answer with these three digits counts. ``math_verify`` is math-verify's own opinion of the whole output.
-What needs sympy happens in a process of its own (math_grader.py asks, algebra.py answers).
+What needs sympy happens in processes of their own (math_grader.py asks, algebra.py answers). A filter, which sees the
+answers of all docs at once, has them all graded ahead on all cores; the scoring of a doc then finds its verdicts.
 """
 
 import atexit
@@ -15,8 +16,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 LIMIT_S = 5.0  # for one verdict of one grader; the recipe's limit
+PROCESSES = None  # that grade; None for one a core
 
 logger = logging.getLogger("meta_eval.math")
+_decided: dict = {}  # what gold and answer are to each other, where no process had to be asked
 
 _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
 _spec.loader.exec_module(load := module_from_spec(_spec))
@@ -52,6 +55,32 @@ def make_doc(row: dict) -> dict:
 process_docs = rows.docs_by(make_doc)
 
 
+# Filters
+
+
+def grade_ahead(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
+    """Leaves the answers as they are, and has their verdicts ready for `process_results`, from all cores."""
+    requests = []
+
+    def later(gold: str, answer: str) -> tuple[bool, str]:
+        requests.append(("sympy", gold, answer))
+        return False, "not asked yet"
+
+    for outputs, doc in zip(resps, docs, strict=True):
+        for output in filter(None, outputs):
+            answer = last_boxed(output)
+            if answer is not None:
+                if plain(answer) == plain(doc["gold"]):
+                    continue
+                verdict = equivalence.equal(doc["gold"], answer, later)
+                if verdict.failure is None:
+                    _decided[doc["gold"], answer] = verdict
+            if output.strip():
+                requests.append(("math_verify", doc["gold"], output))
+    _grader().grade_all(requests)
+    return resps
+
+
 # Scoring
 
 
@@ -69,7 +98,8 @@ def process_results(doc: dict, results: list[str]) -> dict:
         exact = final = verified = True
     else:
         if answer is not None:
-            exact, failure = equivalence.equal(doc["gold"], answer, _sympy)
+            pair = doc["gold"], answer
+            exact, failure = _decided.get(pair) or equivalence.equal(*pair, _sympy)
             final = counts_for_meta(doc, answer, exact)
             failures += [f"sympy: {failure}"] if failure else []
         if output.strip():
@@ -116,7 +146,7 @@ def _sympy(gold: str, answer: str) -> tuple[bool, str | None]:
 @functools.cache
 def _grader():
     """One for all docs."""
-    grader = math_grader.Grader(LIMIT_S)
+    grader = math_grader.Grader(LIMIT_S, processes=PROCESSES)
     atexit.register(grader.close)
     return grader
 

@@ -1,4 +1,4 @@
-"""Answers that are short texts, held against several correct ones: SQuAD, QuAC, TriviaQA.
+"""Answers that are short texts, compared with several correct ones: SQuAD, QuAC, TriviaQA.
 
 Each benchmark is scored after its own official script; the rules that differ:
 

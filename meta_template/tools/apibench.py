@@ -156,7 +156,7 @@ def read_gold(text: str) -> tuple[str | None, str | None] | None:
 def meant(code: str, database: tuple[Api | None, ...]) -> Api | None:
     """The entry of the database that a code calls; None where it calls nothing that is there.
 
-    Of an entry whose function the code does not call, the code's first piece is held against the arguments: so the
+    Of an entry whose function the code does not call, the code's first piece is compared with the arguments: so the
     evaluation goes on where it finds no call, and an answer that loads the right model in another way still counts.
     """
     bare = _HIDDEN.sub(lambda found: "\0" * len(found[0]), code)

@@ -1,7 +1,7 @@
 """BFCL v2, as the Berkeley Function Calling Leaderboard decodes and checks an answer (its commit 70d6722).
 
 `decode` reads an answer as calls, in the language of the functions. `grade` pairs each gold with a call of its own, in
-any order, and holds every argument against the declared type and the values that the gold allows: what counts as one
+any order, and compares every argument with the declared type and the values that the gold allows: what counts as one
 value is decided there (an int may stand for a float, a bool for nothing else; strings forgive case, spaces and
 ``,./-_*^``). The declared types stand in the prompt (`declared`); where they cannot be read, those of the gold's values
 stand for them. Arguments without a name are left out of an answer, as the leaderboard leaves them out. Nothing is

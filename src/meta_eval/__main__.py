@@ -1,6 +1,30 @@
-"""``python -m meta_eval``."""
+"""``python -m meta_eval``, and the script of that name: imports as little as can be before Ctrl-C is in good hands."""
 
-from meta_eval.cli import main
+import os
+import signal
+
+
+def main() -> None:
+    """Run the command line. An interrupt while its modules are still imported ends as one at work does: 130, a line."""
+    # pydantic looks through all that is installed for plug-ins of its own, at every start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+    early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where a shell has set it aside
+    if early:
+        signal.signal(signal.SIGINT, _before_anything)
+    from meta_eval.cli import main as run
+
+    if early:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _before_anything(number: int, frame: object) -> None:  # noqa: ARG001 (what a handler is called with)
+    # No exception: libraries that are half imported swallow it or make another of it.
+    try:
+        os.write(2, b"interrupted: nothing was begun\n")
+    finally:
+        os._exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from meta_eval.answers.grade import Graded
     from meta_eval.config import Config
     from meta_eval.judging.gate import Gate
+    from meta_eval.pack.manifest import Manifest
     from meta_eval.pack.prepare import Prepared
     from meta_eval.report.model import Report
-    from meta_eval.verify import Report as Proof
+    from meta_eval.results.baseline import Baseline
+    from meta_eval.results.run import Run
+    from meta_eval.verify import Proof
 
 __all__ = ["compare", "export", "grade", "prepare", "report", "verify"]
 
@@ -56,6 +59,7 @@ def verify(
     min_agreement: float | None = None,
     regrade: Path | str | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Proof:
     """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
@@ -74,10 +78,11 @@ def verify(
         min_agreement: Share of docs, 0 to 1, on which the verdicts must agree; None for each task's own.
         regrade: The folder of a finished run, whose answers are graded again instead of the recorded ones.
         allow_code: Also check the tasks whose scoring runs programs that a model wrote.
+        edited: Take a pack that was edited as it is; the proof and the baseline that is kept say so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        UserError: The folder is no pack, or a name is none of its tasks.
+        UserError: The folder is no pack or was edited, or a name is none of its tasks.
     """
     from meta_eval.verify import verify as run
 
@@ -87,6 +92,7 @@ def verify(
         min_agreement=min_agreement,
         regrade=None if regrade is None else Path(regrade),
         allow_code=allow_code,
+        edited=edited,
         progress=progress,
     )
 
@@ -201,28 +207,14 @@ def report(
         UserError: Results, pack or gate cannot be read.
     """
     from meta_eval.judging.judge import judge
-    from meta_eval.pack.manifest import read_manifest
-    from meta_eval.pack.prompt_lengths import token_counter
     from meta_eval.report.build import build_report
-    from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.run import check_pack, read_run
 
     rules = _rules(margin, gate)
-    folder = None if pack is None else Path(pack)
-    manifest = None if folder is None else read_manifest(folder)
+    folder, manifest = _pack(pack)
     given = [results] if isinstance(results, Path | str) else results
-    count_tokens = token_counter(manifest.run.model_name) if manifest else None
-    run = read_run(
-        [Path(one) for one in given],
-        skip_damaged=skip_damaged,
-        repeats=repeats,
-        count_tokens=count_tokens,
-        step=progress,
-    )
-    if manifest is not None:
-        check_pack(run, manifest, pack=str(pack))
-    baseline = read_baseline(folder, manifest) if folder is not None and manifest is not None else None
-    judged = judge(run, manifest, baseline, rules)
+    run = _read(given, folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress)
+    progress("judging")
+    judged = judge(run, manifest, _baseline(folder, manifest), rules)
     return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
 
 
@@ -260,30 +252,51 @@ def compare(
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
     """
     from meta_eval.judging.compare import compare as run_compare
-    from meta_eval.pack.manifest import read_manifest
-    from meta_eval.pack.prompt_lengths import token_counter
-    from meta_eval.report.build import build_comparison
-    from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.run import check_pack, read_run
+    from meta_eval.report.build import build_report_of_two
 
     rules = _rules(margin, gate)
-    folder = None if pack is None else Path(pack)
-    manifest = None if folder is None else read_manifest(folder)
-    count_tokens = token_counter(manifest.run.model_name) if manifest else None
-    before, after = (
-        read_run([Path(one)], skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
-        for one in (a, b)
-    )
-    if manifest is not None:
-        for run in (before, after):
-            check_pack(run, manifest, pack=str(pack))
-    baseline = read_baseline(folder, manifest) if folder is not None and manifest is not None else None
-    judged = run_compare(before, after, manifest, baseline, rules)
-    return build_comparison(judged, before, after, gated=gate is not None)
+    folder, manifest = _pack(pack)
+    before, after = [
+        _read([one], folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress) for one in (a, b)
+    ]
+    progress("comparing")
+    judged = run_compare(before, after, manifest, _baseline(folder, manifest), rules)
+    return build_report_of_two(judged, before, after, gated=gate is not None)
 
 
 def _rules(margin: float | None, gate: Gate | Path | str | None) -> Gate:
     from meta_eval.judging.gate import Gate, read_gate
 
     rules = read_gate(Path(gate)) if isinstance(gate, Path | str) else gate or Gate()
-    return rules if margin is None else rules.model_copy(update={"margin": margin})
+    return rules if margin is None else rules.with_margin(margin)
+
+
+def _pack(pack: Path | str | None) -> tuple[Path | None, Manifest | None]:
+    from meta_eval.pack.manifest import read_manifest
+
+    return (None, None) if pack is None else (Path(pack), read_manifest(Path(pack)))
+
+
+def _read(
+    results: Sequence[Path | str],
+    folder: Path | None,
+    manifest: Manifest | None,
+    *,
+    repeats: bool,
+    skip_damaged: bool,
+    progress: Progress,
+) -> Run:
+    """A run, and of the pack if one was named."""
+    from meta_eval.pack.prompt_lengths import token_counter
+    from meta_eval.results.run import check_pack, read_run
+
+    count_tokens = token_counter(manifest.run.model_name) if manifest else None
+    paths = [Path(one) for one in results]
+    run = read_run(paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
+    return run if manifest is None else check_pack(run, manifest, pack=str(folder))
+
+
+def _baseline(folder: Path | None, manifest: Manifest | None) -> Baseline | None:
+    from meta_eval.results.baseline import read_baseline
+
+    return read_baseline(folder, manifest) if folder is not None and manifest is not None else None

@@ -22,17 +22,17 @@ from pydantic import (
     create_model,
     field_validator,
 )
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from meta_eval.engines import ENGINES
 from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
+from meta_eval.secrets import holds_secret, is_secret
+from meta_eval.shown import quoted
+from meta_eval.yaml_files import NotYamlError, parse_yaml, read_yaml
 
-DEFAULT_CONFIG = "eval_config.yaml"
+_INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
 
 
 def _split_commas(value: object) -> object:
@@ -119,10 +119,52 @@ class Config(Settings):
     def _no_reserved_argument(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
         engine = ENGINES.get(info.data.get("engine", ""))  # not there where it is no engine, which is said instead
         reserved = engine.reserved if engine else {}
-        for name in args:
+        for name, value in args.items():
             if name in reserved:
                 raise ValueError(f"{name!r} cannot stand here: {reserved[name]}")
+            if is_secret(name, value):
+                raise ValueError(
+                    f"{name!r} is a credential, which would stand in the pack and in the command: {_INSTEAD}"
+                )
         return args
+
+    @field_validator(
+        "model_name", "evals_dataset", "evals_revision", "work_dir", "output_path", "template_dir", "tasks"
+    )
+    @classmethod
+    def _no_secret(cls, value: Any) -> Any:
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and holds_secret(text):
+                raise ValueError(f"holds a credential, which would stand in the pack: {_INSTEAD}")
+        return value
+
+    @field_validator("originals")
+    @classmethod
+    def _no_secret_in_originals(cls, originals: Originals) -> Originals:
+        for original in originals.by_join().values():
+            cls._no_secret((original.id, original.revision, original.fallback))
+        return originals
+
+    @field_validator("model_name", "work_dir", "output_path", "template_dir")
+    @classmethod
+    def _no_home(cls, path: str) -> str:
+        """What is printed is what was checked: quoted, a ``~`` is a folder of that name, and lm_eval reads none."""
+        try:
+            return str(Path(path).expanduser()) if path.startswith("~") else path
+        except RuntimeError:
+            raise ValueError(f"{path!r}: there is no such user on this machine") from None
+
+    @field_validator("work_dir", "output_path")
+    @classmethod
+    def _no_option(cls, path: str) -> str:
+        return f"./{path}" if path.startswith("-") else path
+
+    @field_validator("tasks")
+    @classmethod
+    def _no_task_is_an_option(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [name for name in tasks if name.startswith("-")]:
+            raise ValueError(f"{wrong[0]!r} begins with '-', and lm_eval would take it for an option")
+        return tasks
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """How a pack of these settings is to be run.
@@ -142,7 +184,7 @@ class _Place:
     """Where a value was written, for messages: a file with lines, or the ``--set`` that gave it."""
 
     file: str
-    lines: Mapping[tuple[str, ...], int]
+    lines: Mapping[tuple[str | int, ...], int]
     overrides: Mapping[tuple[str, ...], str]
 
     def of(self, key: tuple[str, ...]) -> str:
@@ -168,6 +210,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: The file cannot be read, is not YAML, or says something that cannot be.
     """
+    data: dict[str, Any]
     data, lines = _read_yaml(path) if path is not None else ({}, {})
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
@@ -179,59 +222,33 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         raise _first_error(error, place) from None
 
 
-def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(
-            "no such file",
-            where=str(path),
-            hint="Run `meta-eval init` for one to start from, or name yours with --config",
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=str(path)) from None
-    try:
-        tree = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"is not YAML: {error.problem or error.context}", where=f"{path}{line}") from None
-    except YAMLError as error:
-        raise ConfigError(f"is not YAML: {error}", where=str(path)) from None
-    if not isinstance(tree, CommentedMap):
+def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
+    hint = "Run `meta-eval init` for one to start from, or name yours with --config"
+    found = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
+    if not isinstance(found.tree, dict):
         raise ConfigError("must be a mapping of keys to values, such as `model_name: …`", where=str(path))
-    lines: dict[tuple[str, ...], int] = {}
-    return _plain(tree, (), lines), lines
+    return found.tree, found.lines
 
 
-def _plain(node: Any, at: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> Any:
-    """ruamel's tree as plain Python, with the line of every key on the way."""
-    if isinstance(node, Mapping):
-        plain = {}
-        for key, value in node.items():
-            place = (*at, str(key))
-            lines[place] = node.lc.key(key)[0] + 1  # type: ignore[attr-defined]
-            plain[str(key)] = _plain(value, place, lines)
-        return plain
-    if isinstance(node, list):
-        return [_plain(item, at, lines) for item in node]
-    return node
+# Of the longest key, originals.math.revision, and room for a mistake.
+_MOST_PARTS = 8
 
 
 def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
-    if not equals or not all(path):
-        raise ConfigError("is not of the form key=value", where=f"--set {override}")
+    if not equals or not all(path) or len(path) > _MOST_PARTS:
+        raise ConfigError("is not of the form key=value", where=f"--set {override:.200}")
     try:
-        value = YAML(typ="safe").load(text) if text.strip() else None
-    except YAMLError:
+        value = parse_yaml(text, where=f"--set {override:.200}", lines_in_where=False).tree
+    except NotYamlError:
         value = text
     node = data
     for part in path[:-1]:
         inner = node.get(part)
         if isinstance(inner, str) and part == "model_args":
             inner = args_from_text(inner)
-        node[part] = inner if isinstance(inner, dict) else {}
+        node[part] = dict(inner) if isinstance(inner, dict) else {}
         node = node[part]
     node[path[-1]] = value
     return path
@@ -264,9 +281,9 @@ def _first_error(error: ValidationError, place: _Place) -> ConfigError:
     if first["type"] == "value_error":
         what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
     elif allowed:
-        what = f"{first['input']!r} is not allowed"
+        what = f"{quoted(first['input'])} is not allowed"
     else:
-        what = f"{first['input']!r} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
+        what = f"{quoted(first['input'])} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
     return ConfigError(f"{'.'.join(key)}: {what}{rest}", where=place.of(key), hint=allowed)
 
 

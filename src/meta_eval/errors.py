@@ -1,12 +1,17 @@
 """The tree of errors that a user can cause, each of which becomes one message and exit code 2.
 
-Anything else that escapes is a fault of meta-eval itself and keeps its traceback.
+What the system refuses (`OSError`) ends so too. Anything else is a fault of meta-eval itself: exit code 70.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+from meta_eval.secrets import redacted
+from meta_eval.shown import one_line
+
+_LONGEST_WORD = 200
 
 
 class UserError(Exception):
@@ -27,7 +32,7 @@ class UserError(Exception):
     def __str__(self) -> str:
         message = f"{self.where}: {self.what}" if self.where else self.what
         end = "" if message.endswith("?") else "."
-        return f"{message}{end} {self.hint}" if self.hint else message
+        return one_line(redacted(f"{message}{end} {self.hint}" if self.hint else message))
 
 
 class ConfigError(UserError):
@@ -56,5 +61,7 @@ class PackError(UserError):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """The ending ``; did you mean 'x'?`` for the known word nearest to ``word``, or an empty string."""
-    near = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    if len(word) > _LONGEST_WORD:  # no misspelt name; and comparing takes time that grows with its square
+        return ""
+    near = get_close_matches(word, [one for one in known if len(one) <= _LONGEST_WORD], n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

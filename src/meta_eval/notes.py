@@ -9,7 +9,26 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
+from meta_eval.secrets import redacted
+from meta_eval.shown import one_line
+
 log = logging.getLogger("meta_eval")
+
+
+def without_secrets(record: logging.LogRecord) -> bool:
+    """A filter of loggers and handlers: addresses of hubs and settings may hold credentials."""
+    record.msg, record.args = redacted(record.getMessage()), None
+    return True
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """What a note quotes of data is shown escaped, whoever handles the record."""
+    record.msg, record.args = one_line(record.getMessage()), None
+    return True
+
+
+log.addFilter(without_secrets)
+log.addFilter(_in_one_line)
 
 
 class Progress(Protocol):

@@ -14,7 +14,7 @@ import pytest
 from reports import HOSTILE, hostile_samples, lost_and_won, made, make_comparison, make_report, make_samples
 
 from meta_eval.judging.model import Alarm, Alarmed, Task
-from meta_eval.report.model import Answer, Report, Sample
+from meta_eval.report.model import Report, Sample, ShownAnswer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -54,7 +54,7 @@ def sample(text: str, recorded: str, *, doc: int = 0, task: str = "a_task", verd
         f"Question {doc}",
         "a prompt",
         "gold",
-        (Answer(verdict, text, None),),
+        (ShownAnswer(verdict, text, None),),
         0.0,
         recorded,
     )

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from meta_eval import catalog
 from meta_eval.catalog import fidelity
-from meta_eval.catalog.fidelity import Check
+from meta_eval.catalog.fidelity import Comparison
 from meta_eval.templates.folder import discover
 from meta_eval.templates.listing import list_tasks
 
@@ -20,8 +20,8 @@ TASKS = discover(TEMPLATES).tasks
 each_check = pytest.mark.parametrize("check", fidelity.checks(), ids=[check.id for check in fidelity.checks()])
 
 
-def a_check(**keys: Any) -> Check:
-    return Check(
+def a_check(**keys: Any) -> Comparison:
+    return Comparison(
         **{
             "id": "x", "subsets": {"pretrain": ["bbh"]}, "tasks": ["meta_bbh"], "aspect": "grading",
             "compared_with": "official scorer", "reference": "r", "source": "s", "real": True, "answers": 100,
@@ -31,7 +31,7 @@ def a_check(**keys: Any) -> Check:
 
 
 @each_check
-def test_a_check_speaks_of_subsets_and_tasks_that_exist(check: Check) -> None:
+def test_a_check_speaks_of_subsets_and_tasks_that_exist(check: Comparison) -> None:
     for variant, subsets in check.subsets.items():
         published = {s for family in ("3.1", "3.2", "3.3") for s in catalog.subsets(family, variant)}
         assert set(subsets) <= published
@@ -40,7 +40,7 @@ def test_a_check_speaks_of_subsets_and_tasks_that_exist(check: Check) -> None:
 
 
 @each_check
-def test_a_check_names_a_metric_of_its_tasks(check: Check) -> None:
+def test_a_check_names_a_metric_of_its_tasks(check: Comparison) -> None:
     if check.metric is not None:
         metric, _, name = check.metric.partition(",")
         for task in check.tasks:
@@ -49,7 +49,7 @@ def test_a_check_names_a_metric_of_its_tasks(check: Check) -> None:
 
 
 @each_check
-def test_the_command_of_a_check_runs_a_script_of_the_repository(check: Check) -> None:
+def test_the_command_of_a_check_runs_a_script_of_the_repository(check: Comparison) -> None:
     if check.command is not None:
         python, script, *_ = check.command.split()
         assert python == "python"

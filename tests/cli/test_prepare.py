@@ -66,12 +66,12 @@ def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
 
 def test_json_is_one_object() -> None:
     done = cli("prepare", "-c", str(configure()), "--json", "--set", "tasks=meta_ifeval", "--set", "work_dir=out put")
-    told = json.loads(done.stdout)
-    assert told["work_dir"] == "out put"
-    assert told["tasks"] == {"meta_ifeval": {"rows": 18}}
-    assert Path(told["manifest"]).is_file()
-    assert shlex.split(told["command"]) == told["argv"]
-    assert "--include_path 'out put'" in told["command"]
+    payload = json.loads(done.stdout)
+    assert payload["work_dir"] == "out put"
+    assert payload["tasks"] == {"meta_ifeval": {"rows": 18}}
+    assert Path(payload["manifest"]).is_file()
+    assert shlex.split(payload["command"]) == payload["argv"]
+    assert "--include_path 'out put'" in payload["command"]
 
 
 def test_every_key_of_the_configuration_reaches_the_command() -> None:

@@ -90,11 +90,11 @@ def manifest(folder: Path) -> dict[str, Any]:
 def test_a_pack_from_the_hub_records_the_commits_and_no_secret(hub: FakeHub, tmp_path: Path) -> None:
     done = run(hub, tmp_path, "tasks=meta_gpqa_cot,meta_math_hard")
     assert done.returncode == 0, done.stderr
-    told = manifest(tmp_path)
-    assert told["tasks"]["meta_gpqa_cot"]["dataset_revision"] == hub.heads[EVALS]
-    assert told["tasks"]["meta_gpqa_cot"]["dataset_config"] == f"{STEM}__gpqa__details"
-    assert told["originals"]["math"]["revision"] == hub.heads["DigitalLearningGmbH/MATH-lighteval"]
-    assert (told["tasks"]["meta_gpqa_cot"]["docs"], told["tasks"]["meta_math_hard"]["docs"]) == (5, 1)
+    written = manifest(tmp_path)
+    assert written["tasks"]["meta_gpqa_cot"]["dataset_revision"] == hub.heads[EVALS]
+    assert written["tasks"]["meta_gpqa_cot"]["dataset_config"] == f"{STEM}__gpqa__details"
+    assert written["originals"]["math"]["revision"] == hub.heads["DigitalLearningGmbH/MATH-lighteval"]
+    assert (written["tasks"]["meta_gpqa_cot"]["docs"], written["tasks"]["meta_math_hard"]["docs"]) == (5, 1)
     for path in (tmp_path / "work_dir").rglob("*"):
         assert path.is_dir() or SECRET.encode() not in path.read_bytes()
 

@@ -52,10 +52,10 @@ print(json.dumps([says, likelihoods]))
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run left: the taught prompts with their answers, what prepare told, results and samples by task."""
+    """What a run left: the taught prompts with their answers, what prepare printed, results and samples by task."""
 
     taught: Mapping[str, str]
-    told: Mapping[str, Any]
+    prepared: Mapping[str, Any]
     results: Mapping[str, Any]
     samples: Mapping[str, list[dict[str, Any]]]
 
@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(folder: Path) -> dict[str, Any]:
+def prepared(folder: Path) -> dict[str, Any]:
     """What prepare said of the sample."""
     config = {
         "model_name": "tiny",
@@ -88,7 +88,7 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def taught(folder: Path, told: dict[str, Any], engine: Path) -> dict[str, str]:
+def taught(folder: Path, prepared: dict[str, Any], engine: Path) -> dict[str, str]:
     """A model in ``tiny`` that knows the shortest of the recorded answers by heart."""
     pairs: dict[str, str] = {}
     for path in sorted((folder / "work_dir").glob("*.parquet")):
@@ -104,7 +104,7 @@ def taught(folder: Path, told: dict[str, Any], engine: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def finished(folder: Path, told: dict[str, Any], taught: dict[str, str], engine: Path) -> Finished:
+def finished(folder: Path, prepared: dict[str, Any], taught: dict[str, str], engine: Path) -> Finished:
     assert not list(engine.glob("lib/python*/site-packages/meta_eval*"))
     there = folder.with_name("moved")
     shutil.move(folder, there)
@@ -114,7 +114,7 @@ def finished(folder: Path, told: dict[str, Any], taught: dict[str, str], engine:
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
     }
-    subprocess.run(["sh", "-c", told["command"]], cwd=there, check=True, env=environment)
+    subprocess.run(["sh", "-c", prepared["command"]], cwd=there, check=True, env=environment)
     (results,) = (there / "eval_results").rglob("results_*.json")
     samples = {
         path.name.removeprefix("samples_").rpartition("_")[0]: [
@@ -122,11 +122,11 @@ def finished(folder: Path, told: dict[str, Any], taught: dict[str, str], engine:
         ]
         for path in (there / "eval_results").rglob("samples_*.jsonl")
     }
-    return Finished(taught, told, json.loads(results.read_text(encoding="utf-8")), samples)
+    return Finished(taught, prepared, json.loads(results.read_text(encoding="utf-8")), samples)
 
 
 def test_results_and_samples_of_every_task_are_written(finished: Finished) -> None:
-    tasks = finished.told["tasks"]
+    tasks = finished.prepared["tasks"]
     assert set(finished.samples) == set(tasks)
     assert len(tasks) >= 10
     for task, entry in tasks.items():
@@ -184,7 +184,7 @@ def test_the_report_reads_what_the_engine_left(finished: Finished, folder: Path)
         cwd=folder.with_name("moved"), check=True, text=True, stdout=subprocess.PIPE,
     )  # fmt: skip
     report = json.loads(done.stdout)
-    assert {task["name"] for task in report["tasks"]} == set(finished.told["tasks"])
+    assert {task["name"] for task in report["tasks"]} == set(finished.prepared["tasks"])
     assert report["missing"] == []
     assert report["runs"][0]["facts"]["backend"] == "vllm"
     assert (folder.with_name("moved") / "r.html").stat().st_size > 10_000

@@ -227,9 +227,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, data, headers, fault)
 
     def _error(self, status: int, code: str | None, headers: Mapping[str, str] | None = None) -> None:
-        told = {"X-Error-Code": code, "X-Error-Message": ERROR_MESSAGES.get(code, code)} if code else {}
+        explained = {"X-Error-Code": code, "X-Error-Message": ERROR_MESSAGES.get(code, code)} if code else {}
         body = json.dumps({"error": "no"}).encode()
-        self._send(status, body, {**told, **(headers or {})}, Fault(""))
+        self._send(status, body, {**explained, **(headers or {})}, Fault(""))
 
     def _send(
         self, status: int, data: bytes, headers: Mapping[str, str] | None = None, fault: Fault | None = None

@@ -40,6 +40,16 @@ def write_docs(pack: Path, task: str, docs: Sequence[Doc], *, seal: bool = True)
     pq.write_table(pa.Table.from_pylist(list(docs), schema=pq.read_schema(path)), path)
     if seal:
         edit(yaml_of(pack, task), hashlib.sha256(before).hexdigest(), hashlib.sha256(path.read_bytes()).hexdigest())
+        reseal(pack)
+
+
+def reseal(pack: Path) -> None:
+    """A manifest that names today's files, as if prepare had written them."""
+    tree = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))
+    for name, entry in tree["files"].items():
+        content = (pack / name).read_bytes()
+        entry.update(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    (pack / "manifest.json").write_text(json.dumps(tree), encoding="utf-8")
 
 
 def edit_docs(pack: Path, task: str, change: Callable[[list[Doc]], None]) -> None:

@@ -6,9 +6,10 @@ import dataclasses
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from meta_eval.judging.decide import Decision, Evidence, Veto, baseline_distance, decide
+from meta_eval.judging.decide import Decision, Evidence, Veto, decide
 from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
-from meta_eval.report.model import Answer, Report, Run, Sample
+from meta_eval.judging.numbers import baseline_distance
+from meta_eval.report.model import Report, RunFacts, Sample, ShownAnswer
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
@@ -123,7 +124,7 @@ def make_report(*, gated: bool = False, name: str = "Llama-3.1-8B-Instruct-FP8")
         ),
     )  # fmt: skip
     notes = ("meta_ifeval: 2 runs are averaged, doc by doc",)
-    return Report("report", name, decision, (Run("this run", name, facts),), decided, alarms, notes, gated=gated)
+    return Report("report", name, decision, (RunFacts("this run", name, facts),), decided, alarms, notes, gated=gated)
 
 
 def make_comparison() -> Report:
@@ -140,8 +141,8 @@ def make_comparison() -> Report:
     }  # fmt: skip
     decision, decided = made(tasks, drops)
     runs = (
-        Run("A", "Llama-3.1-8B-Instruct", (("lm-eval", "0.4.13"),)),
-        Run("B", "Llama-3.1-8B-FP8", (("lm-eval", "0.4.13"),)),
+        RunFacts("A", "Llama-3.1-8B-Instruct", (("lm-eval", "0.4.13"),)),
+        RunFacts("B", "Llama-3.1-8B-FP8", (("lm-eval", "0.4.13"),)),
     )
     return Report("compare", "Llama-3.1-8B-FP8 beside Llama-3.1-8B-Instruct", decision, runs, decided)
 
@@ -165,7 +166,7 @@ def make_samples(count: int, characters: int, *, answers: int = 1) -> Iterator[S
             flags = ("unextracted",) if lost else ("limit hit",) if chance.random() < 0.01 else ()
             letter = "C" if right else chance.choice("ABDE")
             text = f"Let us think. {prose(chance, characters // 8)}\n\nThe best answer is {letter}."
-            given.append(Answer(float(right and not lost), text, None if lost else letter, flags))
+            given.append(ShownAnswer(float(right and not lost), text, None if lost else letter, flags))
         prompt = (
             f"<|start_header_id|>user<|end_header_id|>\n\n{prose(chance, characters * 7 // 8)}\n{question}\n"
             "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
@@ -183,7 +184,7 @@ def hostile_samples() -> list[Sample]:
     return [
         Sample(
             f"task {text}", f"subtask {text}", number, "0" * 64, f"question {text}", f"prompt {text}", f"gold {text}",
-            (Answer(0.0, f"answer {text}", f"extracted {text}"),), 1.0, f"recorded {text}", {f"metric {text}"[:40]: text[:40]},
+            (ShownAnswer(0.0, f"answer {text}", f"extracted {text}"),), 1.0, f"recorded {text}", {f"metric {text}"[:40]: text[:40]},
         )
         for number, text in enumerate((*HOSTILE, huge))
     ]  # fmt: skip

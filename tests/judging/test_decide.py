@@ -17,9 +17,9 @@ from meta_eval.judging.decide import (
     Settling,
     TaskDecision,
     Veto,
-    baseline_distance,
     decide,
 )
+from meta_eval.judging.numbers import baseline_distance
 
 
 def drop_of(lost: int, won: int, n: int) -> stats.Drop:
@@ -217,7 +217,7 @@ def test_without_a_measurement_repeats_are_promised_at_best() -> None:
     assert not found.measured
     assert found.margin == pytest.approx(decide([evidence(15, 15, 448)]).tasks[0].interval.upper)
     # All flips the engine's, half of the variance our side's: sqrt(1/2) of 2.8 standard errors is the least.
-    error = drop_of(15, 15, 448).standard_error
+    error = drop_of(15, 15, 448).variance ** 0.5
     assert found.least == pytest.approx((1.965 + 0.842) * error * 0.5**0.5, rel=1e-3)
     assert found.runs == ()
 

@@ -150,7 +150,7 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
         ("max_drop: 1\nmargin: 1\n", "margin and max_drop are two names of one thing"),
         ("margin: -1\n", "margin: -1 is not allowed"),
         ("max_drop: 0\n", "max_drop: 0 is not allowed"),
-        ("max_drop: .nan\n", "max_drop: nan is not allowed"),
+        ("max_drop: .nan\n", "'.nan' is no finite number"),
         ("max_drop: 1\nagainst: luck\n", "against: 'luck' is not allowed"),
         ("max_drop: 1\nmin_docs: 0\n", "min_docs: 0 is not allowed"),
         ("max_drop: 1\ntasks: 3\n", "tasks: 3 is not allowed"),
@@ -165,7 +165,7 @@ def test_what_a_gate_file_cannot_say(tmp_path: Path, text: str, message: str) ->
     with pytest.raises(ConfigError) as caught:
         read_gate(path)
     assert message in str(caught.value)
-    assert caught.value.where == str(path)
+    assert str(caught.value.where).startswith(str(path))
 
 
 def test_a_gate_file_that_is_not_there(tmp_path: Path) -> None:

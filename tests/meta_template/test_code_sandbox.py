@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -9,32 +10,45 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import code_tricks
 import pytest
+from code_tricks import FAKES, HARMS, HEAD
 from places import TEMPLATES
 from template_modules import inner_module
 
 FOLDER = TEMPLATES / "code"
-FULL: tuple[str, ...] = ()
-# What holds without a means of the kernel is tested too: not every kernel and container has both.
-each_kernel = pytest.mark.parametrize("without", [FULL, ("paths",)], ids=["full", "no-landlock"])
+# What holds on other machines is tried too: means to do without, and the newest version of Landlock to use.
+Means = tuple[tuple[str, ...], int]
+FULL: Means = ((), 99)
+MEANS = {
+    "full": FULL,
+    **{f"landlock-{abi}": (("bubblewrap",), abi) for abi in (5, 4, 3, 2, 1)},
+    "no-landlock": (("bubblewrap", "paths"), 0),
+}
+if shutil.which("bwrap"):
+    MEANS["bubblewrap-alone"] = (("paths",), 0)
+each_kernel = pytest.mark.parametrize("means", MEANS.values(), ids=MEANS)
 
 RIGHT = "def f(n):\n    return n + 1\n"
 TEST = "assert f(1) == 2"
 
 
 RUNNER = inner_module(FOLDER / "runner.py")
+# A Python that is not in somebody's home, for a test that becomes nobody.
+ORDINARY = "/usr/bin/python3" if shutil.which("setpriv") and Path("/usr/bin/python3").exists() else ""
 # Short for programs that must fail, long for those that must not, however busy this machine is.
 SHORT = RUNNER.Limits(cpu_s=1, wall_s=4)
 LONG = RUNNER.Limits(cpu_s=20, wall_s=120)
 
 
-def run(program: str, test: str = TEST, *, without: tuple[str, ...] = FULL, limits: Any = LONG, setup: str = "") -> Any:
-    return RUNNER.Sandbox(1, without).run([RUNNER.Program(setup, program, (test,))], limits)[0]
+def run(program: str, test: str = TEST, *, means: Means = FULL, limits: Any = LONG, setup: str = "") -> Any:
+    return RUNNER.Sandbox(1, *means).run([RUNNER.Program(setup, program, (test,), "f")], limits)[0]
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 60) -> bool:
@@ -51,7 +65,7 @@ def eventually(condition: Callable[[], Any], seconds: float = 60) -> bool:
 
 def test_programs_get_their_verdicts_in_order() -> None:
     programs = [
-        RUNNER.Program("", f"def f(n):\n    return n + {number}\n", (TEST, "assert f(2) == 3", "assert f(0) == 7"))
+        RUNNER.Program("", f"def f(n):\n    return n + {number}\n", (TEST, "assert f(2) == 3", "assert f(0) == 7"), "f")
         for number in (0, 1, 2, 1)
     ]
     passed = [verdict.passed for verdict in RUNNER.Sandbox(3).run(programs, LONG)]
@@ -72,7 +86,11 @@ FAILING = [
     ("import os\nos.closerange(0, 1000)\n" + RIGHT, "ended before its tests were over"),
     ("import os\nos.abort()", "killed by SIGABRT"),
     ("import ctypes\nctypes.string_at(0)", "killed by SIGSEGV"),
-    ("class E(Exception):\n    def __str__(self): raise E\nraise E", "E in the program"),
+    ("class E(Exception):\n    def __str__(self): raise E\nraise E", "Exception in the program"),
+    (
+        "import os\nclass E(ValueError): pass\nE.__name__ = open(os.__file__).read()[:99]\nraise E",
+        "ValueError in the program",
+    ),
     ("def f(n):\n    import sys\n    sys.exit(0)", "SystemExit in the tests, line 1"),
     ("f = bytearray(10 * 10**9)", "MemoryError in the program"),
     ("def f(n): return f(n)", "RecursionError in the tests, line 1"),
@@ -92,7 +110,7 @@ ENDLESS = [
 @functools.cache
 def at_once(programs: tuple[str, ...], limits: Any) -> list[Any]:
     """The verdicts on many programs, which run side by side."""
-    return RUNNER.Sandbox(8).run([RUNNER.Program("", program, (TEST,)) for program in programs], limits)
+    return RUNNER.Sandbox(8).run([RUNNER.Program("", program, (TEST,), "f") for program in programs], limits)
 
 
 @pytest.mark.parametrize("number", range(len(FAILING)), ids=[why for _, why in FAILING])
@@ -110,24 +128,65 @@ def test_a_program_without_end_is_ended(number: int) -> None:
     assert at_once(tuple(RIGHT + program for program in ENDLESS), SHORT)[number] == RUNNER.Verdict(0, "timeout")
 
 
+@functools.cache
+def faked(name: str) -> dict[str, Any]:
+    """What becomes of every program that fakes, with some means."""
+    tests = (TEST, "assert f(5) == 6")
+    programs = [RUNNER.Program("", program, tests, "f") for program in FAKES.values()]
+    return dict(zip(FAKES, RUNNER.Sandbox(4, *MEANS[name]).run(programs, SHORT), strict=True))
+
+
+@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("trick", FAKES)
+def test_a_pass_cannot_be_faked_without_being_counted(trick: str, name: str) -> None:
+    verdict = faked(name)[trick]
+    assert verdict.passed == 0 or verdict.self_judged
+
+
+def test_only_an_object_of_the_programs_own_passes_by_its_own_word() -> None:
+    passed = {name for name, verdict in faked("full").items() if verdict.passed}
+    assert passed <= {name for name, program in FAKES.items() if "__eq__" in program or "ANY" in program}
+    assert "an int with another __eq__" in passed  # what every harness lets pass is named, not hidden
+
+
 @pytest.mark.parametrize(
-    "program",
+    ("program", "test", "self_judged"),
     [
-        "import builtins, os, sys, json\n"
-        "builtins.exec = builtins.compile = builtins.print = lambda *_, **__: None\n"
-        "os._exit = os.write = sys.exit = json.dumps = lambda *_: None\n"
-        "builtins.AssertionError = ValueError\n",
-        "import os\nfor fd in range(20):\n    try: os.write(fd, b'passed\\n1\\n')\n    except OSError: pass\n",
-        "import atexit, os\natexit.register(os._exit, 0)\n",
+        (RIGHT, TEST, False),
+        ("import math\n" + RIGHT, "assert math.isclose(f(1), 2)", False),
+        ("import numpy as np\ndef f(n): return np.int64(n + 1)", TEST, False),
+        ("import numpy as np\ndef f(n): return np.arange(n)", "assert f(3).tolist() == [0, 1, 2]", False),
+        ("import numpy as np\ndef f(n): return np.zeros((n, 0))", "assert f(3).shape == (3, 0)", False),
+        ("def f(*values, **named): return {(1, 2): {*values}, **named}", "assert f(1, a=None) == {(1, 2): {1}, 'a': None}",
+         False),
+        ("import collections\ndef f(n): return collections.Counter('aab')", "assert f(1).most_common(1) == [('a', 2)]",
+         False),
+        ("from fractions import Fraction as F\ndef f(n): return [F(n, 3), 1j, range(n), b'a']",
+         "assert f(1) == [__import__('fractions').Fraction(1, 3), 1j, range(1), b'a']", False),
+        ("def f(n): return n / 0", "try: f(1)\nexcept ZeroDivisionError: pass\nelse: assert False", False),
+        ("class Pair:\n    def __init__(self, n): self.n = n\ndef f(pair): return pair.n", "assert f(Pair(2)) == 2", True),
+        ("def f(n): return (one for one in range(n))", "assert list(f(2)) == [0, 1]", True),
+        ("def f(key): return key(1)", "assert f(lambda n: n + 1) == 2", True),
+        ("def f(n): return n + 1\nsum = f", "assert sum(1) == 2", True),
     ],
-    ids=["monkeypatching", "forging", "atexit"],
-)
-def test_a_program_does_not_talk_itself_right(program: str) -> None:
-    assert run(program + "def f(n): return 0") == RUNNER.Verdict(0, "AssertionError in the tests, line 1")
+)  # fmt: skip
+def test_what_a_right_program_passes_by(program: str, test: str, self_judged: bool) -> None:
+    assert run(program, test) == RUNNER.Verdict(1, self_judged=self_judged)
 
 
-def test_what_floods_the_pipe_of_the_verdict_fails() -> None:
-    assert run(RIGHT + "import os\nwhile True: os.write(3, b'x' * 10**4)").passed == 0
+def test_what_the_problem_gives_its_tests_is_not_the_programs_to_change() -> None:
+    tests = ("assert root(f()) < 1",)
+    helper = "def root(x): return x * x"
+    cheat = RUNNER.Program("", "def root(x): return 0\ndef f(): return 9", tests, "f", helper)
+    honest = RUNNER.Program("", f"{helper}\ndef f(): return 0.5", tests, "f", helper)
+    assert RUNNER.Sandbox(1).run([cheat, honest], LONG) == [
+        RUNNER.Verdict(0, "AssertionError in the tests, line 1"),
+        RUNNER.Verdict(1),
+    ]
+
+
+def test_what_floods_the_pipe_of_its_answers_fails() -> None:
+    assert run(RIGHT + "import os\nwhile True: os.write(4, b'x' * 10**4)", limits=SHORT).passed == 0
 
 
 @pytest.mark.parametrize(
@@ -148,18 +207,29 @@ def test_every_program_is_ungraded_where_the_sandbox_does_not_start(tmp_path: Pa
     shutil.copytree(FOLDER.parent / "_common", tmp_path / "_common")
     (tmp_path / "code").mkdir()
     runner = inner_module(Path(shutil.copy(FOLDER / "runner.py", tmp_path / "code")))  # without the rest
-    programs = [runner.Program("", RIGHT + f"# {number}", (TEST,)) for number in range(5)]
+    programs = [runner.Program("", RIGHT + f"# {number}", (TEST,), "f") for number in range(5)]
     verdicts = runner.Sandbox(2).run(programs, LONG)
     assert all("does not start" in verdict.failure for verdict in verdicts)
     with pytest.raises(runner.SandboxError, match="cannot be run here"):
         runner.Sandbox().check(needs_numpy=False)
 
 
-def test_check_tells_what_holds_and_warns_of_what_does_not(caplog: pytest.LogCaptureFixture) -> None:
-    assert set(RUNNER.Sandbox().check(needs_numpy=True)) == {"calls", "paths"}
-    caplog.clear()
-    assert RUNNER.Sandbox(1, ("calls", "paths")).check(needs_numpy=False) == {"calls": False, "paths": False}
-    assert "less isolation" in caplog.text
+def test_check_tells_what_holds() -> None:
+    holds = RUNNER.Sandbox(1, ("bubblewrap",)).check(needs_numpy=True)
+    assert holds == {"calls": True, "paths": True, "bubblewrap": False}
+
+
+@pytest.mark.parametrize(("lacking", "words"), [("calls", "libseccomp"), ("paths", "Landlock")])
+def test_nothing_runs_where_less_holds_unless_somebody_accepts_it(
+    lacking: str, words: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox = RUNNER.Sandbox(1, (lacking, "bubblewrap"))
+    monkeypatch.setenv("META_EVAL_CODE_SANDBOX", "yes")
+    with pytest.raises(RUNNER.SandboxError, match=f"{words}.*META_EVAL_CODE_SANDBOX=weak"):
+        sandbox.check(needs_numpy=False)
+    monkeypatch.setenv("META_EVAL_CODE_SANDBOX", "weak")
+    assert not sandbox.check(needs_numpy=False)[lacking]
+    assert words in caplog.text
 
 
 # What a right program may need
@@ -177,12 +247,15 @@ def test_check_tells_what_holds_and_warns_of_what_does_not(caplog: pytest.LogCap
         "def f(n): return n + 1",
         "import threading\ndef f(n):\n    r = []\n    t = threading.Thread(target=r.append, args=(n + 1,))\n"
         "    t.start()\n    t.join()\n    return r[0]",
+        "import os, signal, sys, time\nsignal.alarm(9)\nsys.setrecursionlimit(9999)\ntime.sleep(0.001)\n"
+        "def f(n): return n + (not os.path.exists('nothing'))",
         "def f(n):\n    return n + 1\nif __name__ == '__main__':\n    raise SystemExit",
     ],
-    ids=["numpy", "asyncio", "dataclass", "future", "pickle", "stdlib", "thread", "main"],
+    ids=["numpy", "asyncio", "dataclass", "future", "pickle", "stdlib", "thread", "system", "main"],
 )
-def test_ordinary_python_works(program: str) -> None:
-    assert run(program) == RUNNER.Verdict(1)
+@each_kernel
+def test_ordinary_python_works(program: str, means: Means) -> None:
+    assert run(program, means=means) == RUNNER.Verdict(1)
 
 
 def test_the_order_of_a_set_is_the_same_in_every_run() -> None:
@@ -194,150 +267,88 @@ def test_the_order_of_a_set_is_the_same_in_every_run() -> None:
 
 
 def test_one_program_leaves_nothing_for_the_next() -> None:
-    first = RUNNER.Program("", "import math\nmath.pi = 3\nleft = 1\n" + RIGHT, (TEST,))
-    second = RUNNER.Program("", "import math\ndef f(n): return n + (math.pi > 3)", (TEST, "assert 'left' not in dir()"))
+    first = RUNNER.Program("", "import math\nmath.pi = 3\nleft = 1\n" + RIGHT, (TEST,), "f")
+    other = "import math\nleft = 'left' in dir()\ndef f(n): return n + (math.pi > 3)"
+    second = RUNNER.Program("", other, (TEST, "assert not left"), "f")
     assert [verdict.passed for verdict in RUNNER.Sandbox(1).run([first, second], LONG)] == [1, 2]
 
 
 # What a program can reach
 
 
-@pytest.fixture
-def server() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.setblocking(False)
-        yield listening
-
-
-@each_kernel
-def test_no_network(without: tuple[str, ...], server: socket.socket) -> None:
-    port = server.getsockname()[1]
-    program = f"""
-import _socket, asyncio, socket
-reached = []
-def attempt(connect):
-    try:
-        connect()
-        reached.append(connect)
-    except OSError:
-        pass
-attempt(lambda: socket.create_connection(("127.0.0.1", {port})))
-attempt(lambda: _socket.socket(2, 1, 0).connect(("127.0.0.1", {port})))
-attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", {port})))
-attempt(lambda: socket.socket(socket.AF_UNIX).connect("/nowhere"))
-attempt(lambda: asyncio.run(asyncio.open_connection("127.0.0.1", {port})))
-"""
-    assert run(program, "assert reached == []", without=without) == RUNNER.Verdict(1)
-    with pytest.raises(BlockingIOError):
-        server.accept()
-
-
-@each_kernel
-def test_nothing_is_changed_outside_its_folder(without: tuple[str, ...], tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("untouched")
-    victim.chmod(0o640)
-    os.utime(victim, (1, 1))
-    program = f"""
-import os, shutil
-there = {str(tmp_path)!r}
-victim = there + "/victim"
-def attempt(act):
-    try:
-        act()
-    except OSError:
-        pass
-attempt(lambda: open(there + "/new", "w"))
-attempt(lambda: open(victim, "a").write("x"))
-attempt(lambda: open(victim, "r+").write("x"))
-attempt(lambda: os.open(victim, os.O_RDONLY | os.O_TRUNC))
-attempt(lambda: os.truncate(victim, 0))
-attempt(lambda: os.remove(victim))
-attempt(lambda: os.rename(victim, there + "/moved"))
-attempt(lambda: os.rename(victim, "here"))
-attempt(lambda: os.link(victim, "linked"))
-attempt(lambda: os.chmod(victim, 0))
-attempt(lambda: os.utime(victim, (9, 9)))
-attempt(lambda: os.mkdir(there + "/folder"))
-attempt(lambda: os.mkfifo(there + "/pipe"))
-attempt(lambda: os.symlink(victim, there + "/link"))
-attempt(lambda: os.symlink(victim, "through"))
-attempt(lambda: open("through", "w").write("x"))
-attempt(lambda: shutil.rmtree(there))
-"""
-    assert run(program, "", without=without) == RUNNER.Verdict(1)
-    assert [path.name for path in tmp_path.iterdir()] == ["victim"]
-    assert victim.stat().st_mode & 0o777 == 0o640
-    assert victim.stat().st_mtime == 1
-    assert victim.read_text() == "untouched"
-
-
-def test_its_own_folder_is_empty_writable_and_gone_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    program = """
-import os, tempfile
-empty = os.listdir(".") == []
-with open("a", "w") as file:
-    file.write("text")
-os.makedirs("deep/er")
-os.mkdir("shut", 0)
-with tempfile.TemporaryDirectory() as folder:
-    open(folder + "/b", "w").close()
-home = os.path.samefile(os.path.expanduser("~"), ".")
-"""
-    test = "assert empty and home and open('a').read() == 'text'"
-    assert run(program, test, without=FULL) == RUNNER.Verdict(1)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_cannot_grow_without_end() -> None:
-    program = "with open('big', 'wb') as file:\n    for _ in range(10**4):\n        file.write(bytes(10**6))"
-    assert run(program, "").why == "OSError in the program"
-
-
-@each_kernel
-def test_no_process_is_made_and_none_is_harmed(without: tuple[str, ...]) -> None:
+@pytest.fixture(scope="module")
+def harm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Every program that does harm is run with some means; what was there to be harmed must stay as it was."""
+    folder = tmp_path_factory.mktemp("harm")
+    path = folder / "file"
+    path.write_text("untouched")
+    path.chmod(0o640)
+    os.utime(path, (1, 1))
     victim = subprocess.Popen(["sleep", "1000"])
-    program = f"""
-import os, signal, subprocess, multiprocessing
-done = []
-def attempt(act):
-    try:
-        act()
-        done.append(act)
-    except OSError:
-        pass
-attempt(lambda: os.fork() or os._exit(0))
-attempt(lambda: subprocess.run(["true"]))
-attempt(lambda: os.posix_spawn("/bin/true", ["true"], {{}}))
-attempt(lambda: os.execv("/bin/true", ["true"]))
-attempt(lambda: multiprocessing.get_context("fork").Process(target=print).start())
-attempt(lambda: os.kill({victim.pid}, signal.SIGKILL))
-attempt(lambda: os.kill(-1, signal.SIGKILL))
-attempt(lambda: os.kill(os.getppid(), signal.SIGKILL))
-attempt(lambda: os.killpg(os.getpgid(os.getppid()), signal.SIGKILL))
-attempt(lambda: os.setsid())
-attempt(lambda: os.setpriority(os.PRIO_PROCESS, {victim.pid}, 19))
-attempt(lambda: signal.pidfd_send_signal(os.pidfd_open({victim.pid}), signal.SIGKILL))
-"""
-    try:
-        assert run(program, "assert done == []", without=without) == RUNNER.Verdict(1)
+    abstract = f"\0meta-eval-{os.getpid()}"
+    sockets = []
+    for address in (str(folder / "socket"), abstract):
+        sockets.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        sockets[-1].bind(address)
+        sockets[-1].setblocking(False)
+    values = {"pid": victim.pid, "path": str(path), "folder": str(folder), "socket": str(folder / "socket")}
+    programs = [HEAD + program.format(**values, abstract=abstract) for program in HARMS.values()]
+    asked = [RUNNER.Program("", program, ("assert gained == [], gained",), "f") for program in programs]
+    before = system_v()
+
+    @functools.cache
+    def with_means(name: str) -> dict[str, Any]:
+        verdicts = RUNNER.Sandbox(4, *MEANS[name]).run(asked, LONG)
         assert victim.poll() is None
-    finally:
-        victim.kill()
-        victim.wait()
+        assert sorted(one.name for one in folder.iterdir()) == ["file", "socket"]
+        assert (path.read_text(), path.stat().st_mode & 0o777, path.stat().st_mtime) == ("untouched", 0o640, 1)
+        for one in sockets:
+            with pytest.raises(BlockingIOError):
+                one.recv(1)
+        assert system_v() == before
+        return dict(zip(HARMS, verdicts, strict=True))
+
+    yield with_means
+    victim.kill()
+    victim.wait()
+    for one in sockets:
+        one.close()
 
 
-@pytest.mark.parametrize("without", [FULL, ("paths",)])
-def test_a_fork_bomb_does_not_go_off(without: tuple[str, ...]) -> None:
-    assert run("import os\nwhile True: os.fork()", without=without).why == "PermissionError in the program"
-    stubborn = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-    assert run(stubborn, without=without, limits=SHORT).why == "timeout"
+def system_v() -> list[int]:
+    return [len(Path(f"/proc/sysvipc/{name}").read_text().splitlines()) for name in ("shm", "sem", "msg")]
 
 
-def test_a_bomb_of_threads_ends_at_the_memory_limit() -> None:
-    program = "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(99,), daemon=True).start()"
-    assert run(program).why == "RuntimeError in the program"
+@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("trick", HARMS)
+def test_no_harm_is_done(trick: str, name: str, harm: Callable[[str], dict[str, Any]]) -> None:
+    assert harm(name)[trick] == RUNNER.Verdict(1, self_judged=True)
+
+
+@each_kernel
+def test_bombs_do_not_go_off(means: Means) -> None:
+    def bomb(act: str) -> Any:
+        return run(f"import os, threading, time\nwhile True:\n    try: {act}\n    except (OSError, RuntimeError): pass",
+                   means=means, limits=SHORT).why  # fmt: skip
+
+    assert bomb("os.fork()") == "timeout"
+    assert bomb("open(str(time.time()), 'wb').write(bytes(10**6))") == "timeout"
+    assert bomb("threading.Thread(target=time.sleep, args=(99,)).start()") == "too many threads"
+
+
+def test_a_program_that_is_killed_from_outside_is_not_called_wrong() -> None:
+    found: list[Any] = []
+    long = "import time\ntime.sleep(60)\n" + RIGHT
+    thread = threading.Thread(target=lambda: found.append(run(long, means=(("bubblewrap",), 99))))
+    before = set(descendants(os.getpid()))
+    thread.start()
+    assert eventually(lambda: len(set(descendants(os.getpid())) - before) >= 3)
+    time.sleep(0.2)  # the processes of the program have left the supervisor's group by now
+    for pid in [one for one in set(descendants(os.getpid())) - before if os.getpgid(one) == one and is_forked(one)]:
+        with contextlib.suppress(ProcessLookupError):  # ended with the other
+            os.kill(pid, signal.SIGKILL)
+    thread.join()
+    assert "killed from outside" in found[0].failure
 
 
 def test_no_environment_and_no_file_of_the_user_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -352,55 +363,89 @@ for path in [f"/proc/{{pid}}/environ" for pid in ("self", os.getppid(), {os.getp
     except OSError:
         pass
 """
-    assert run(program, "assert 'secret' not in str(seen)") == RUNNER.Verdict(1)
+    assert run(program, "assert 'secret' not in str(seen)") == RUNNER.Verdict(1, self_judged=True)
 
 
-@each_kernel
-def test_no_privilege_is_left_and_none_can_be_got(without: tuple[str, ...]) -> None:
-    program = """
-import ctypes, os
-libc = ctypes.CDLL(None, use_errno=True)
-gained = []
-if libc.unshare(0x10000000) == 0: gained.append("namespace")
-if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0: gained.append("mount")
-if libc.ptrace(16, os.getppid(), None, None) == 0: gained.append("ptrace")
-if libc.prctl(39, 0, 0, 0, 0) != 1: gained.append("new privileges")
-try:
-    os.chroot(".")
-    gained.append("chroot")
-except OSError:
-    pass
-"""
-    assert run(program, "assert gained == []", without=without) == RUNNER.Verdict(1)
-
-
-def test_a_program_ends_when_the_evaluation_is_killed(tmp_path: Path) -> None:
+def test_a_program_ends_when_the_evaluation_is_killed() -> None:
     script = f"""
 from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location({str(FOLDER / "utils.py")!r}, {str(FOLDER.parent / "_common" / "load.py")!r})
 spec.loader.exec_module(load := module_from_spec(spec))
 runner = load.module(".runner")
-program = runner.Program("", "open('started', 'w').close()\\nwhile True: pass", ("",))
+program = runner.Program("", "while True: pass", ("",))
 runner.Sandbox(1).run([program], runner.Limits(cpu_s=600, wall_s=600))
 """
-    evaluation = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(tmp_path)})
+    evaluation = subprocess.Popen([sys.executable, "-c", script])
     try:
-        assert eventually(lambda: list(tmp_path.glob("meta-eval-code-*/*/started")))
-        assert len(working_in(tmp_path)) >= 2  # the supervisor and the program
+        assert eventually(lambda: len(descendants(evaluation.pid)) >= 3)  # the supervisor, the program and its tests
+        started = descendants(evaluation.pid)
     finally:
         evaluation.send_signal(signal.SIGKILL)
         evaluation.wait()
-    assert eventually(lambda: not working_in(tmp_path))
-    assert eventually(lambda: not list(tmp_path.iterdir()))
+    assert eventually(lambda: not any(alive(pid) for pid in started))
 
 
-def working_in(folder: Path) -> list[int]:
-    """The processes whose working directory lies in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cwd").readlink().is_relative_to(folder):
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found
+@pytest.mark.skipif(os.getuid() != 0 or not ORDINARY, reason="takes root, setpriv and a Python that everybody may run")
+def test_an_ordinary_user_is_held_as_well(tmp_path: Path) -> None:
+    folder = tmp_path / "templates"
+    for name in ("code", "_common"):
+        shutil.copytree(FOLDER.parent / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(code_tricks.__file__, folder)
+    script = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+sys.path.insert(0, sys.argv[1])
+spec = spec_from_file_location(sys.argv[1] + "/code/utils.py", sys.argv[1] + "/_common/load.py")
+spec.loader.exec_module(load := module_from_spec(spec))
+runner = load.module(".runner")
+from code_tricks import FAKES, HARMS, HEAD
+sandbox = runner.Sandbox(2)
+print(sandbox.check(needs_numpy=False)["calls"])
+limits = runner.Limits(20, 120)
+values = dict(pid=int(sys.argv[2]), path=sys.argv[3], folder="/tmp", socket="/nowhere", abstract="x")
+harms = [runner.Program("", HEAD + one.format(**values), ("assert gained == []",), "f") for one in HARMS.values()]
+print([name for name, one in zip(HARMS, sandbox.run(harms, limits)) if one.passed != 1])
+fakes = [runner.Program("", one, ("assert f(1) == 2", "assert f(5) == 6"), "f") for one in FAKES.values()]
+print([name for name, one in zip(FAKES, sandbox.run(fakes, runner.Limits(1, 4))) if one.passed and not one.self_judged])
+"""
+    (tmp_path / "script.py").write_text(script)
+    path = tmp_path / "file"
+    path.write_text("untouched")
+    for one in (tmp_path, *tmp_path.parents[:3]):
+        one.chmod(one.stat().st_mode | 0o755)
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    os.chown(path, 65534, 65534)
+    victim = subprocess.Popen([*nobody, "sleep", "1000"])
+    try:
+        command = [*nobody, ORDINARY, str(tmp_path / "script.py"), str(folder), str(victim.pid), str(path)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+        assert ran.stdout == "True\n[]\n[]\n", ran.stderr
+        assert victim.poll() is None
+        assert path.read_text() == "untouched"
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that come of one."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
+def alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    return False
+
+
+def is_forked(pid: int) -> bool:
+    """Whether a process is a program's or its tests': it runs what its parent, the supervisor, runs."""
+    parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+    return "jail.py" in Path(f"/proc/{parent}/cmdline").read_text()

@@ -181,9 +181,9 @@ def score(made: dict[str, Any], *answers: str, how: str = "strict", plus: bool =
 
 def test_metrics_of_right_wrong_and_empty_answers() -> None:
     right, wrong, empty = score(doc("human_eval"), BODY, "    return n\n", "")
-    assert right == {"pass@1": 1.0, "unextracted": 0.0, "ungraded": 0.0}
-    assert wrong == {"pass@1": 0.0, "unextracted": 0.0, "ungraded": 0.0}
-    assert empty == {"pass@1": 0.0, "unextracted": 1.0, "ungraded": 0.0}
+    assert right == {"pass@1": 1.0, "unextracted": 0.0, "ungraded": 0.0, "self_judged": 0.0}
+    assert wrong == {"pass@1": 0.0, "unextracted": 0.0, "ungraded": 0.0, "self_judged": 0.0}
+    assert empty == {"pass@1": 0.0, "unextracted": 1.0, "ungraded": 0.0, "self_judged": 0.0}
 
 
 def test_the_two_filters_differ_where_the_format_does() -> None:
@@ -208,8 +208,25 @@ def test_the_set_up_of_the_tests_runs_before_the_program() -> None:
 
 def test_tests_that_are_no_python_leave_a_program_ungraded(caplog: pytest.LogCaptureFixture) -> None:
     made = doc("mbpp", test_list=["assert double("], input_final_prompts=[prompt(EMPTY["given"])])
-    assert score(made, FUNCTION) == [{"pass@1": 0.0, "unextracted": 0.0, "ungraded": 1.0}]
+    assert score(made, FUNCTION) == [{"pass@1": 0.0, "unextracted": 0.0, "ungraded": 1.0, "self_judged": 0.0}]
     assert made["input_question_hash"] in caplog.text
+
+
+def test_a_pass_by_an_object_of_the_answers_own_is_counted() -> None:
+    forged = "    class Same:\n        def __eq__(self, other): return True\n    return Same()\n"
+    assert score(doc("human_eval"), forged) == [
+        {"pass@1": 1.0, "unextracted": 0.0, "ungraded": 0.0, "self_judged": 1.0}
+    ]
+
+
+def test_what_a_stub_gives_its_tests_is_not_the_answers_to_change() -> None:
+    stub = f"import math\n\ndef half(n):\n    return n / 2\n\n{STUB.removeprefix('import math')}"
+    tests = "def check(candidate):\n    assert math.isclose(half(candidate(3)), 3)\n"
+    made = doc("human_eval", original_prompt=stub, test=tests, input_final_prompts=[prompt(f"{FENCE}python\n{stub}")])
+    assert made["helpers"] == "import math\n\ndef half(n):\n    return n / 2"
+    right, forged = score(made, BODY, "    return 0\ndef half(n): return 3\n")
+    assert (right["pass@1"], right["self_judged"]) == (1, 0)
+    assert forged["pass@1"] == 0
 
 
 def test_a_verdict_says_why() -> None:

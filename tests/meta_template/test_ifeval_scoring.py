@@ -107,7 +107,7 @@ def test_the_doc_has_the_common_columns_and_what_the_checkers_need() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"kwargs": ["{}"]}, "2 instructions and 1 kwargs"),
         ({"kwargs": [], "instruction_id_list": []}, "at least one"),
@@ -115,8 +115,8 @@ def test_the_doc_has_the_common_columns_and_what_the_checkers_need() -> None:
         ({"kwargs": ["{}", "[1]"]}, "not a JSON object"),
     ],
 )
-def test_rows_that_cannot_be_scored_are_refused_with_their_key(changes: dict, told: str) -> None:
-    with pytest.raises(ValueError, match=f"key 17: .*{told}"):
+def test_rows_that_cannot_be_scored_are_refused_with_their_key(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=f"key 17: .*{message}"):
         template().make_doc(row(NO_COMMA, RIVER, **changes))
 
 

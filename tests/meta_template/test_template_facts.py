@@ -1,4 +1,4 @@
-"""What the shipped templates say of themselves: families, groups and published numbers, held against the catalog."""
+"""What the shipped templates say of themselves: families, groups and published numbers, compared with the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""preflight: each thing that can go wrong before generation is caught by the check that should, and told how to fix."""
+"""preflight: each thing that can go wrong before generation is caught by the check that should, with what fixes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from command import cli, process
-from packs import Doc, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
+from packs import Doc, edit, edit_docs, prepare, read_docs, reseal, tree, write_docs, yaml_of
 from places import TEMPLATES
 from rows import make_row, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -66,18 +66,18 @@ def set_manifest(pack: Path, *path: str, value: Any) -> None:
 def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_path: Path) -> None:
     before = tree(sample)
     done = process("preflight", sample, "--json", cwd=tmp_path)
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["passed"]) == (0, True)
-    statuses = {check["name"]: check["status"] for check in told["checks"]}
+    payload = json.loads(done.stdout)
+    assert (done.returncode, payload["passed"]) == (0, True)
+    statuses = {check["name"]: check["status"] for check in payload["checks"]}
     for name in ("manifest", "files", "lm_eval", "functions", "first docs", "scoring: math_verify", "scoring: langdetect",
                  "scoring: antlr", "length", "output", "disk"):  # fmt: skip
         assert statuses[name] == "passed", name
     assert statuses["special tokens"] == statuses["BOS"] == "not checked"
-    assert all(check["hint"] is None for check in told["checks"])
+    assert all(check["hint"] is None for check in payload["checks"])
     assert tree(sample) == before
     lines = done.stderr.splitlines()
-    assert len(lines) == len(told["checks"]) + 1
-    for line, check in zip(lines, told["checks"], strict=False):
+    assert len(lines) == len(payload["checks"]) + 1
+    for line, check in zip(lines, payload["checks"], strict=False):
         assert line.startswith(check["status"])
         assert check["what"] in line
 
@@ -148,6 +148,7 @@ def test_a_function_that_cannot_be_imported_is_named(pack: Path) -> None:
     edit(pack / "_common" / "choices.py", "import math\n", "import math\nimport meta_eval\n")
     edit(pack / "ifeval" / "utils.py", "import math\n", "import math\nimport no_such_library\n")
     edit(pack / "_common" / "rows.py", "def doc_to_text(", "def doc_to_prompt(")
+    reseal(pack)
     found = [check.what for check in checks(pack, "functions") if check.status == "failed"]
     for yaml, said in (
         ("_choice_yaml", "No module named 'meta_eval'"),
@@ -160,6 +161,7 @@ def test_a_function_that_cannot_be_imported_is_named(pack: Path) -> None:
 def test_a_task_that_does_not_load_its_first_doc_is_named(pack: Path) -> None:
     edit(pack / "_common" / "rows.py", 'return doc["prompt"]', 'return doc["promt"]')
     write_docs(pack, "meta_mmlu_pretrain", read_docs(pack, "meta_mmlu_pretrain")[::-1], seal=False)
+    reseal(pack)
     found = [check.what for check in checks(pack, "first docs") if check.status == "failed"]
     assert any("meta_gpqa_cot: KeyError: 'promt'" in what for what in found)
     assert any("meta_mmlu_pretrain: ValueError" in what and "not the file that was prepared" in what for what in found)
@@ -203,13 +205,43 @@ def ifeval_pack(tmp_path: Path, instruction: str) -> Path:
 
 def test_punkt_is_asked_for_when_an_instruction_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pack = ifeval_pack(tmp_path, "length_constraints:number_sentences")
-    (pack / "nltk_data" / "tokenizers" / "punkt_tab" / "english").mkdir(parents=True)
-    assert only(checks(pack, "scoring: punkt_tab")).status == "passed"
+    assert read_manifest(pack).punkt_tab is False
     no_data = "class data:\n    path = []\n    def find(name):\n        raise LookupError(name)\n"
     shadow(tmp_path / "shadow", monkeypatch, nltk=no_data)
     check = only(checks(pack, "scoring: punkt_tab"))
     assert check.status == "failed"
     assert "-m nltk.downloader punkt_tab" in str(check.hint)
+
+
+def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import nltk
+
+    english = tmp_path / "data" / "tokenizers" / "punkt_tab" / "english"
+    english.mkdir(parents=True)
+    for name in ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt"):
+        (english / name).write_text("")
+    packs = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(nltk.data, "path", [str(tmp_path / "data")])
+            packs.append(ifeval_pack(tmp_path / folder, "length_constraints:number_sentences"))
+    tree = json.loads((packs[0] / "manifest.json").read_text())
+    assert tree["punkt_tab"] is True
+    assert "nltk_data/NOTICE" in tree["files"]
+    assert "licence" in (packs[0] / "nltk_data" / "NOTICE").read_text()
+    moved = packs[0].rename(tmp_path / "elsewhere")
+    assert only(checks(moved, "scoring: punkt_tab")).status == "passed"
+    names = [name for name in tree["files"] if name.startswith("nltk_data")]
+    assert all((moved / name).read_bytes() == (packs[1] / name).read_bytes() for name in names)
+
+
+def test_a_pack_without_ifeval_says_nothing_of_punkt(pack: Path, tmp_path: Path) -> None:
+    other = prepare(tmp_path / "work_dir", "meta_gpqa")
+    assert json.loads((other / "manifest.json").read_text())["punkt_tab"] is None
+    assert not (other / "nltk_data").exists()
 
 
 def test_punkt_is_not_asked_for_otherwise(tmp_path: Path) -> None:

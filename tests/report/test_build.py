@@ -14,7 +14,7 @@ from runs import entry, manifest, published, write_run
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
 from meta_eval.pack.manifest import Manifest
-from meta_eval.report.build import build_comparison, build_report
+from meta_eval.report.build import build_report, build_report_of_two
 from meta_eval.report.model import Report, Sample
 from meta_eval.report.samples import samples_of
 from meta_eval.results.answers import ResultsError
@@ -92,7 +92,7 @@ def test_flips_and_subtasks_are_counted_against_meta(tmp_path: Path) -> None:
 def test_a_comparison_says_what_changed_and_what_is_in_one_run_only(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", right(650))])
     after = read_run([write_run(tmp_path / "b", right(560))])
-    report = build_comparison(compare(before, after), before, after)
+    report = build_report_of_two(compare(before, after), before, after)
     (task,) = report.tasks
     assert (report.decision.outcome, task.outcome) == ("DON'T", "shown below")
     assert task.flips is not None and (task.flips.first_only, task.flips.second_only) == (90, 0)
@@ -163,10 +163,10 @@ def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) ->
 
 def test_a_run_names_its_folder_as_seen_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [read_run([write_run(tmp_path / name / "org__Some-Model", [1.0, 0.0])]) for name in ("bf16", "fp8")]
-    built = build_comparison(compare(*runs), *runs)
+    built = build_report_of_two(compare(*runs), *runs)
     assert [run.folder for run in built.runs] == [str((tmp_path / name).resolve()) for name in ("bf16", "fp8")]
     monkeypatch.chdir(tmp_path)
-    assert [run.folder for run in build_comparison(compare(*runs), *runs).runs] == ["bf16", "fp8"]
+    assert [run.folder for run in build_report_of_two(compare(*runs), *runs).runs] == ["bf16", "fp8"]
     assert [run["folder"] for run in built.to_json()["runs"]] == [run.folder for run in built.runs]
 
 

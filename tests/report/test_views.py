@@ -20,8 +20,8 @@ from reports import HOSTILE, hostile_samples, make_comparison, make_report, make
 from rich.console import Console
 
 from meta_eval.judging.model import Alarmed, Task
+from meta_eval.outputs import OutputError, replacing
 from meta_eval.report import eval_results, markdown, terminal
-from meta_eval.report.files import ReportError, replacing
 from meta_eval.report.html import write_html
 from meta_eval.report.model import Report
 from meta_eval.report.packed import CHUNK_SAMPLES, pack
@@ -340,7 +340,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match="Name a file in a folder that exists"), replacing(tmp_path / "no" / "x.md"):
+    with pytest.raises(OutputError, match="Name a file in a folder that exists"), replacing(tmp_path / "no" / "x.md"):
         pass
-    with pytest.raises(ReportError, match="folder"), replacing(tmp_path):
+    with pytest.raises(OutputError, match="folder"), replacing(tmp_path):
         pass

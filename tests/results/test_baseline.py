@@ -20,7 +20,7 @@ from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import Baseline, baseline_file, out_folder, read_baseline
 from meta_eval.results.run import read_run
 from meta_eval.results.scores import scores
-from meta_eval.verify import Report, verify
+from meta_eval.verify import Proof, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"
@@ -32,7 +32,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def verified(sample: Path) -> Report:
+def verified(sample: Path) -> Proof:
     return verify(sample, allow_code=True)
 
 
@@ -54,13 +54,13 @@ def baseline(pack: Path) -> Baseline:
 
 
 @pytest.mark.parametrize("task", all_tasks())
-def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verified: Report) -> None:
+def test_the_baseline_scores_what_verify_scored(task: str, sample: Path, verified: Proof) -> None:
     found = baseline(sample)
     assert task not in found.missing
     docs = found.docs[task]
     report = verified.tasks[task]
-    told = report.comparison
-    assert told is not None
+    tallies = report.tallies
+    assert tallies is not None
     assert [(doc.doc_id, doc.question_hash, doc.subtask) for doc in docs] == [
         (number, doc["input_question_hash"], doc["subtask_name"])
         for number, doc in enumerate(read_docs(sample, task))
@@ -154,7 +154,7 @@ def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:
 
 def test_a_task_that_fails_loses_its_baseline_and_says_why(pack: Path) -> None:
     edit(pack / "_common" / "rows.py", "    extracted = results[0]\n", "    extracted = results[1]\n")
-    verify(pack, tasks=[LETTERS])
+    verify(pack, tasks=[LETTERS], edited=True)
     assert "verify failed: " in baseline(pack).missing[LETTERS]
 
 

@@ -17,7 +17,7 @@ from runs import write_run
 from meta_eval.errors import UserError
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
-from meta_eval.report.build import build_comparison, build_report
+from meta_eval.report.build import build_report, build_report_of_two
 from meta_eval.report.samples import samples_of
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import Run, read_run
@@ -68,7 +68,7 @@ def everything(folder: Path, baseline: Run) -> None:
             comparison = compare(baseline, run)
         except UserError:
             continue
-        build_comparison(comparison, baseline, run)
+        build_report_of_two(comparison, baseline, run)
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from meta_eval.judging.alarms import changed_prompts
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
 from meta_eval.report import eval_results
-from meta_eval.report.build import build_comparison, build_report
+from meta_eval.report.build import build_report, build_report_of_two
 from meta_eval.report.model import Report
 from meta_eval.report.text import averages
 from meta_eval.results.answers import ResultsError, Weighted
@@ -89,7 +89,9 @@ def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
     assert not text.aggregates["bits_per_byte,none"].share
     built = report(run)
     assert [task.outcome for task in built.tasks if task.name == "tiny_text"] == ["not shown"]
-    assert dict(averages(built))["tiny_text"].startswith("word_perplexity,none 181.3; byte_perplexity,none 2.718")
+    assert dict(averages(built.tasks, built.totals))["tiny_text"].startswith(
+        "word_perplexity,none 181.3; byte_perplexity,none 2.718"
+    )
 
 
 def test_the_total_of_a_group_is_shown(output: Path) -> None:
@@ -97,7 +99,8 @@ def test_the_total_of_a_group_is_shown(output: Path) -> None:
     group = run.groups["tiny_choices"]
     assert sorted(group.tasks) == ["tiny_colours", "tiny_sums"]
     assert group.aggregates["acc,none"].value == pytest.approx(1 / 3)
-    assert "acc,none 33.3 (0.0 to " in dict(averages(report(run)))["tiny_choices"]
+    built = report(run)
+    assert "acc,none 33.3 (0.0 to " in dict(averages(built.tasks, built.totals))["tiny_choices"]
 
 
 def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
@@ -246,7 +249,7 @@ def test_a_task_without_any_score_is_read(tmp_path: Path) -> None:
     folder = plain_run(tmp_path, [None, None], 999.0)
     built = report(read(folder))
     assert built.tasks[0].scores[0].value is None
-    assert dict(averages(built)) == {"plain": "f,none 999 (998.8 to 999.2)"}
+    assert dict(averages(built.tasks, built.totals)) == {"plain": "f,none 999 (998.8 to 999.2)"}
 
 
 def test_docs_that_were_chosen_by_number_are_whole_by_their_hash(tmp_path: Path) -> None:
@@ -308,7 +311,7 @@ def test_runs_that_differ_in_prompts_alone_have_their_docs_in_common(tmp_path: P
     runs = [read(recipe_run(tmp_path / name, [1, 0, 1, 1], name)) for name in ("five shots", "none")]
     comparison = compare(*runs)
     assert comparison.tasks[0].docs == 4
-    built = build_comparison(comparison, *runs)
+    built = build_report_of_two(comparison, *runs)
     assert "runs not alike: meta_some (4 of 4 docs had another prompt in B)" in built.decision.reasons
 
 

@@ -133,7 +133,7 @@ def test_a_missing_subset_is_answered_with_those_there_are(tmp_path: Path) -> No
         "configs: {a: b\n",
         "configs:\n- 7\n",
         "configs: text\n",
-        "when: 2024-99-99\n",
+        "when: *nobody\n",
         f"a: {'[' * 1500}\n",
     ],
 )

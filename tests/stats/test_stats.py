@@ -22,6 +22,10 @@ shares = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 
 
+def half_width(one: stats.Interval) -> float:
+    return (one.upper - one.lower) / 2
+
+
 @pytest.mark.parametrize(("successes", "n"), [(0, 10), (3, 10), (10, 10), (448, 1000), (1, 1)])
 def test_wilson_is_scipys(successes: int, n: int) -> None:
     expected = scipy.stats.binomtest(successes, n).proportion_ci(0.95, "wilson")
@@ -77,7 +81,7 @@ def test_other_scores_have_students_interval() -> None:
 def test_scores_that_do_not_vary_are_not_certain() -> None:
     found = stats.score_interval([0.5] * 20)
     assert found == stats.wilson(10, 20)
-    assert found.half_width > 0.1
+    assert half_width(found) > 0.1
 
 
 @given(scores, st.booleans())
@@ -215,7 +219,7 @@ def test_a_score_of_clustered_docs_has_a_wider_interval() -> None:
     values = [1.0] * 10 + [0.0] * 10
     alone = stats.score_interval(values)
     clustered = stats.score_interval(values, clusters=[index // 2 for index in range(20)])
-    assert clustered.half_width > 1.3 * alone.half_width
+    assert half_width(clustered) > 1.3 * half_width(alone)
 
 
 def test_scores_of_clusters_that_do_not_vary_are_not_certain() -> None:
@@ -283,7 +287,7 @@ def test_a_drop_has_about_tangos_interval(lost: int, won: int, n: int) -> None:
     found, expected = drop_of(lost, won, n).interval(), tango(lost, won, n)
     width = (expected[1] - expected[0]) / 2
     assert (found.lower, found.upper) == pytest.approx(expected, abs=0.12 * width)
-    assert found.half_width == pytest.approx(width, rel=0.1)
+    assert half_width(found) == pytest.approx(width, rel=0.1)
 
 
 def test_a_drop_of_many_flips_has_students_interval_and_test() -> None:
@@ -555,5 +559,5 @@ def test_repeats_narrow_the_interval_of_noise() -> None:
     often = stats.paired_drop(
         stats.average_runs([run() for _ in range(8)]), stats.average_runs([run() for _ in range(8)])
     )
-    assert often.standard_error == pytest.approx(once.standard_error / math.sqrt(8), rel=0.2)
+    assert often.variance == pytest.approx(once.variance / 8, rel=0.4)
     assert once.variance == pytest.approx(2 * stats.run_noise([run() for _ in range(8)]), rel=0.3)

@@ -31,7 +31,7 @@ from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
 from meta_eval.source import sample as embedded
 from meta_eval.templates import discover
-from meta_eval.verify import SAME_VERDICT, Report, TaskReport, out_folder, verify
+from meta_eval.verify import SAME_VERDICT, Proof, TaskProof, out_folder, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 CHOICE = "meta_mmlu_pretrain"
@@ -54,11 +54,12 @@ def pack(sample: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sample, tmp_path / "work_dir"))
 
 
-def checked(pack: Path, task: str, **options: Any) -> TaskReport:
-    return verify(pack, tasks=[task], **options).tasks[task]
+def checked(pack: Path, task: str, **options: Any) -> TaskProof:
+    """One task of a pack that a test may have edited."""
+    return verify(pack, tasks=[task], edited=True, **options).tasks[task]
 
 
-def lines(report: TaskReport) -> list[dict[str, Any]]:
+def lines(report: TaskProof) -> list[dict[str, Any]]:
     assert report.file is not None
     return [json.loads(line) for line in report.file.read_text(encoding="utf-8").split("\n") if line]
 
@@ -69,21 +70,21 @@ def lines(report: TaskReport) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("task", all_tasks())
 def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample: Path, verified: Any) -> None:
     entry = read_manifest(sample).tasks[task]
-    told = verified[1]["tasks"][task]
+    proof = verified[1]["tasks"][task]
     if entry.unsafe_code:
-        assert told["status"] == "not checked"
+        assert proof["status"] == "not checked"
         return
     expected = set(embedded.tables()[f"{entry.model}-evals", entry.subset].disagreements)
-    found = [json.loads(line) for line in Path(told["file"]).read_text(encoding="utf-8").split("\n") if line]
+    found = [json.loads(line) for line in Path(proof["file"]).read_text(encoding="utf-8").split("\n") if line]
     assert {line["question_hash"] for line in found} == expected
-    assert len(found) == told["disagreements"] == told["total"]["ours_only"] + told["total"]["theirs_only"]
-    assert told["total"]["docs"] == entry.docs
+    assert len(found) == proof["disagreements"] == proof["total"]["ours_only"] + proof["total"]["theirs_only"]
+    assert proof["total"]["docs"] == entry.docs
 
 
 def test_the_command_line_says_it_in_eighty_columns_and_nothing_else(verified: Any) -> None:
-    done, told, _ = verified
+    done, proof, _ = verified
     assert done.returncode == 1  # a dozen docs and a deliberate disagreement are below 0.99
-    assert told["passed"] is False
+    assert proof["passed"] is False
     assert done.stderr.rstrip().splitlines()[-1].startswith("not passed: ")
     assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +32\.8 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
     assert re.search(r"^  boolean_expressions +6 +66\.7 +50\.0 ", done.stderr, re.MULTILINE)
@@ -123,8 +124,8 @@ def test_each_task_says_what_it_asks_for(sample: Path) -> None:
 
 
 def test_what_is_no_verdict_is_compared_with_its_reading_and_shown_as_no_score(verified: Any) -> None:
-    done, told, _ = verified
-    task = told["tasks"]["meta_ifeval"]
+    done, proof, _ = verified
+    task = proof["tasks"]["meta_ifeval"]
     assert (task["verdict"], task["compared"]) == ("prompt_level_strict_acc,none", "one_or_all_strict,none")
     assert (task["total"]["agreement"], task["total"]["our_score"]) == (pytest.approx(16 / 18), None)
     assert task["their_score"] is None
@@ -149,7 +150,7 @@ def test_the_score_is_the_published_metric_by_the_tasks_own_aggregation(sample: 
 
 def test_progress_counts_every_answer_under_every_filter(sample: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    verify(sample, tasks=["meta_gpqa"], progress=lambda *told: seen.append(told))
+    verify(sample, tasks=["meta_gpqa"], progress=lambda *proof: seen.append(proof))
     assert seen[0] == ("meta_gpqa", 0, 0)
     assert seen[1:] == [("meta_gpqa", done, 30) for done in range(1, 31)]
 
@@ -161,8 +162,8 @@ def test_a_broken_regex_is_caught(pack: Path) -> None:
     edit(yaml_of(pack, LETTERS), "'best answer is ([A-Z])'", "'best option is ([A-Z])'")
     report = checked(pack, LETTERS)
     assert report.status == "below"
-    assert report.comparison is not None
-    assert report.comparison.total.unextracted == report.comparison.total.docs
+    assert report.tallies is not None
+    assert report.tallies.total.unextracted == report.tallies.total.docs
     assert {line["why"] for line in lines(report)} == {"no match"}
 
 
@@ -214,7 +215,7 @@ def test_a_docs_file_that_prepare_did_not_write_is_refused(damage: str, pack: Pa
         path.write_bytes(path.read_bytes()[:-40])
     else:
         shutil.copy(pack / "meta_gpqa_cot.parquet", path)
-    report = verify(pack, tasks=["meta_gpqa", "meta_bbh"], min_agreement=0.5)
+    report = verify(pack, tasks=["meta_gpqa", "meta_bbh"], min_agreement=0.5, edited=True)
     assert report.tasks["meta_gpqa"].status == "failed"
     assert "is not the file that was prepared" in str(report.tasks["meta_gpqa"].reason)
     assert report.tasks["meta_bbh"].status == "passed"
@@ -265,8 +266,8 @@ def test_docs_without_an_answer_or_a_verdict_are_left_out_and_counted(pack: Path
 
     edit_docs(pack, "meta_gpqa", forget)
     report = checked(pack, "meta_gpqa")
-    assert report.comparison is not None
-    total = report.comparison.total
+    assert report.tallies is not None
+    total = report.tallies.total
     assert (total.docs, total.compared, total.not_recorded) == (15, 13, 2)
 
 
@@ -338,9 +339,9 @@ def test_scores_that_are_no_yes_or_no_are_compared_with_the_recorded_ones(tmp_pa
         [own_row("0.5", f1=0.5004), own_row("0.25", f1=0.5), own_row("1", f1=0.2), own_row("0.6", em=0.6)],
     )
     report = checked(pack, "meta_own")
-    assert report.comparison is not None
-    total = report.comparison.total
-    assert report.comparison.against == "recorded f1"
+    assert report.tallies is not None
+    total = report.tallies.total
+    assert report.tallies.against == "recorded f1"
     assert (total.compared, total.agreed, total.ours_only, total.theirs_only, total.not_recorded) == (3, 1, 1, 1, 1)
     assert total.meta_score == pytest.approx((0.5004 + 0.5 + 0.2) / 3)
     assert [line["why"] for line in lines(report)] == ["other score", "other score"]
@@ -364,8 +365,8 @@ def test_why_a_grader_failed_stands_beside_its_doc(tmp_path: Path) -> None:
     assert [(line["doc"], line["why"], line["detail"]) for line in lines(report)] == [
         (1, "ungraded", "no verdict within 5 s")
     ]
-    assert report.comparison is not None
-    assert report.comparison.total.ungraded == 1
+    assert report.tallies is not None
+    assert report.tallies.total.ungraded == 1
 
 
 def test_code_is_run_only_when_it_is_allowed(tmp_path: Path) -> None:
@@ -458,8 +459,8 @@ def test_verify_equals_the_graders_by_hand(
             doc[column], doc["recorded_is_correct"] = answer, verdict
         write_docs(pack, task, docs)
         report = checked(pack, task, min_agreement=1.0)
-        assert report.comparison is not None
-        total = report.comparison.total
+        assert report.tallies is not None
+        total = report.tallies.total
         scored = [by_hand(doc) for doc in docs]
         whole = [answer is not None and (column == "recorded_output" or None not in answer) for answer in answers]
         differ = {
@@ -494,10 +495,10 @@ def samples_of(out: Path, task: str) -> Path:
 def test_the_same_graders_give_a_finished_run_the_same_verdicts(sample: Path, finished: Path) -> None:
     report = verify(sample, tasks=[LETTERS, CHOICE, "meta_math"], regrade=finished)
     assert report.exit_code == 0
-    for name, told in report.tasks.items():
-        assert told.comparison is not None
-        assert told.comparison.total.agreement == 1.0, name
-    total = report.tasks[LETTERS].comparison
+    for name, proof in report.tasks.items():
+        assert proof.tallies is not None
+        assert proof.tallies.total.agreement == 1.0, name
+    total = report.tasks[LETTERS].tallies
     assert total is not None
     assert total.total.like_meta == 13  # of 15: the sample's two deliberate disagreements
     assert report.tasks[LETTERS].file is not None
@@ -509,17 +510,17 @@ def test_a_finished_run_is_graded_again_verdict_by_verdict_and_its_reading_compa
 ) -> None:
     report = checked(sample, "meta_ifeval", regrade=finished)
     assert report.status == "passed"
-    assert report.comparison is not None
-    assert report.comparison.metric == "prompt_level_strict_acc,none"
-    assert report.comparison.total.like_meta == 16  # of 18: the sample's two deliberate disagreements
+    assert report.tallies is not None
+    assert report.tallies.metric == "prompt_level_strict_acc,none"
+    assert report.tallies.total.like_meta == 16  # of 18: the sample's two deliberate disagreements
 
 
 def test_other_graders_show_where_they_differ_from_the_finished_run(pack: Path, finished: Path) -> None:
     edit(yaml_of(pack, LETTERS), "'best answer is ([A-Z])'", "'best option is ([A-Z])'")
     report = checked(pack, LETTERS, regrade=finished)
     assert report.status == "below"
-    assert report.comparison is not None
-    total = report.comparison.total
+    assert report.tallies is not None
+    total = report.tallies.total
     assert (total.ours, total.theirs, total.theirs_only) == (0, 8, 8)
     assert {(line["ours"], line["saved"], line["why"]) for line in lines(report)} == {(0.0, 1.0, "no match")}
 
@@ -531,10 +532,10 @@ def test_saved_answers_are_graded_and_not_the_recorded_ones(pack: Path, finished
     for one in samples:
         one["resps"] = [[f"The best answer is {one['doc']['gold']}."]]
     path.write_text("".join(json.dumps(one) + "\n" for one in random.Random(1).sample(samples, len(samples))))
-    comparison = checked(pack, LETTERS, regrade=out).comparison
-    assert comparison is not None
-    assert comparison.total.our_score == 1.0
-    assert comparison.total.ours_only == comparison.total.docs - comparison.total.theirs
+    tallies = checked(pack, LETTERS, regrade=out).tallies
+    assert tallies is not None
+    assert tallies.total.our_score == 1.0
+    assert tallies.total.ours_only == tallies.total.docs - tallies.total.theirs
 
 
 def test_a_run_over_some_docs_is_unfinished(sample: Path, finished: Path, tmp_path: Path) -> None:
@@ -546,10 +547,10 @@ def test_a_run_over_some_docs_is_unfinished(sample: Path, finished: Path, tmp_pa
     next(out.rglob("results_*.json")).unlink()
     report = verify(sample, tasks=[LETTERS, CHOICE], regrade=out)
     assert report.exit_code == 1
-    for told in report.tasks.values():
-        assert told.status == "unfinished"
-        assert told.comparison is not None
-        assert (told.comparison.total.docs, told.comparison.total.agreed) == (4, 4)
+    for proof in report.tasks.values():
+        assert proof.status == "unfinished"
+        assert proof.tallies is not None
+        assert (proof.tallies.total.docs, proof.tallies.total.agreed) == (4, 4)
 
 
 def test_a_samples_file_that_is_cut_off_names_its_line(sample: Path, finished: Path, tmp_path: Path) -> None:
@@ -601,7 +602,7 @@ def test_of_two_runs_the_newest_is_graded_and_said(sample: Path, finished: Path,
     older = samples_of(out, "meta_math").with_name("samples_meta_math_2024-01-01T00-00-00.000000.jsonl")
     older.write_text("cut off")
     with noted() as said:
-        report: Report = verify(sample, tasks=["meta_math"], regrade=out)
+        report: Proof = verify(sample, tasks=["meta_math"], regrade=out)
     assert report.exit_code == 0
     assert len(said) == 1
     assert str(samples_of(finished, "meta_math").name) in said[0]

@@ -1,4 +1,4 @@
-"""BIG-Bench Hard: our verdicts on the answers of code-davinci-002, held against the accuracies of the authors.
+"""BIG-Bench Hard: our verdicts on the answers of code-davinci-002, compared with the accuracies of the authors.
 
     git clone https://github.com/suzgunmirac/BIG-Bench-Hard && git -C BIG-Bench-Hard checkout 9ee07bd
     python tools/fidelity/bbh.py --data BIG-Bench-Hard

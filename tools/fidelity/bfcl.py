@@ -1,4 +1,4 @@
-"""Hold bfcl_chat's grader against the Berkeley Function Calling Leaderboard's own decoder and checker.
+"""Compare bfcl_chat's grader with the Berkeley Function Calling Leaderboard's own decoder and checker.
 
     git clone https://github.com/ShishirPatil/gorilla CHECKOUT
     git -C CHECKOUT checkout 70d6722

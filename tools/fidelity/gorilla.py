@@ -1,4 +1,4 @@
-"""Hold the gorilla_* grader against APIBench's own AST evaluation on the answers that its repository keeps.
+"""Compare the gorilla_* grader with APIBench's own AST evaluation on the answers that its repository keeps.
 
     git clone https://github.com/ShishirPatil/gorilla CHECKOUT        # at 6ea5797
     pip install tree-sitter tree-sitter-python pyyaml

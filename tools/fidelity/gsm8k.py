@@ -1,4 +1,4 @@
-"""GSM8K: our verdicts held against OpenAI's on 5,276 recorded solutions of GPT-3 models.
+"""GSM8K: our verdicts compared with OpenAI's on 5,276 recorded solutions of GPT-3 models.
 
     git clone https://github.com/openai/grade-school-math && git -C grade-school-math checkout 3101c7d5
     python tools/fidelity/gsm8k.py --data grade-school-math

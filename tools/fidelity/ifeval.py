@@ -230,16 +230,16 @@ def official_scorer(folder: Path) -> ModuleType:
         return importlib.import_module("official_ifeval.evaluation_main")
 
 
-def entry(name: str, *, tasks: list[str], subsets: list[str], **told: Any) -> dict[str, Any]:
-    kept = {key: value for key, value in told.items() if key not in ("rest", "note")}
+def entry(name: str, *, tasks: list[str], subsets: list[str], **keys: Any) -> dict[str, Any]:
+    kept = {key: value for key, value in keys.items() if key not in ("rest", "note")}
     return {
         "id": name,
         "subsets": {"instruct": subsets},
         "tasks": tasks,
         **kept,
         "command": COMMAND,
-        "rest": told["rest"],
-        "note": told["note"],
+        "rest": keys["rest"],
+        "note": keys["note"],
     }
 
 

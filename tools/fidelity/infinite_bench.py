@@ -1,4 +1,4 @@
-"""InfiniteBench En.MC and En.QA: our verdicts on real answers, held against the official script's.
+"""InfiniteBench En.MC and En.QA: our verdicts on real answers, compared with the official script's.
 
     git clone https://github.com/OpenBMB/InfiniteBench && git -C InfiniteBench checkout 88b3daa
     python tools/fidelity/infinite_bench.py --data InfiniteBench

@@ -1,4 +1,4 @@
-"""Letters and GSM8K's numbers: our verdicts held against lm-eval's own tasks after Meta's prompts, on made answers.
+"""Letters and GSM8K's numbers: our verdicts compared with lm-eval's own tasks after Meta's prompts, on made answers.
 
     pip install lm-eval==0.4.13
     python tools/fidelity/letters.py

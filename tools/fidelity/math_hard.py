@@ -118,7 +118,7 @@ def main() -> None:
     parser = frame.arguments(__doc__, "a checkout of linkedin/ControlLLM")
     parser.add_argument("--evals", type=Path, help="write the rows here as a local evals dataset")
     parser.add_argument("--template", type=Path, default=frame.TEMPLATES / "math_hard")
-    parser.add_argument("--metric", default="final_em", help="the metric that is held against is_correct")
+    parser.add_argument("--metric", default="final_em", help="the metric that is compared with is_correct")
     arguments = parser.parse_args()
     rows = read_rows(arguments.data)
     if arguments.evals:

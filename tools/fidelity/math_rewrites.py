@@ -294,7 +294,7 @@ def main() -> None:
         "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
         "note": (
             f"Right by construction: {total['exact']} verdicts of exact_match, {total['verified']} of math_verify. "
-            f"exact_match was mended on these very cases, so that its count says what is covered, not what is left."
+            f"exact_match was corrected on these very cases, so that its count says what is covered, not what is left."
         ),
     }
     frame.show(entry)

@@ -1,4 +1,4 @@
-"""MBPP+: our verdicts held against EvalPlus' on the base tests of its problems, for solutions and changed ones.
+"""MBPP+: our verdicts compared with EvalPlus' on the base tests of its problems, for solutions and changed ones.
 
     pip install evalplus==0.3.1
     git clone https://github.com/linkedin/ControlLLM && git -C ControlLLM checkout 7657b9f

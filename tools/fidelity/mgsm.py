@@ -1,4 +1,4 @@
-"""MGSM: our verdicts held against simple-evals' on 5,500 made answers in its eleven languages.
+"""MGSM: our verdicts compared with simple-evals' on 5,500 made answers in its eleven languages.
 
     git clone https://github.com/openai/simple-evals && git -C simple-evals checkout ee3b0318
     python tools/fidelity/mgsm.py --data simple-evals

@@ -1,4 +1,4 @@
-"""MMLU-Pro: our verdicts held against Meta's on 100 recorded answers, and against the recipe's on 400 of its own runs.
+"""MMLU-Pro: our verdicts compared with Meta's on 100 recorded answers, and with the recipe's on 400 of its own runs.
 
     git clone https://github.com/meta-llama/llama-cookbook && git -C llama-cookbook checkout f8a6c7d7
     python tools/fidelity/mmlu_pro.py --data llama-cookbook

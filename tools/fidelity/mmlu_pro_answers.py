@@ -1,4 +1,4 @@
-"""MMLU-Pro: our verdicts held against the benchmark's own on 48,128 answers of Llama 3.1 models.
+"""MMLU-Pro: our verdicts compared with the benchmark's own on 48,128 answers of Llama 3.1 models.
 
     git clone https://github.com/TIGER-AI-Lab/MMLU-Pro && git -C MMLU-Pro checkout f418b116
     python tools/fidelity/mmlu_pro_answers.py --data MMLU-Pro

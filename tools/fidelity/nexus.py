@@ -1,4 +1,4 @@
-"""Hold the nexus grader against the evaluation in NexusRaven-V2's notebook, on generated answers.
+"""Compare the nexus grader with the evaluation in NexusRaven-V2's notebook, on generated answers.
 
     git clone https://github.com/nexusflowai/NexusRaven-V2 CHECKOUT        # at 7794bc6
     pip install pyyaml

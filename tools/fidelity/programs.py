@@ -1,4 +1,4 @@
-"""HumanEval: our verdicts held against recorded ones on 4,920 programs, and against OpenAI's harness.
+"""HumanEval: our verdicts compared with recorded ones on 4,920 programs, and with OpenAI's harness.
 
     git clone https://github.com/jamesmurdza/humaneval-results && git -C humaneval-results checkout 5eac7809
     python tools/fidelity/programs.py --data humaneval-results

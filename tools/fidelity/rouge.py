@@ -1,4 +1,4 @@
-"""OpenRewrite and ZeroSCROLLS: our ROUGE on generated texts, held against the `rouge-score` package and `evaluate`.
+"""OpenRewrite and ZeroSCROLLS: our ROUGE on generated texts, compared with the `rouge-score` package and `evaluate`.
 
     pip install rouge-score evaluate
     git clone https://github.com/huggingface/evaluate FOLDER/evaluate    # a7dd338

@@ -1,4 +1,4 @@
-"""SQuAD, QuAC, DROP and TriviaQA: our scores on generated answers, held against the official implementations.
+"""SQuAD, QuAC, DROP and TriviaQA: our scores on generated answers, compared with the official implementations.
 
     git clone https://github.com/huggingface/evaluate FOLDER/evaluate               # a7dd338
     git clone https://github.com/princeton-nlp/EvalConvQA FOLDER/EvalConvQA         # fbf3419

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meta_eval import catalog
 from meta_eval.catalog import fidelity
-from meta_eval.catalog.fidelity import Check
+from meta_eval.catalog.fidelity import Comparison
 from meta_eval.templates.folder import discover
 from meta_eval.templates.spec import Template
 
@@ -68,7 +68,7 @@ def _row(variant: str, subset: str, templates: Iterable[Template]) -> str:
     return f"| {subset} | {', '.join(tasks)} | {words} | {cells['format']} | {graded} | {cells['grading']} |"
 
 
-def _short(check: Check) -> str:
+def _short(check: Comparison) -> str:
     what = f"[{check.compared_with}](#{check.id})"
     if check.answers is None or check.agreement is None:
         return what
@@ -81,7 +81,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _details(check: Check) -> list[str]:
+def _details(check: Comparison) -> list[str]:
     lines = [f'### <a id="{check.id}"></a>{check.id}', ""]
     lines.append(
         f"{check.aspect}, compared with {check.compared_with}: {_cell(check.reference)}. Read in {_cell(check.source)}."

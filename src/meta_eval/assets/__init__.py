@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+DEFAULT_CONFIG = "eval_config.yaml"  # where the configuration is, unless the command line says otherwise
+
 _HERE = Path(__file__).resolve().parent
 _CHECKOUT = _HERE.parents[2]
 
@@ -11,8 +13,8 @@ _CHECKOUT = _HERE.parents[2]
 def path(name: str) -> Path:
     """A shipped file or folder: inside the installed package, or at the top of a checkout.
 
-    ``meta_template``, ``eval_config.yaml`` and ``work_dir.gitignore`` stand at the top of the repository, where users
-    look for them; the wheel carries them here.
+    ``meta_template``, ``eval_config.yaml``, ``work_dir.gitignore`` and the pages in ``docs`` stand at the top of the
+    repository, where users look for them; the wheel carries them here.
     """
     inside = _HERE / name
     return inside if inside.exists() else _CHECKOUT / name

@@ -22,11 +22,15 @@ def load(docs_file: str, sha256: str, beside: dict[str, str] | None = None, **_:
         ValueError: A file is missing or is not the one that prepare wrote.
     """
     import datasets
+    import pyarrow
     import pyarrow.parquet
 
     for name, digest in (beside or {}).items():
         _checked(name, digest)
-    return datasets.DatasetDict({"latest": datasets.Dataset(pyarrow.parquet.read_table(_checked(docs_file, sha256)))})
+    with pyarrow.parquet.ParquetFile(_checked(docs_file, sha256)) as parquet:  # with half of read_table's memory
+        docs = pyarrow.Table.from_batches(parquet.iter_batches(1024), parquet.schema_arrow)
+    # Without a fingerprint of its own a dataset pickles all that it holds to make one.
+    return datasets.DatasetDict({"latest": datasets.Dataset(docs, fingerprint=sha256[:16])})
 
 
 def _checked(name: str, sha256: str) -> Path:

@@ -1,20 +1,30 @@
 """The command line: arguments, exit codes, and what is printed where. How things are done stands elsewhere.
 
 stdout is for machines: the command to paste, or one JSON object. Words for people go to stderr. Exit codes: 0 done,
-1 verify found verdicts that are not Meta's, 2 something that the user can fix, 130 interrupted.
+1 verify found verdicts that are not Meta's, 2 something that the user can fix, 70 a bug of meta-eval, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import io
 import sys
+from pathlib import Path
+from typing import Any
 
 import typer
+from rich.text import Text
 
-from meta_eval.cli import compare, export, grade, init, new_task, preflight, prepare, report, tasks, verify
-from meta_eval.cli.console import err, notes
+from meta_eval.cli import export, grade, init, new_task, preflight, prepare, report, tasks, verify
+from meta_eval.cli.console import err, notes, say
 from meta_eval.errors import UserError
 from meta_eval.notes import log
+from meta_eval.shown import visible
 from meta_eval.version import __version__
+
+_INTERRUPTED = 130
+
+# What typer raises of a wrong command line; it keeps the class to itself.
+_USAGE: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
 
 app = typer.Typer(
     name="meta-eval",
@@ -34,7 +44,7 @@ app.command("verify", short_help="Prove a pack: replay Meta's answers, compare e
 app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)
 app.command("grade", short_help="Score answers from anywhere as lm_eval would.")(grade.grade)
 app.command("report", short_help="Judge a run beside the published numbers and Meta's verdicts.")(report.report)
-app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(compare.compare)
+app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(report.compare)
 app.command("init", short_help="Write eval_config.yaml and meta_template/ to edit.")(init.init)
 app.add_typer(tasks.app, name="tasks")
 app.command("new-task", short_help="Write a template folder to start from.")(new_task.new_task)
@@ -42,7 +52,7 @@ app.command("new-task", short_help="Write a template folder to start from.")(new
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"meta-eval {__version__}")
+        say(f"meta-eval {__version__}")
         raise typer.Exit
 
 
@@ -56,15 +66,54 @@ def _root(
 
 
 def main() -> None:
-    """The entry point of the ``meta-eval`` script."""
+    """The entry point of the ``meta-eval`` script, through `meta_eval.__main__`."""
+    sys.exit(_run())
+
+
+def _run() -> int:  # noqa: PLR0911 (one for each way to end)
+    """The exit code, whatever happens: 0, 1, 2, 3, 130, and 70 for what is a fault of meta-eval itself."""
     try:
-        app(standalone_mode=True)
+        Path.cwd()  # many a path counts from it
+    except OSError:
+        return _end("the working directory is not there any more. Go to one that is: cd ~")
+    try:
+        code = app(standalone_mode=False)
+        return _interrupted() if code == _INTERRUPTED else int(code or 0)
     except UserError as error:
-        err.print(f"error: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
+        return _end(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        err.print("interrupted: nothing was left half written", markup=False)
-        sys.exit(130)
+        return _interrupted()
+    except OSError as error:
+        return _end(_refused(error))
+    except SystemExit as error:  # typer's own, for a pipe that was closed, and that of a template or of its libraries
+        if isinstance(error.__context__, OSError):
+            return _end(_refused(error.__context__))
+        return _end(f"a template or the code of a pack ended the program with exit code {error.code}")
+    except _USAGE as error:
+        text = io.StringIO()
+        error.show(file=text)
+        err.print(Text(visible(text.getvalue().rstrip())), soft_wrap=True)
+        return 2
+    except Exception as error:
+        from meta_eval.cli import bug
+
+        return bug.tell(error)
+
+
+def _end(message: str) -> int:
+    err.print(f"error: {message}", style="bold red", soft_wrap=True)
+    return 2
+
+
+def _interrupted() -> int:
+    err.print("interrupted: nothing was left half written")
+    return _INTERRUPTED
+
+
+def _refused(error: OSError) -> str:
+    """What the system refused, of whatever file, as a message."""
+    where = error.filename if error.filename is not None else "stdout, or another file that was open"
+    return f"{where}: {error.strerror or error}"
 
 
 if __name__ == "__main__":

@@ -1,19 +1,138 @@
-"""The console that people read: stderr, so that stdout stays a machine's."""
+"""The console that people read: stderr, so that stdout stays a machine's.
+
+Everything that the command line says goes through here, so that no name in it is taken for markup, no control character
+reaches the terminal, and a stream that cannot be written ends in a message.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.status import Status
+from rich.text import Text
 
-from meta_eval.notes import log
+from meta_eval.errors import UserError
+from meta_eval.notes import Progress, log
+from meta_eval.shown import one_line, visible
 
-err = Console(stderr=True)
+# Columns of a terminal that a table can be laid out for; COLUMNS says anything.
+_NARROWEST, _WIDEST = 20, 500
+
+
+class StreamError(UserError):
+    """stdout cannot be written: the disk is full, or its reader went away."""
+
+
+class _Stream:
+    """A standard stream as it is now, which takes any text and whose faults are messages.
+
+    What cannot be said on stderr is not said: its reader is gone, and the exit code still tells.
+    """
+
+    def __init__(self, *, stderr: bool, bound: Any = None) -> None:
+        self._stderr, self._bound = stderr, bound
+
+    @property
+    def _file(self) -> Any:
+        return self._bound or (sys.stderr if self._stderr else sys.stdout)
+
+    def write(self, text: str) -> int:
+        if self._file is not None:
+            try:
+                self._file.write(text)
+            except UnicodeEncodeError:  # a terminal of few characters
+                encoding = self._file.encoding
+                self._file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            except (OSError, ValueError) as error:
+                self._fail(error)
+        return len(text)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.flush()
+            except (OSError, ValueError) as error:
+                self._fail(error)
+
+    def _fail(self, error: OSError | ValueError) -> None:
+        number = 2 if self._stderr else 1
+        with contextlib.suppress(OSError):
+            # Python flushes what is left when it ends, and would fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+        if not self._stderr:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise StreamError(f"cannot be written: {reason}", where="stdout") from None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class _Status(Status):
+    """A line of what is being done; rich would read markup in it."""
+
+    def update(self, status: RenderableType | None = None, **settings: Any) -> None:
+        super().update(Text(one_line(status)) if isinstance(status, str) else status, **settings)
+
+
+class SafeConsole(Console):
+    """rich's console, for which texts are texts: no markup, no emoji codes, no control characters."""
+
+    def __init__(self, stream: _Stream) -> None:
+        super().__init__(file=cast(IO[str], stream), markup=False, emoji=False, highlight=False)
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        size = super().size
+        return ConsoleDimensions(min(max(size.width, _NARROWEST) if size.width else 80, _WIDEST), size.height or 25)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        super().print(*(one_line(one) if isinstance(one, str) else one for one in objects), **settings)
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        return super().render_str(visible(text), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What brings texts of its own (`Text`, a progress bar) passes here too."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+    def status(self, status: RenderableType, **settings: Any) -> Status:
+        return _Status(Text(one_line(status)) if isinstance(status, str) else status, console=self, **settings)
+
+
+err = SafeConsole(_Stream(stderr=True))
+_out = _Stream(stderr=False)
+
+
+def bound_err() -> SafeConsole:
+    """`err` on today's stderr, for where something else will stand in its place for a while."""
+    return SafeConsole(_Stream(stderr=True, bound=sys.stderr))
+
+
+def say(text: str) -> None:
+    """Print for machines, on stdout.
+
+    Raises:
+        StreamError: stdout cannot be written.
+    """
+    _out.write(text + "\n")
+    _out.flush()
 
 
 def warn(message: str, console: Console = err) -> None:
-    """Say something that the user must know; data in it are never markup."""
-    console.print(f"note: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    """Say something that the user must know."""
+    console.print(f"note: {one_line(message)}", style="yellow", soft_wrap=True)
 
 
 class _Notes(logging.Handler):
@@ -23,7 +142,7 @@ class _Notes(logging.Handler):
         console: Where to; a progress bar takes its own for as long as it is shown, so that notes stand above it.
     """
 
-    console = err
+    console: Console = err
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == log.name:
@@ -33,7 +152,18 @@ class _Notes(logging.Handler):
 notes = _Notes(logging.WARNING)
 
 
+@contextlib.contextmanager
+def working(first: str) -> Iterator[Progress]:
+    """A line that says what is being done, for as long as it is."""
+    with err.status(first) as status:
+
+        def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
+            status.update(what)
+
+        yield progress
+
+
 def people() -> Console:
     """Where a table that was asked for goes: to the terminal if stdout is one, else to stderr."""
-    out = Console()
+    out = SafeConsole(_out)
     return out if out.is_terminal else err

@@ -7,37 +7,27 @@ from pathlib import Path
 
 import typer
 
-from meta_eval.cli.console import err
-from meta_eval.cli.verify import Steps, pack_folder
-from meta_eval.config import DEFAULT_CONFIG
-
-_DEFAULT = Path(DEFAULT_CONFIG)
+from meta_eval.cli import options
+from meta_eval.cli.console import err, say
+from meta_eval.cli.verify import Steps
 
 
 def export(
-    pack: Path | None = typer.Argument(None, metavar="[PACK]", help="The pack; default: the configuration's work_dir."),
-    config: Path = typer.Option(
-        _DEFAULT,
-        "--config",
-        "--config_path",
-        "-c",
-        metavar="FILE",
-        envvar="META_EVAL_CONFIG",
-        help="The configuration; read only where no PACK is named.",
-    ),
+    pack: Path | None = options.PACK,
+    config: Path = options.CONFIG_OF_PACK,
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
     output: Path = typer.Option(Path("requests.jsonl"), "--output", "-o", metavar="FILE", help="Where to write."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout."),
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Write what a pack asks, request by request, for an engine that lm-eval does not know. docs/answers.md says how
     to answer it; `meta-eval grade` scores the answers."""
     from meta_eval.answers.export import export as run
 
-    folder = pack_folder(pack, config)
+    folder = options.pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with Steps("exporting") as steps:
         done = run(folder, output, tasks=names, progress=steps.progress)
     count = sum(done.tasks.values())
-    err.print(f"wrote {output}: {count:,} requests", markup=False, highlight=False, soft_wrap=True)
+    err.print(f"wrote {output}: {count:,} requests", soft_wrap=True)
     if as_json:
-        typer.echo(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
+        say(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))

@@ -9,12 +9,10 @@ from typing import Literal, cast
 
 import typer
 
-from meta_eval.cli.console import err
-from meta_eval.cli.verify import Steps, pack_folder
-from meta_eval.config import DEFAULT_CONFIG
+from meta_eval.cli import options
+from meta_eval.cli.console import err, say
+from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError
-
-_DEFAULT = Path(DEFAULT_CONFIG)
 
 
 def grade(
@@ -22,15 +20,7 @@ def grade(
     pack: Path | None = typer.Option(
         None, "--pack", metavar="PACK", help="The pack that was asked; default: the configuration's work_dir."
     ),
-    config: Path = typer.Option(
-        _DEFAULT,
-        "--config",
-        "--config_path",
-        "-c",
-        metavar="FILE",
-        envvar="META_EVAL_CONFIG",
-        help="The configuration; read only where no PACK is named.",
-    ),
+    config: Path = options.CONFIG_OF_PACK,
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
     output: Path | None = typer.Option(
         None, "--output", "-o", metavar="FOLDER", help="Where to write; default: the pack's output_path."
@@ -44,7 +34,7 @@ def grade(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1."),
+    as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Score answers with lm-eval's evaluator and the pack's own filters and metrics, and write the results and samples
     that lm_eval writes. A missing, doubled, foreign or failed answer is named and is never a score."""
@@ -52,7 +42,7 @@ def grade(
         raise ConfigError(f"{prefer!r} is not last", where="--prefer")
     from meta_eval.answers.grade import grade as run
 
-    folder = pack_folder(pack, config)
+    folder = options.pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with Steps("grading") as steps:
         done = run(
@@ -67,12 +57,10 @@ def grade(
         )
     err.print(
         f"wrote {done.results}; judge it with: meta-eval report {done.results.parent} --pack {folder}",
-        markup=False,
-        highlight=False,
         soft_wrap=True,
     )
     if as_json:
-        told = {
+        payload = {
             "results": str(done.results),
             "model": done.model,
             "missing": done.missing,
@@ -80,4 +68,4 @@ def grade(
             "speed": None if done.speed is None else asdict(done.speed),
             "tasks": done.scores,
         }
-        typer.echo(json.dumps(told))
+        say(json.dumps(payload))

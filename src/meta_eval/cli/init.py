@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def init(
 ) -> None:
     """Write eval_config.yaml and meta_template/ into DIR (default: here). Nothing is overwritten."""
     for name in _FILES:
-        if (directory / name).exists():
+        if os.path.lexists(directory / name):
             raise ConfigError(
                 "is there already", where=str(directory / name), hint="Move it away, or name another folder"
             )
@@ -34,5 +35,7 @@ def init(
                 shutil.copyfile(source, target)
     except OSError as error:
         raise ConfigError(f"cannot be written ({error})", where=str(directory)) from None
-    err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}", markup=False, highlight=False)
-    err.print("next: edit eval_config.yaml, then run `meta-eval prepare`", markup=False, highlight=False)
+    err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}")
+    page = assets.path("docs/configuration.md")
+    err.print(f"what each key means: {page}", soft_wrap=True)
+    err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")

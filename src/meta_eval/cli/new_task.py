@@ -22,8 +22,8 @@ def new_task(
 
     written = write_template(template_dir, name, subset=subset, like=like)
     for path in written.files:
-        err.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
-    err.print("now edit, in this order:", markup=False)
+        err.print(f"wrote {path}", soft_wrap=True)
+    err.print("now edit, in this order:")
     for line in written.edits:
-        err.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
-    err.print(f"then: meta-eval prepare --set tasks={name}", markup=False, highlight=False)
+        err.print(f"  {line}", soft_wrap=True)
+    err.print(f"then: meta-eval prepare --set tasks={name}")

@@ -8,28 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from meta_eval.cli.console import err, warn
-from meta_eval.config import DEFAULT_CONFIG
+from meta_eval.cli import options
+from meta_eval.cli.console import err, say, warn, working
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
 
-_DEFAULT = Path(DEFAULT_CONFIG)
-
 
 def prepare(
-    config: Path = typer.Option(
-        _DEFAULT,
-        "--config",
-        "--config_path",
-        "-c",
-        metavar="FILE",
-        envvar="META_EVAL_CONFIG",
-        help="The configuration.",
-    ),
+    config: Path = options.CONFIG,
     overrides: list[str] = typer.Option(
         [],
         "--set",
@@ -40,24 +29,21 @@ def prepare(
 ) -> None:
     """Make a task pack for lm-eval from the configuration, and print the lm_eval command that runs it."""
     from meta_eval.config import load_config
+
+    settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.pack.manifest import MANIFEST
     from meta_eval.pack.prepare import prepare as run
     from meta_eval.preflight import cheap
 
-    settings = load_config(config, overrides)
-    with err.status("starting") as status:
-
-        def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
-            status.update(escape(what))
-
+    with working("starting") as progress:
         prepared = run(settings, config_place=str(config), progress=progress)
     manifest = prepared.manifest
-    for check in cheap(Path(prepared.work_dir).expanduser()):
+    for check in cheap(Path(prepared.work_dir)):
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))
     if as_json:
-        typer.echo(
+        say(
             json.dumps(
                 {
                     "command": shlex.join(manifest.command),
@@ -69,8 +55,8 @@ def prepare(
             )
         )
     else:
-        err.print(f"wrote {prepared.work_dir}; paste this to run it:", markup=False, highlight=False)
-        typer.echo(shlex.join(manifest.command))
+        err.print(f"wrote {prepared.work_dir}; paste this to run it:")
+        say(shlex.join(manifest.command))
 
 
 def _table(manifest: Manifest) -> Table:

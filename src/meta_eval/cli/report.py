@@ -1,32 +1,32 @@
-"""``meta-eval report``: does it hold? A run beside the published numbers, on the terminal and in files."""
+"""``meta-eval report`` and ``meta-eval compare``: does a run hold, beside Meta's answers or another run?"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from meta_eval.cli.console import err, people
+from meta_eval.cli import options
+from meta_eval.cli.console import err, people, say, working
 from meta_eval.errors import ConfigError
+from meta_eval.outputs import check_outputs
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
-    from meta_eval.pack.manifest import Manifest
     from meta_eval.report.model import Report
 
-HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
-MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
-AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
-SKIP = typer.Option(False, "--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
-MARGIN = typer.Option(
+_HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
+_MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
+_SKIP_DAMAGED = typer.Option(False, "--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
+_MARGIN = typer.Option(
     None, "--margin", metavar="POINTS", help="The largest drop that is allowed; else the pack's, which is 1 by default."
 )
-GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
-MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
-REPEATS = typer.Option(
+_GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
+_MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
+_REPEATS = typer.Option(
     False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
 )
 
@@ -36,115 +36,128 @@ def report(
     pack: Path | None = typer.Option(
         None, "--pack", metavar="WORK_DIR", help="The pack that was run: it says what a run is compared with."
     ),
-    html: Path | None = HTML,
-    markdown: Path | None = MARKDOWN,
+    html: Path | None = _HTML,
+    markdown: Path | None = _MARKDOWN,
     eval_results: Path | None = typer.Option(
         None, "--eval-results", metavar="FILE", help="Write the hub's .eval_results/*.yaml."
     ),
-    as_json: bool = AS_JSON,
-    margin: float | None = MARGIN,
-    gate: Path | None = GATE,
-    max_drop: float | None = MAX_DROP,
-    repeats: bool = REPEATS,
-    skip_damaged: bool = SKIP,
+    as_json: bool = options.SHARES_AS_JSON,
+    margin: float | None = _MARGIN,
+    gate: Path | None = _GATE,
+    max_drop: float | None = _MAX_DROP,
+    repeats: bool = _REPEATS,
+    skip_damaged: bool = _SKIP_DAMAGED,
 ) -> None:
     """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from Meta's answers, with intervals, beside a margin.
 
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
-    from meta_eval.judging.judge import judge
-    from meta_eval.pack.manifest import read_manifest
-    from meta_eval.report.build import build_report
-    from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.run import check_pack, read_run
+    from meta_eval import api
 
-    rules = rules_of(margin, gate, max_drop)
-    manifest = read_manifest(pack) if pack is not None else None
-    with err.status("reading") as status:
-        count_tokens = counter(manifest)
-        run = read_run(
-            results,
-            skip_damaged=skip_damaged,
-            repeats=repeats,
-            count_tokens=count_tokens,
-            step=lambda text: status.update(text.replace("[", r"\[")),
+    check_outputs((html, markdown, eval_results), _read_from(results, pack, gate))
+    rules = _rules_of(margin, gate, max_drop)
+    with working("reading") as progress:
+        found = api.report(
+            results, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
         )
-        if manifest is not None:
-            check_pack(run, manifest, pack=str(pack))
-        status.update("judging")
-        baseline = read_baseline(pack, manifest) if pack is not None and manifest is not None else None
-        judged = judge(run, manifest, baseline, rules)
-        gated = gate is not None or max_drop is not None
-        built = build_report(run, judged, pack=pack, manifest=manifest, gated=gated)
-        status.update("writing")
-        write(built, html=html, markdown=markdown, eval_results=eval_results, count_tokens=count_tokens)
-    finish(built, as_json=as_json)
+        progress("writing")
+        _write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
+    _finish(found, as_json=as_json)
 
 
-def rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate:
-    """What was asked for.
+def compare(
+    a: Path = typer.Argument(..., metavar="A", help="The baseline: what lm_eval wrote of it."),
+    b: Path = typer.Argument(..., metavar="B", help="The run that is compared with it."),
+    pack: Path | None = typer.Option(None, "--pack", metavar="WORK_DIR", help="The pack of both."),
+    html: Path | None = _HTML,
+    markdown: Path | None = _MARKDOWN,
+    as_json: bool = options.SHARES_AS_JSON,
+    margin: float | None = _MARGIN,
+    gate: Path | None = _GATE,
+    max_drop: float | None = _MAX_DROP,
+    repeats: bool = _REPEATS,
+    skip_damaged: bool = _SKIP_DAMAGED,
+) -> None:
+    """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
+
+    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
+    """
+    from meta_eval import api
+
+    check_outputs((html, markdown), _read_from((a, b), pack, gate))
+    rules = _rules_of(margin, gate, max_drop)
+    with working("reading") as progress:
+        found = api.compare(
+            a, b, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
+        )
+        progress("writing")
+        _write(found, pack=pack, html=html, markdown=markdown)
+    _finish(found, as_json=as_json)
+
+
+def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> list[Path | None]:
+    """What a report reads, so that none of it is written over."""
+    from meta_eval.results.baseline import out_folder
+
+    return [*results, pack, gate, None if pack is None else out_folder(pack)]
+
+
+def _rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate | Path | None:
+    """The rules that the exit code follows; None where it follows none.
 
     Raises:
-        ConfigError: A margin was named twice, or is none; or a gate says something that cannot be.
+        ConfigError: A margin was named twice, or is none.
     """
-    from meta_eval.judging.gate import Gate, read_gate
+    from meta_eval.judging.gate import Gate
 
     given = {"--margin": margin, "--gate": gate, "--max-drop": max_drop}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         raise ConfigError(f"{' and '.join(names)} are given together", hint="Give one; a gate's file has a key margin")
-    if gate is not None:
-        return read_gate(gate)
-    points = margin if margin is not None else max_drop
-    if points is None:
-        return Gate()
-    if not 0 < points < 100:
-        raise ConfigError(f"{points:g} is no number of points above 0 and below 100", where=names[0])
-    return Gate(margin=points)
+    if margin is not None:
+        Gate().with_margin(margin, where="--margin")
+    return gate if max_drop is None else Gate().with_margin(max_drop, where="--max-drop")
 
 
-def counter(manifest: Manifest | None) -> Callable[[str], int] | None:
-    """Counts the tokens of an answer, where the model's tokenizer is on this machine."""
-    from meta_eval.pack.prompt_lengths import token_counter
-
-    return token_counter(manifest.run.model_name) if manifest else None
-
-
-def write(
-    built: Report,
+def _write(
+    found: Report,
     *,
+    pack: Path | None,
     html: Path | None,
     markdown: Path | None,
     eval_results: Path | None = None,
-    count_tokens: Callable[[str], int] | None = None,
 ) -> None:
     """Write the files that were asked for, each whole or not at all.
 
     Raises:
-        ReportError: One cannot be written.
+        OutputError: One cannot be written.
     """
+    from meta_eval.outputs import replacing
     from meta_eval.report import eval_results as hub
     from meta_eval.report import markdown as card
-    from meta_eval.report.files import replacing
-    from meta_eval.report.html import write_html
-    from meta_eval.report.samples import samples_of
 
     for path, render in ((markdown, card.render), (eval_results, hub.render)):
         if path is not None:
             with replacing(path) as out:
-                out.write(render(built))
+                out.write(render(found))
     if html is not None:
-        write_html(html, built, samples_of(built.tasks, count_tokens=count_tokens))
+        from meta_eval.pack.manifest import read_manifest
+        from meta_eval.pack.prompt_lengths import token_counter
+        from meta_eval.report.html import write_html
+        from meta_eval.report.samples import samples_of
+
+        count_tokens = token_counter(read_manifest(pack).run.model_name) if pack is not None else None
+        write_html(html, found, samples_of(found.tasks, count_tokens=count_tokens))
 
 
-def finish(built: Report, *, as_json: bool) -> None:
+def _finish(found: Report, *, as_json: bool) -> None:
     """Show the report to people, print it for machines, and end with its exit code."""
     from meta_eval.report.terminal import show
 
     console = err if as_json else people()
-    show(built, console)
+    show(found, console)
     if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
-        err.print(built.summary, markup=False, highlight=False, soft_wrap=True)
+        err.print(found.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        typer.echo(json.dumps(built.to_json(), ensure_ascii=True, allow_nan=False))
-    raise typer.Exit(built.exit_code)
+        say(json.dumps(found.to_json(), ensure_ascii=True, allow_nan=False))
+    raise typer.Exit(found.exit_code)

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from meta_eval.cli.console import err, people
+from meta_eval.cli.console import err, people, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def tasks(
     folder, datasets = _open(template_dir, evals_dataset)
     lines = list_tasks(folder, datasets)
     if as_json:
-        typer.echo(json.dumps([line.to_json() for line in lines]))
+        say(json.dumps([line.to_json() for line in lines]))
     else:
         out = people()
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from meta_eval.cli.console import err, notes
-from meta_eval.config import DEFAULT_CONFIG
+from meta_eval.cli import options
+from meta_eval.cli.console import bound_err, err, notes, say
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
-    from meta_eval.verify import Report, TaskReport
-    from meta_eval.verify.compare import Tally
-
-_DEFAULT = Path(DEFAULT_CONFIG)
+    from meta_eval.verify import Proof, TaskProof
+    from meta_eval.verify.tally import Tally
 
 
 def verify(
-    pack: Path | None = typer.Argument(None, metavar="[PACK]", help="The pack; default: the configuration's work_dir."),
-    config: Path = typer.Option(
-        _DEFAULT,
-        "--config",
-        "--config_path",
-        "-c",
-        metavar="FILE",
-        envvar="META_EVAL_CONFIG",
-        help="The configuration; read only where no PACK is named.",
-    ),
+    pack: Path | None = options.PACK,
+    config: Path = options.CONFIG_OF_PACK,
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
     min_agreement: float | None = typer.Option(
         None,
@@ -51,7 +38,10 @@ def verify(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also check tasks whose scoring runs code that a model wrote."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1."),
+    edited: bool = typer.Option(
+        False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
+    ),
+    as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Prove a pack without a model: Meta's recorded answers in, lm-eval's verdicts out, compared doc by doc.
 
@@ -59,32 +49,24 @@ def verify(
     """
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
-    from meta_eval.verify import verify as run
+    folder = options.pack_folder(pack, config)
+    from meta_eval.api import verify as run
 
-    folder = pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with Steps("checking") as steps:
-        report = run(
+        proof = run(
             folder,
             tasks=names,
             min_agreement=min_agreement,
             regrade=regrade,
             allow_code=allow_code,
+            edited=edited,
             progress=steps.progress,
         )
-    _show(report)
+    _show(proof)
     if as_json:
-        typer.echo(json.dumps(_object(report), ensure_ascii=True))
-    raise typer.Exit(report.exit_code)
-
-
-def pack_folder(pack: Path | None, config: Path) -> Path:
-    """The pack that was named, else the work_dir of the configuration."""
-    if pack is not None:
-        return pack
-    from meta_eval.config import load_config
-
-    return Path(load_config(config).work_dir).expanduser()
+        say(json.dumps(_object(proof), ensure_ascii=True))
+    raise typer.Exit(proof.exit_code)
 
 
 class Steps:
@@ -93,7 +75,7 @@ class Steps:
     def __init__(self, doing: str) -> None:
         self._doing = doing
         # A console of its own, bound to today's stderr: the evaluator's own words are kept off sys.stderr meanwhile.
-        self._console = Console(file=sys.stderr)
+        self._console = bound_err()
         self._bar: Any = None
         self._task: Any = None
         self._name = ""
@@ -102,7 +84,12 @@ class Steps:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         if self._console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
             self._bar = Progress(
                 *columns, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
             )
@@ -118,57 +105,59 @@ class Steps:
 
     def progress(self, name: str, done: int = 0, total: int = 0, /) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, description=escape(name), completed=done, total=total or None)
+            self._bar.update(self._task, description=name, completed=done, total=total or None)
         elif name != self._name:
-            self._console.print(f"{self._doing} {name}", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(f"{self._doing} {name}", soft_wrap=True)
         self._name = name
 
 
-def _show(report: Report) -> None:
-    checked = {name: result for name, result in report.tasks.items() if result.comparison is not None}
+def _show(proof: Proof) -> None:
+    checked = {name: result for name, result in proof.tasks.items() if result.tallies is not None}
     if checked:
-        err.print(_table(report, checked))
-        for line in _legend(report):
-            err.print(line, style="dim", markup=False, highlight=False)
-    for name, result in report.tasks.items():
+        err.print(_table(proof, checked))
+        for line in _legend(proof):
+            err.print(line, style="dim")
+    for name, result in proof.tasks.items():
         if result.status != "passed":
             style = "yellow" if result.status == "not checked" else "bold red"
-            err.print(
-                f"{result.status}: {name}: {result.reason}", style=style, markup=False, highlight=False, soft_wrap=True
-            )
-    differing = sum(len(result.comparison.disagreements) for result in checked.values() if result.comparison)
+            err.print(f"{result.status}: {name}: {result.reason}", style=style, soft_wrap=True)
+    differing = sum(len(result.tallies.disagreements) for result in checked.values() if result.tallies)
     folder = next((result.file.parent for result in checked.values() if result.file), None)
     if folder is not None:
-        kept = "" if report.regraded else ", the verdicts that runs are paired with in its folder baseline"
-        err.print(f"{differing} disagreements are in {folder}{kept}", markup=False, highlight=False, soft_wrap=True)
-    passed = sum(result.status == "passed" for result in report.tasks.values())
-    word = "passed" if report.passed else "not passed"
-    err.print(f"{word}: {passed} of {len(report.tasks)} tasks", style="bold", markup=False, highlight=False)
+        kept = "" if proof.regraded else ", the verdicts that runs are paired with in its folder baseline"
+        err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
+    passed = sum(result.status == "passed" for result in proof.tasks.values())
+    word = "passed" if proof.passed else "not passed"
+    if proof.edited:
+        names = ", ".join(proof.edited[:5]) + (f" and {len(proof.edited) - 5} more" if proof.edited[5:] else "")
+        err.print(f"edited since prepare wrote it: {names}", style="bold red", soft_wrap=True)
+        word += ", of an edited pack"
+    err.print(f"{word}: {passed} of {len(proof.tasks)} tasks", style="bold")
 
 
-def _table(report: Report, checked: dict[str, TaskReport]) -> Table:
+def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
     # A table of 80 columns: the numbers take 52, names fold in what is left.
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("task", overflow="fold", ratio=1)
-    theirs = "saved" if report.regraded else "Meta"
-    meta = ("Meta",) if report.regraded else ()
+    theirs = "saved" if proof.regraded else "Meta"
+    meta = ("Meta",) if proof.regraded else ()
     for heading in ("docs", "ours", theirs, *meta, "publ.", "agree", "ours\nonly", f"{theirs}\nonly", "none\nfound"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, result in checked.items():
-        if result.comparison is None:
+        if result.tallies is None:
             continue
         number = result.published
         published = f"{number.value:.1f}" + ("" if number.same_settings else "*") if number else "-"
         scores = [result.our_score, result.mean(_their_score)]
-        scores += [result.mean(_meta_score)] if report.regraded else []
+        scores += [result.mean(_meta_score)] if proof.regraded else []
         table.add_row(
             name + (" (m)" if result.averaging == "macro" else " (4)" if result.averaging == "mean of four" else ""),
-            *_cells(result.comparison.total, scores, published),
+            *_cells(result.tallies.total, scores, published),
             style=None if result.status == "passed" else "yellow" if result.status == "not checked" else "red",
         )
-        subtasks = result.comparison.subtasks
+        subtasks = result.tallies.subtasks
         for subtask, tally in subtasks.items() if len(subtasks) > 1 else ():
-            scores = [tally.our_score, tally.their_score, *([tally.meta_score] if report.regraded else [])]
+            scores = [tally.our_score, tally.their_score, *([tally.meta_score] if proof.regraded else [])]
             scores = scores if result.compares_verdicts else [None] * len(scores)
             table.add_row("  " + _short(subtask, subtasks), *_cells(tally, scores, ""), style="dim")
     return table
@@ -204,9 +193,9 @@ def _short(subtask: str, others: dict[str, Tally]) -> str:
     return subtask[len(prefix) + 1 :] if prefix and all(o.rpartition(".")[0] == prefix for o in others) else subtask
 
 
-def _legend(report: Report) -> list[str]:
-    results = [result for result in report.tasks.values() if result.comparison is not None]
-    saved = "saved: the run's own verdicts; " if report.regraded else ""
+def _legend(proof: Proof) -> list[str]:
+    results = [result for result in proof.tasks.values() if result.tallies is not None]
+    saved = "saved: the run's own verdicts; " if proof.regraded else ""
     lines = [f"percent; {saved}Meta: mean of its recorded verdicts; publ.: published number; ours: in its metric"]
     if any(result.averaging == "macro" for result in results):
         lines.append("(m) averaged over subtasks, as the published number is")
@@ -214,30 +203,31 @@ def _legend(report: Report) -> list[str]:
         lines.append("(4) mean of four accuracies, as the published number is")
     if any(result.published and not result.published.same_settings for result in results):
         lines.append("* measured with other settings than these rows: not to be compared")
-    for reading in dict.fromkeys(r.entry.reading for r in results if r.comparison and not r.compares_verdicts):
+    for reading in dict.fromkeys(r.entry.reading for r in results if r.tallies and not r.compares_verdicts):
         names = ", ".join(r.entry.subset for r in results if r.entry.reading == reading)
         lines.append(f"{names}: is_correct is no verdict there; it is compared with {reading}")
-    judged = [name for name, result in report.tasks.items() if result.comparison and result.entry.graded_by == "judge"]
+    judged = [name for name, result in proof.tasks.items() if result.tallies and result.entry.graded_by == "judge"]
     if judged:
         lines.append(f"Meta graded with a judge model too: {', '.join(judged)}")
-    missing = {n: r.comparison.total.not_recorded for n, r in report.tasks.items() if r.comparison}
+    missing = {n: r.tallies.total.not_recorded for n, r in proof.tasks.items() if r.tallies}
     lines += [f"{n}: {count:,} docs without a verdict to compare with" for n, count in missing.items() if count]
     return lines
 
 
-def _object(report: Report) -> dict[str, Any]:
+def _object(proof: Proof) -> dict[str, Any]:
     from meta_eval.verify import SAME_VERDICT
 
     return {
-        "pack": str(report.pack),
-        "regraded": None if report.regraded is None else str(report.regraded),
-        "passed": report.passed,
+        "pack": str(proof.pack),
+        "regraded": None if proof.regraded is None else str(proof.regraded),
+        "passed": proof.passed,
+        "edited": list(proof.edited),
         "tolerance": SAME_VERDICT,
-        "tasks": {name: _task_object(result) for name, result in report.tasks.items()},
+        "tasks": {name: _task_object(result) for name, result in proof.tasks.items()},
     }
 
 
-def _task_object(result: TaskReport) -> dict[str, Any]:
+def _task_object(result: TaskProof) -> dict[str, Any]:
     entry = result.entry
     payload: dict[str, Any] = {
         "status": result.status,
@@ -250,21 +240,21 @@ def _task_object(result: TaskReport) -> dict[str, Any]:
         "prepared_docs": entry.docs,
         "published": [number.model_dump(mode="json") for number in entry.published],
     }
-    if result.comparison is not None:
-        comparison = result.comparison
+    if result.tallies is not None:
+        tallies = result.tallies
         payload |= {
-            "against": comparison.against,
-            "compared": comparison.metric,
+            "against": tallies.against,
+            "compared": tallies.metric,
             "metric": result.metric,
             "averaging": result.averaging,
             "our_score": result.our_score,
             "their_score": result.mean(_their_score),
             "meta_score": result.mean(_meta_score),
-            "total": _tally_object(comparison.total, result.compares_verdicts),
+            "total": _tally_object(tallies.total, result.compares_verdicts),
             "subtasks": {
-                name: _tally_object(tally, result.compares_verdicts) for name, tally in comparison.subtasks.items()
+                name: _tally_object(tally, result.compares_verdicts) for name, tally in tallies.subtasks.items()
             },
-            "disagreements": len(comparison.disagreements),
+            "disagreements": len(tallies.disagreements),
             "file": str(result.file),
         }
     return payload

@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 Scalar = bool | int | float | str
-Name = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+# The largest seed that numpy takes, which lm_eval hands it to.
+_MOST_SEED = 2**32 - 1
 
 
 def args_from_text(value: object) -> object:
@@ -29,9 +32,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model_name: Name = Field(description="the model that is evaluated")
-    engine: Name = Field(
-        "vllm", description="what lm_eval runs the model with, its `--model`; `vllm` is the only one yet"
-    )
+    engine: Name = Field("vllm", description="what lm_eval runs the model with, its `--model`")
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs that one copy of the model takes")
     data_parallel_size: int = Field(
         1, ge=1, description="copies of the model; more than 1 is reported to hang in lm-eval"
@@ -45,7 +46,7 @@ class Settings(BaseModel):
     dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = Field(
         "auto", description="the engine's dtype"
     )
-    seed: int = Field(42, ge=0, description="of the engine and of lm_eval")
+    seed: int = Field(42, ge=0, le=_MOST_SEED, description="of the engine and of lm_eval")
     model_args: Annotated[dict[str, Scalar], BeforeValidator(args_from_text)] = Field(
         default_factory=dict, description="further arguments of the engine"
     )
@@ -69,6 +70,17 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         description="the largest drop that report allows, in points; it changes nothing of the run",
     )
+
+    @field_validator(
+        "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization", "max_model_len", "seed", "batch_size",
+        "limit", mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _no_boolean_for_a_number(cls, value: object) -> object:
+        """Python takes True for 1."""
+        if isinstance(value, bool):
+            raise ValueError(f"{value} is not allowed, a number is")
+        return value
 
     @field_validator("verbosity", mode="before")
     @classmethod

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from meta_eval.errors import DataError, JoinError
+from meta_eval.inputs import reason
 from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown, sha256
 from meta_eval.source.rows import Place, Row
+
+_T = TypeVar("_T")
 
 
 class Original(BaseModel):
@@ -170,7 +174,8 @@ class RowJoin(Join):
             DataError: An original that is needed is malformed.
         """
         source = f"{originals.dataset_id}, split {self.split}"
-        left = [self.question(row, place.row(number, row)) for number, row in enumerate(rows)]
+        bring = partial(_guarded, self.bring)
+        left = [_guarded(self.question, row, place.row(number, row)) for number, row in enumerate(rows)]
         right = [self._key(original, f"{source}, row {number}") for number, original in enumerate(originals.rows)]
         matching = self.match(left, right, rows, originals.rows)
         if matching.problems:
@@ -180,7 +185,7 @@ class RowJoin(Join):
         hashes = [str(row["input_question_hash"]) for row in rows]
         return Joined(
             [
-                {**rows[index], **self.bring(originals.rows[pair], f"{source}, row {pair}")}
+                {**rows[index], **bring(originals.rows[pair], f"{source}, row {pair}")}
                 for index, pair in enumerate(matching.pairs)
                 if pair is not None
             ],
@@ -226,6 +231,22 @@ class TableJoin(Join):
         content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept).encode()
         file = f"{self.name}.jsonl"
         return Joined([{**row, self.brings: file} for row in rows], files={file: content})
+
+
+def _guarded(read: Callable[[Row, str], _T], row: Mapping[str, Any], where: str) -> _T:
+    """What a join reads of a row; a row of any other shape than it knows is malformed.
+
+    Raises:
+        DataError: It is.
+    """
+    try:
+        return read(dict(row), where)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise DataError(
+            f"is not of the shape that this join reads ({type(error).__name__}: {reason(error)})",
+            where=where,
+            hint="Name the original dataset itself, or a copy with its columns",
+        ) from None
 
 
 def need_texts(original: Mapping[str, Any], columns: Sequence[str], where: str) -> None:

@@ -7,10 +7,13 @@ from typing import Literal
 
 from meta_eval import stats
 from meta_eval.judging.decide import Veto
+from meta_eval.judging.gate import Rule
 from meta_eval.judging.model import Alarm, Alarmed
 from meta_eval.judging.sides import Side
+from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import Doc
 from meta_eval.results.run import TaskRun
+from meta_eval.source.open import SAMPLE
 
 # Shares of docs above which a thing is said: a judgement, not a measurement. A twentieth of unreadable or cut answers
 # is worth more than most differences between models; an empty answer or a failed grader should hardly ever be.
@@ -134,20 +137,20 @@ def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
     wanted = set(tasks)
     found = []
     for alarm in alarms:
-        told = [told_of(one) for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
-        if told:
-            more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-            listed = ", ".join(filter(None, told[:_NAMED]))
+        said = [in_words(one) for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
+        if said:
+            more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+            listed = ", ".join(filter(None, said[:_NAMED]))
             found.append(Veto(f"{alarm.kind}: {listed}{more}" if listed else alarm.kind))
     return tuple(found)
 
 
-def told_of(one: Alarmed) -> str:
+def in_words(one: Alarmed) -> str:
     """``meta_ifeval in B (54 of 541)``; empty for the whole run."""
     where = f" in {one.run}" if one.run else ""
     count = None if one.count is None else f"{one.count:,} of {one.of:,}"
-    told = ": ".join(filter(None, (count, one.note)))
-    return f"{one.task}{where}{f' ({told})' if told else ''}" if one.task else told
+    more = ": ".join(filter(None, (count, one.note)))
+    return f"{one.task}{where}{f' ({more})' if more else ''}" if one.task else more
 
 
 def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
@@ -189,3 +192,44 @@ def _count(docs: Sequence[Doc], metric: str, spec: str) -> int:
 
 def _share(baseline: Side | None, metric: str, spec: str) -> float:
     return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline else 0.0
+
+
+def shortcomings(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
+    """What a run lacks, whatever its answers are."""
+    found: list[Raised] = []
+    for result in runs:
+        if not result.docs:
+            found.append(("no samples", Alarmed(name)))
+            continue
+        part = unfinished(result, entry) if entry and rule.min_docs is None else None
+        found += [("unfinished", Alarmed(name, note=part))] if part else []
+        settings = other_generation(result) if entry else None
+        found += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
+    found += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
+    return found
+
+
+def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
+    """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
+    provenance = result.provenance
+    if provenance.results_file is None:
+        return "there is no results file beside the samples, so nobody knows what was run"
+    if result.skipped:
+        return f"{result.skipped} damaged lines or docs are left out"
+    if len(result.docs) != entry.docs:
+        limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
+        return f"{len(result.docs)} of {entry.docs} docs were run{limited}"
+    return None
+
+
+def other_settings(result: TaskRun) -> str | None:
+    """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
+    changed = changed_prompts(result.docs)
+    if changed:
+        return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
+    return other_generation(result)
+
+
+def other_generation(result: TaskRun) -> str | None:
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
+    return f"the answers were generated with other settings than the task's: {settings}" if settings else None

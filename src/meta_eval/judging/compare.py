@@ -13,8 +13,7 @@ from meta_eval.judging.alarms import Raised, alarms, changed_prompts
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.judge import Draft, conclude, draft
 from meta_eval.judging.model import Alarmed, Judgement
-from meta_eval.judging.numbers import verdict_spec
-from meta_eval.judging.sides import Side, shared_questions
+from meta_eval.judging.sides import Side, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.baseline import Baseline
@@ -80,9 +79,9 @@ def _task(
 ) -> Draft:
     entry = manifest.tasks.get(name) if manifest else None
     found = draft(name, after, entry, baseline, rule, shared, before)
-    rows = found.task.source.docs if found.task.source else ()
+    pairs = found.task.source.docs if found.task.source else ()
     where = f"{before[0].samples_file} and {after[0].samples_file}"
-    if not rows:
+    if not pairs:
         raise ResultsError(f"{name}: the runs have no doc in common", where=where, hint="Run both with one pack")
     if found.evidence is None and rule.against in (None, "baseline"):
         raise ResultsError(f"{name}: the runs have no metric in common that is a share", where=where)
@@ -91,12 +90,12 @@ def _task(
     for number, one in enumerate(before if spec else ()):
         of_a = alarms(name, one, side, number, spec or "", baseline=Side([after[0].docs]), reference=None)
         raised += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_a]
-    unlike = _unlike(before[0], after[0], rows)
+    unlike = _unlike(before[0], after[0], pairs)
     if not unlike:
         # What both do otherwise than the pack asks is no difference between them.
         raised = [(kind, replace(one, veto=one.veto and kind not in ("prompts", "settings"))) for kind, one in raised]
     raised += [("unlike", Alarmed(name, note=unlike))] if unlike else []
-    counts = [len(before[0].docs) - len(rows), len(after[0].docs) - len(rows)]
+    counts = [len(before[0].docs) - len(pairs), len(after[0].docs) - len(pairs)]
     left_out = [
         f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
         for run, count in zip("AB", counts, strict=True)
@@ -105,13 +104,13 @@ def _task(
     if left_out:
         raised.append(("one side", Alarmed(name, note=" and ".join(left_out), veto=rule.min_docs is None)))
     known = found.task.prepared
-    if entry is None and rule.min_docs is None and (known is None or len(rows) < known) and not left_out:
-        note = f"{len(rows)} of {known or 'an unknown number of'} docs were run"
+    if entry is None and rule.min_docs is None and (known is None or len(pairs) < known) and not left_out:
+        note = f"{len(pairs)} of {known or 'an unknown number of'} docs were run"
         raised.append(("unfinished", Alarmed(name, note=note)))
-    return replace(found, task=replace(found.task, docs=len(rows)), raised=tuple(raised))
+    return replace(found, task=replace(found.task, docs=len(pairs)), raised=tuple(raised))
 
 
-def _unlike(before: TaskRun, after: TaskRun, rows: Sequence[tuple[Doc, ...]]) -> str | None:
+def _unlike(before: TaskRun, after: TaskRun, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
     for what, one, other in (
         ("generation settings", before.provenance.gen_kwargs, after.provenance.gen_kwargs),
         ("a chat template", before.provenance.chat_template, after.provenance.chat_template),
@@ -120,5 +119,5 @@ def _unlike(before: TaskRun, after: TaskRun, rows: Sequence[tuple[Doc, ...]]) ->
     ):
         if one != other:
             return f"{what}: {one or 'none'} in A, {other or 'none'} in B"
-    prompts = sum(a.prompt_hashes != b.prompt_hashes for a, b in rows)
-    return f"{prompts} of {len(rows)} docs had another prompt in B" if prompts else None
+    prompts = sum(a.prompt_hashes != b.prompt_hashes for a, b in pairs)
+    return f"{prompts} of {len(pairs)} docs had another prompt in B" if prompts else None

@@ -183,29 +183,6 @@ class Decision:
         return EXIT_CODES[self.outcome]
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineDistance:
-    """How far the baseline is from the published number: what is the graders' or the record's, and never the copy's.
-
-    Attributes:
-        task: Its name.
-        metric: Our metric, ``metric,filter``.
-        baseline: The score of Meta's recorded answers under our graders; None where there are none.
-        published: The published number, 0 to 1.
-        distance: ``baseline - published``; None without a baseline.
-        rounded: Whether the distance is no more than what the published decimals leave open.
-        reason: Where the distance comes from, in one sentence without a full stop; None where it is not known.
-    """
-
-    task: str
-    metric: str
-    baseline: float | None
-    published: float
-    distance: float | None
-    rounded: bool
-    reason: str | None
-
-
 def decide(tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[Veto] = ()) -> Decision:
     """Decide.
 
@@ -250,24 +227,6 @@ def decide(tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[V
         reasons=reasons,
         settling=_settling(tasks, weights, mean, margin) if open_question else None,
     )
-
-
-def baseline_distance(
-    task: str, metric: str, baseline: float | None, published: float, reason: str | None = None, decimals: int = 1
-) -> BaselineDistance:
-    """The distance between Meta's recorded answers under our graders and the published number.
-
-    Args:
-        task: Its name.
-        metric: Our metric, ``metric,filter``.
-        baseline: The score of the recorded answers, 0 to 1; None where there are none.
-        published: The published number, 0 to 1.
-        reason: Where the distance comes from.
-        decimals: Of the published number in percent: 0.1 percent leaves 0.0005 open.
-    """
-    distance = None if baseline is None else baseline - published
-    within = distance is not None and abs(distance) <= 0.5 * 10.0 ** (-2 - decimals) + 1e-9
-    return BaselineDistance(task, metric, baseline, published, distance, within, reason)
 
 
 def _task(one: Evidence, margin: float, p: float, p_corrected: float, weight: float, count: int) -> TaskDecision:

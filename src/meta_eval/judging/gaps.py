@@ -86,7 +86,7 @@ GAPS = (
         subsets=frozenset(("ifeval__strict", "ifeval__loose")),
     ),
     Gap(
-        "Nobody has held this task's template against real rows: its prompts, extraction and metric are assumed.",
+        "Nobody has compared this task's template with real rows: its prompts, extraction and metric are assumed.",
         "docs/tasks.md",
         format="assumed",
         recorded=True,

@@ -10,11 +10,12 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.judging.decide import MARGIN
+from meta_eval.yaml_files import read_yaml
 
 Against = Literal["published", "recorded", "baseline"]
 
-_Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
-_Docs = Annotated[int, Field(ge=1)]
+_Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
+_Docs = Annotated[int, Field(ge=1, strict=True)]
 
 
 class _Rule(BaseModel):
@@ -51,7 +52,7 @@ class Gate(_Rule):
     @field_validator("tasks", mode="before")
     @classmethod
     def _names_alone(cls, value: Any) -> Any:
-        if isinstance(value, list):
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
             return {name: Rule() for name in value}
         return (
             {name: Rule() if rule is None else rule for name, rule in value.items()}
@@ -82,6 +83,16 @@ class Gate(_Rule):
         """The same with a margin: its own, else this, else the default."""
         return self if self.margin is not None else self.model_copy(update={"margin": points or 100 * MARGIN})
 
+    def with_margin(self, points: float, *, where: str = "margin") -> Gate:
+        """The same with another margin.
+
+        Raises:
+            ConfigError: It is no margin; ``where`` is where it was given.
+        """
+        if not 0 < points < 100:
+            raise ConfigError(f"{points:g} is no number of points above 0 and below 100", where=where)
+        return self.model_copy(update={"margin": points})
+
 
 def read_gate(path: Path) -> Gate:
     """Read ``gate.yaml``.
@@ -89,14 +100,7 @@ def read_gate(path: Path) -> Gate:
     Raises:
         ConfigError: It cannot be read, is no YAML, or says something that cannot be.
     """
-    import yaml
-
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=str(path)) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"is not YAML: {' '.join(str(error).split())}", where=str(path)) from None
+    tree = read_yaml(path, error=ConfigError).tree
     try:
         return Gate.model_validate(tree)
     except ValidationError as error:

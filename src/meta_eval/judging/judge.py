@@ -8,7 +8,7 @@ What a task's drop is a drop from, the first of these that there is:
    would charge the run with what only the graders differ in.
 3. **The published number** alone, where it was measured as these docs are.
 
-What the baseline itself differs from the published number by is told beside it (`decide.baseline_distance`), and no
+What the baseline itself differs from the published number by is said beside it (`numbers.baseline_distance`), and no
 part of the drop. `meta_eval.judging.compare` takes another run instead of these; what follows is the same.
 """
 
@@ -19,24 +19,26 @@ from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.errors import ConfigError
-from meta_eval.judging.alarms import Raised, alarms, by_kind, vetoes
+from meta_eval.judging.alarms import Raised, alarms, by_kind, shortcomings, vetoes
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.model import Alarmed, Flips, Judgement, Source, Subtask, Task
-from meta_eval.judging.numbers import (
-    SAMPLE,
-    averages,
-    gaps,
-    incomparable,
-    numbers,
-    other_generation,
+from meta_eval.judging.model import Alarmed, Flips, Judgement, Subtask, Task
+from meta_eval.judging.numbers import averages, gaps, incomparable, numbers
+from meta_eval.judging.sides import (
+    Side,
+    aligned,
+    both,
+    by_number,
+    by_prompt,
+    by_question,
+    cluster_names,
     reading_of,
-    unfinished,
+    recorded_side,
+    shared_questions,
+    source_of,
     verdict_spec,
 )
-from meta_eval.judging.sides import Side, aligned, both, cluster_names, recorded_side, shared_questions
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.results.answers import Doc
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
@@ -123,7 +125,7 @@ def draft(
         baseline: Meta's recorded answers.
         rule: What is asked of it.
         shared: See `sides.shared_questions`.
-        before: In a comparison the runs of the baseline.
+        before: Where two runs are compared, those of the baseline.
     """
     if not runs:
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
@@ -134,8 +136,9 @@ def draft(
     verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
     meta = answers or verdicts
     first = Side([one.docs for one in before]) if before else meta
-    keys = (_with_prompt, _question) if before else (_number,)
-    rows = aligned(first, ours, *keys) if first else None
+    keys = (by_prompt, by_question) if before else (by_number,)
+    sides = aligned(first, ours, *keys) if first else None
+    source = source_of(result, before, ours, meta, sides, spec) if spec else None
     beside = numbers(name, result, ours, entry, meta)
     task = Task(
         name=name,
@@ -144,21 +147,21 @@ def draft(
         prepared=entry.docs if entry else before[0].provenance.docs_of_task if before else None,
         runs=len(runs),
         scores=beside,
-        flips=_flips(rows, spec, compared=bool(before)) if rows and spec else None,
+        flips=_flips(sides, spec, compared=bool(before)) if sides and spec else None,
         gaps=gaps(entry, result),
-        subtasks=_subtasks(ours, spec, rows) if spec else (),
+        subtasks=_subtasks(ours, spec, sides) if spec else (),
         averages=averages(name, result.aggregates, shares=False),
-        source=_source(result, before, ours, meta, rows, spec) if spec else None,
+        source=source,
     )
-    raised = _shortcomings(name, runs, entry, rule)
+    raised = shortcomings(name, runs, entry, rule)
     known = first.scores(spec) if first and spec else None
     published = next((one.published.value for one in beside if one.published and one.difference is not None), None)
     for number, one in enumerate(runs if spec else ()):
         expected = known.value if known else published
         raised += alarms(name, one, ours, number, spec or "", baseline=first if before else answers, reference=expected)
     against = rule.against or ("baseline" if before else None)
-    if against == "baseline" and rows:
-        found = _paired(rows, _metrics(before[0], entry), "run A")
+    if against == "baseline" and sides:
+        found = _paired(sides, _metrics(before[0], entry), "run A")
     else:
         found = _reference(result, ours, answers, verdicts, entry, rule)
     missing = baseline.missing.get(name) if baseline and not before else None
@@ -198,9 +201,9 @@ def _reference(
     if rule.against != "published":
         for words, side in ((ANSWERS, answers), (VERDICTS, verdicts if entry.graded_by == "program" else None)):
             if side is not None:
-                rows = aligned(side, ours, _number)
-                found = _paired(rows, wanted, words)
-                if not isinstance(found, str) and len(rows[0].docs) >= MOST * len(ours.docs):
+                sides = aligned(side, ours, by_number)
+                found = _paired(sides, wanted, words)
+                if not isinstance(found, str) and len(sides[0].docs) >= MOST * len(ours.docs):
                     return found
         if rule.against == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
@@ -213,10 +216,10 @@ def _reference(
     return reasons[-1]
 
 
-def _paired(rows: tuple[Side, Side], wanted: Sequence[str], words: str) -> _Reference | str:
+def _paired(sides: tuple[Side, Side], wanted: Sequence[str], words: str) -> _Reference | str:
     for spec in wanted:
-        if both(*rows, spec) is not None:
-            return _Reference(words, spec, rows[1], rows[0])
+        if both(*sides, spec) is not None:
+            return _Reference(words, spec, sides[1], sides[0])
     return "there is no metric that both have and that is a share"
 
 
@@ -246,38 +249,11 @@ def _evidence(name: str, found: _Reference, rule: Rule, shared: frozenset[str], 
     return Evidence(name, drop, rule.share, len(found.after.runs), baseline_runs, noise)
 
 
-def _number(doc: Doc) -> Hashable:
-    return doc.doc_id, doc.question_hash
-
-
-def _question(doc: Doc) -> Hashable:
-    return doc.question_hash, doc.gold
-
-
-def _with_prompt(doc: Doc) -> Hashable:
-    return doc.question_hash, doc.gold, doc.prompt_hashes
-
-
-def _shortcomings(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
-    """What a run lacks, whatever its answers are."""
-    found: list[Raised] = []
-    for result in runs:
-        if not result.docs:
-            found.append(("no samples", Alarmed(name)))
-            continue
-        told = unfinished(result, entry) if entry and rule.min_docs is None else None
-        found += [("unfinished", Alarmed(name, note=told))] if told else []
-        settings = other_generation(result) if entry else None
-        found += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
-    found += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
-    return found
-
-
 # Doc by doc
 
 
-def _flips(rows: tuple[Side, Side], spec: str, *, compared: bool) -> Flips | None:
-    first, second = rows if compared else rows[::-1]
+def _flips(sides: tuple[Side, Side], spec: str, *, compared: bool) -> Flips | None:
+    first, second = sides if compared else sides[::-1]
     before, after = first.of(0, spec), second.of(0, spec)
     if before is None or after is None or before.positions != after.positions:
         return None
@@ -286,14 +262,14 @@ def _flips(rows: tuple[Side, Side], spec: str, *, compared: bool) -> Flips | Non
     return Flips(*(("A", "B") if compared else ("ours", "Meta's")), len(changes), down, up)
 
 
-def _subtasks(ours: Side, spec: str, rows: tuple[Side, Side] | None) -> tuple[Subtask, ...]:
+def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[Subtask, ...]:
     found = ours.scores(spec)
     if found is None:
         return ()
     theirs: dict[Hashable, float] = {}
-    pair = both(*rows, spec) if rows else None
-    if rows and pair:
-        docs = rows[1].docs
+    pair = both(*sides, spec) if sides else None
+    if sides and pair:
+        docs = sides[1].docs
         theirs = {docs[at].doc_id: value for at, value in zip(pair[0].positions, pair[0].raw, strict=True)}
     groups: dict[str, list[tuple[float, float | None]]] = {}
     for position, value in zip(found.positions, found.raw, strict=True):
@@ -317,24 +293,4 @@ def _subtasks(ours: Side, spec: str, rows: tuple[Side, Side] | None) -> tuple[Su
             clear.get(name, False),
         )
         for name, values in sorted(groups.items())
-    )
-
-
-def _source(
-    result: TaskRun,
-    before: Sequence[TaskRun],
-    ours: Side,
-    meta: Side | None,
-    rows: tuple[Side, Side] | None,
-    spec: str,
-) -> Source:
-    known = meta.of(0, spec) if meta else None
-    verdicts: dict[Hashable, float] = {}
-    if meta and known:
-        verdicts = {_number(meta.docs[at]): one for at, one in zip(known.positions, known.raw, strict=True)}
-    if before and rows:
-        docs = tuple(zip(rows[0].docs, rows[1].docs, strict=True))
-        return Source(spec, (before[0], result), docs, tuple(verdicts.get(_number(doc)) for _, doc in docs))
-    return Source(
-        spec, (result,), tuple((doc,) for doc in ours.docs), tuple(map(verdicts.get, map(_number, ours.docs)))
     )

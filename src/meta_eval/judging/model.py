@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meta_eval.judging.decide import BaselineDistance, Decision, Outcome, TaskDecision
+from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.answers import Doc
 from meta_eval.results.run import TaskRun
 from meta_eval.stats import Interval
@@ -25,6 +25,29 @@ class Published:
     shots: str | None
     source: str
     note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineDistance:
+    """How far the baseline is from the published number: what is the graders' or the record's, and never the copy's.
+
+    Attributes:
+        task: Its name.
+        metric: Our metric, ``metric,filter``.
+        baseline: The score of Meta's recorded answers under our graders; None where there are none.
+        published: The published number, 0 to 1.
+        distance: ``baseline - published``; None without a baseline.
+        rounded: Whether the distance is no more than what the published decimals leave open.
+        reason: Where the distance comes from, in one sentence without a full stop; None where it is not known.
+    """
+
+    task: str
+    metric: str
+    baseline: float | None
+    published: float
+    distance: float | None
+    rounded: bool
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +162,7 @@ class Subtask:
 
 
 @dataclass(frozen=True, slots=True)
-class Average:
+class LmEvalAverage:
     """lm-eval's own average, of a task in a metric that is no share (perplexity, BLEU) or of a group.
 
     Attributes:
@@ -159,9 +182,9 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the samples of a task are: the runs that a row is of (one, or A and B), and a doc of each by row.
+    """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
 
-    ``meta`` is Meta's verdict by row, None where there is none; ``verdict`` the ``metric,filter`` of every verdict.
+    ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict.
     """
 
     verdict: str
@@ -208,7 +231,7 @@ class Task:
     flips: Flips | None = None
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()
-    averages: tuple[Average, ...] = ()
+    averages: tuple[LmEvalAverage, ...] = ()
     source: Source | None = None
 
     @property

@@ -6,18 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meta_eval import catalog
-from meta_eval.judging.alarms import changed_prompts
-from meta_eval.judging.decide import BaselineDistance, baseline_distance
+from meta_eval.judging.alarms import other_settings, unfinished
 from meta_eval.judging.gaps import known_gaps
-from meta_eval.judging.model import Average, Published, Score
-from meta_eval.judging.sides import Side
+from meta_eval.judging.model import BaselineDistance, LmEvalAverage, Published, Score
+from meta_eval.judging.sides import Side, shares_of, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.results_file import Aggregate
 from meta_eval.results.run import TaskRun
-from meta_eval.results.scores import scores, specs
-
-# The evals dataset that meta-eval brings along.
-SAMPLE = "sample"
+from meta_eval.source.open import SAMPLE
 
 # The share of a task's docs that a baseline must have, for its score to be one of the task.
 _NEARLY = 0.99
@@ -26,7 +22,7 @@ _NEARLY = 0.99
 def numbers(name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None) -> tuple[Score, ...]:
     if entry and entry.published:
         return tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in entry.published)
-    wanted = _shares(result) if entry is None and _is_plain(result) else []
+    wanted = shares_of(result) if entry is None and _is_plain(result) else []
     chosen = wanted or [verdict_spec(result, entry) or ""]
     found = tuple(_score(name, result, ours, entry, None, one, None) for one in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
@@ -82,6 +78,24 @@ def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -
     return baseline_distance(name, number.our_metric, found.value, number.value / 100, reason, decimals)
 
 
+def baseline_distance(
+    task: str, metric: str, baseline: float | None, published: float, reason: str | None = None, decimals: int = 1
+) -> BaselineDistance:
+    """The distance between Meta's recorded answers under our graders and the published number.
+
+    Args:
+        task: Its name.
+        metric: Our metric, ``metric,filter``.
+        baseline: The score of the recorded answers, 0 to 1; None where there are none.
+        published: The published number, 0 to 1.
+        reason: Where the distance comes from.
+        decimals: Of the published number in percent: 0.1 percent leaves 0.0005 open.
+    """
+    distance = None if baseline is None else baseline - published
+    within = distance is not None and abs(distance) <= 0.5 * 10.0 ** (-2 - decimals) + 1e-9
+    return BaselineDistance(task, metric, baseline, published, distance, within, reason)
+
+
 def incomparable(result: TaskRun, ours: Side, entry: TaskEntry | None, number: PublishedEntry | None) -> str | None:
     """Why a score is not put beside a published number, the first reason that there is; None when it is."""
     if not result.docs:
@@ -102,53 +116,10 @@ def _note(number: PublishedEntry) -> str:
     return f": {number.note.rstrip('.')}" if number.note else ""
 
 
-def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
-    """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
-    provenance = result.provenance
-    if provenance.results_file is None:
-        return "there is no results file beside the samples, so nobody knows what was run"
-    if result.skipped:
-        return f"{result.skipped} damaged lines or docs are left out"
-    if len(result.docs) != entry.docs:
-        limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
-        return f"{len(result.docs)} of {entry.docs} docs were run{limited}"
-    return None
-
-
-def other_settings(result: TaskRun) -> str | None:
-    """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
-    changed = changed_prompts(result.docs)
-    if changed:
-        return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
-    return other_generation(result)
-
-
-def other_generation(result: TaskRun) -> str | None:
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
-    return f"the answers were generated with other settings than the task's: {settings}" if settings else None
-
-
-def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
-    """The ``metric,filter`` that says whether one answer is right: the pack's, the run's, else its first share.
-
-    None where there is none, as of a task of perplexities alone.
-    """
-    if entry is not None:
-        return entry.verdict
-    if result is None or not result.docs:
-        return None
-    return result.verdict or next(iter(_shares(result)), None)
-
-
-def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
-    """The ``metric,filter`` that Meta's ``is_correct`` is the like of where it is no verdict; None where it is one."""
-    return entry.reading if entry is not None else result.reading if result is not None else None
-
-
-def averages(name: str, aggregates: Mapping[str, Aggregate], *, shares: bool) -> tuple[Average, ...]:
+def averages(name: str, aggregates: Mapping[str, Aggregate], *, shares: bool) -> tuple[LmEvalAverage, ...]:
     """lm-eval's own averages: all of them, or those that are no shares."""
     return tuple(
-        Average(name, spec, one.value, one.interval, one.share)
+        LmEvalAverage(name, spec, one.value, one.interval, one.share)
         for spec, one in aggregates.items()
         if shares or not one.share
     )
@@ -157,12 +128,6 @@ def averages(name: str, aggregates: Mapping[str, Aggregate], *, shares: bool) ->
 def _is_plain(result: TaskRun) -> bool:
     """Whether a task is of no pack of ours, so that nothing says which of its metrics matters."""
     return result.verdict is None and all(doc.prompt_unchanged is None for doc in result.docs)
-
-
-def _shares(result: TaskRun) -> list[str]:
-    """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
-    found = [spec for spec in specs(result.docs) if scores(result.docs, spec) is not None]
-    return found + [spec for spec, one in result.aggregates.items() if one.share and spec not in found]
 
 
 def gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:

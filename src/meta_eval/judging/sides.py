@@ -1,4 +1,4 @@
-"""The docs of one side of a comparison, with every score of them taken once; and which doc of one is which of another.
+"""What is compared, a side each: its docs, every score of them taken once, and which doc of one is which of the other.
 
 A side is a model's answers to the docs of one task: several runs of it in the same order of docs, whose scores are
 averaged doc by doc; or Meta's recorded answers, which are docs like any other.
@@ -10,10 +10,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
+from meta_eval.judging.model import Source
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import Answer, Doc, Value
 from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
-from meta_eval.results.scores import Scores, scores
+from meta_eval.results.run import TaskRun
+from meta_eval.results.scores import Scores, scores, specs
 
 Key = Callable[[Doc], Hashable]
 
@@ -71,7 +73,7 @@ def _averaged(found: Sequence[Scores]) -> Scores:
 
 
 def aligned(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
-    """The docs that both sides have, row by row: docs with the same key, by the first key that finds one.
+    """The docs that both sides have, in one order: docs with the same key, by the first key that finds one.
 
     Of several docs with one key the first goes with the first, and so on.
     """
@@ -85,8 +87,8 @@ def aligned(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
             if place not in found and (same := waiting.get(key(doc))):
                 found[place] = same.pop()
         left = [place for places in waiting.values() for place in reversed(places)]
-    rows = sorted(found.items())
-    return before.only([place for place, _ in rows]), after.only([place for _, place in rows])
+    pairs = sorted(found.items())
+    return before.only([place for place, _ in pairs]), after.only([place for _, place in pairs])
 
 
 def both(before: Side, after: Side, spec: str) -> tuple[Scores, Scores] | None:
@@ -148,3 +150,58 @@ def shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
         twice |= here & seen
         seen |= here
     return frozenset(twice)
+
+
+def by_number(doc: Doc) -> Hashable:
+    return doc.doc_id, doc.question_hash
+
+
+def by_question(doc: Doc) -> Hashable:
+    return doc.question_hash, doc.gold
+
+
+def by_prompt(doc: Doc) -> Hashable:
+    return doc.question_hash, doc.gold, doc.prompt_hashes
+
+
+def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+    """The ``metric,filter`` that says whether one answer is right: the pack's, the run's, else its first share.
+
+    None where there is none, as of a task of perplexities alone.
+    """
+    if entry is not None:
+        return entry.verdict
+    if result is None or not result.docs:
+        return None
+    return result.verdict or next(iter(shares_of(result)), None)
+
+
+def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
+    """The ``metric,filter`` that Meta's ``is_correct`` is the like of where it is no verdict; None where it is one."""
+    return entry.reading if entry is not None else result.reading if result is not None else None
+
+
+def shares_of(result: TaskRun) -> list[str]:
+    """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
+    found = [spec for spec in specs(result.docs) if scores(result.docs, spec) is not None]
+    return found + [spec for spec, one in result.aggregates.items() if one.share and spec not in found]
+
+
+def source_of(
+    result: TaskRun,
+    before: Sequence[TaskRun],
+    ours: Side,
+    meta: Side | None,
+    sides: tuple[Side, Side] | None,
+    spec: str,
+) -> Source:
+    known = meta.of(0, spec) if meta else None
+    verdicts: dict[Hashable, float] = {}
+    if meta and known:
+        verdicts = {by_number(meta.docs[at]): one for at, one in zip(known.positions, known.raw, strict=True)}
+    if before and sides:
+        docs = tuple(zip(sides[0].docs, sides[1].docs, strict=True))
+        return Source(spec, (before[0], result), docs, tuple(verdicts.get(by_number(doc)) for _, doc in docs))
+    return Source(
+        spec, (result,), tuple((doc,) for doc in ours.docs), tuple(map(verdicts.get, map(by_number, ours.docs)))
+    )

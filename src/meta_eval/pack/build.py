@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from meta_eval import assets
 from meta_eval.engines import ENGINES
+from meta_eval.errors import TemplateError
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
     LM_EVAL_MINIMUM,
@@ -18,6 +19,7 @@ from meta_eval.pack.manifest import (
     PreparedFrom,
     Range,
 )
+from meta_eval.pack.punkt import punkt_files
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.templates import rewrite
 from meta_eval.templates.folder import TemplateFolder
@@ -43,9 +45,17 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     config, templates = context.config, context.templates
     # A template's YAML may be one that another task includes: what was made for a task goes before what was copied.
     files = {name: content for task in tasks for name, content in task.template_files.items()}
-    files |= {name: content for task in tasks for name, content in task.files.items()}
-    files |= dict(_group(templates, name, members) for name, members in groups.items())
+    made: dict[str, bytes] = {}
+    for task in tasks:
+        _add(made, task.files, f"task {task.name}")
+    for name, members in groups.items():
+        _add(made, dict([_group(templates, name, members)]), f"group {name}")
+    files |= made
     files[".gitignore"] = assets.path("work_dir.gitignore").read_bytes()
+
+    scores_ifeval = any("instruction_id_list" in task.entry.columns for task in tasks)
+    punkt = punkt_files() if scores_ifeval else {}
+    files |= punkt
 
     names = list(dict.fromkeys(_canonical(templates, name) for name in config.tasks))
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
@@ -63,6 +73,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         tasks={task.name: task.entry for task in tasks},
         groups=dict(groups),
         command=ENGINES[run.engine].command(run),
+        punkt_tab=bool(punkt) if scores_ifeval else None,
         files={
             name: FileEntry(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
             for name, content in sorted(files.items())
@@ -71,11 +82,20 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     return Pack(files, manifest)
 
 
+def _add(made: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None:
+    """Raises:
+    TemplateError: Two tasks, or a task and a group, would write one file.
+    """
+    for name, content in files.items():
+        if made.setdefault(name, content) != content:
+            raise TemplateError(f"would write {name}, as another task or group does", where=whose, hint="Rename it")
+
+
 def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tuple[str, bytes]:
     file = templates.group_files.get(name)
     text = (templates.root / file).read_text(encoding="utf-8") if file else None
     path = file.as_posix() if file else f"{name}.yaml"
-    return path, rewrite.group(text, name=name, members=members).encode()
+    return path, rewrite.group(text, name=name, members=members, where=str(file)).encode()
 
 
 def _canonical(templates: TemplateFolder, name: str) -> str:

@@ -40,6 +40,8 @@ _IN_WORDS = {
     "docs_do_not_show_what_they_share": "all share one passage, or none of them with another, by the template's rule, "
     "so that each counts as independent and standard errors may be too small",
     "duplicate_prompts": "repeat the prompts of another row",
+    "gold_is_no_choice_in_every_row": "have a gold that is none of the choices (not one is, so that it may be a way of "
+    "writing that is not known here)",
     "output_missing": "hold no recorded answer, so verify cannot replay them",
     "prompt_hash_differs_in_every_row": "have a prompt hash that is not the SHA-256 of the prompt (not one is, so the "
     "hashes vouch for nothing)",
@@ -112,7 +114,7 @@ def check_rows(rows: Sequence[Row], place: Place, *, output_type: str, needs_gol
     """
     if not rows:
         raise DataError("holds no rows", where=str(place))
-    columns = set().union(*(row.keys() for row in rows))
+    columns = dict.fromkeys(column for row in rows for column in row)
     for column in _NEEDED:
         if column not in columns:
             raise DataError(
@@ -120,6 +122,8 @@ def check_rows(rows: Sequence[Row], place: Place, *, output_type: str, needs_gol
                 where=str(place),
                 hint="This is not a details subset of one of Meta's evals datasets",
             )
+    if any(len(row) < len(columns) for row in rows):  # a line of JSON may leave a column out, a table cannot
+        rows = [dict.fromkeys(columns) | row for row in rows]
     warnings: Counter[str] = Counter()
     for column in _WELCOME:
         if column not in columns:
@@ -138,7 +142,9 @@ def _check_types(row: Row, number: int, place: Place) -> None:
     for column, (fits, wanted) in (_NEEDED | _WELCOME).items():
         value = row.get(column)
         if not fits(value):
-            raise DataError(f"{column} is {type(value).__name__} and should be {wanted}", where=place.row(number, row))
+            raise DataError(
+                f"column {column} is {type(value).__name__} and should be {wanted}", where=place.row(number, row)
+            )
 
 
 def _check_prompts(row: Row, number: int, place: Place, output_type: str) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 
 from meta_eval.templates.spec import ClusterRule
 
-Doc = Mapping[str, Any]
+_Doc = Mapping[str, Any]
 
 # A line that asks or answers. What stands last before those of a prompt is what its own question is about, whatever
 # passages its shots and dialogs have before it.
 _ASKS = re.compile(r"\s*(?:Q|A|Question|Answer|Choices)\s*:", re.IGNORECASE)
 
 
-def clusters(docs: Sequence[Doc], rule: ClusterRule) -> tuple[list[str | None], str | None]:
+def clusters(docs: Sequence[_Doc], rule: ClusterRule) -> tuple[list[str | None], str | None]:
     """The cluster of each doc, an ordinal; None where a doc stands alone.
 
     Returns:
@@ -44,7 +44,7 @@ def _document(prompt: str) -> str:
     return max(prompt.splitlines(), key=len).strip()
 
 
-def _positions(docs: Sequence[Doc]) -> list[str]:
+def _positions(docs: Sequence[_Doc]) -> list[str]:
     seen: Counter[str | None] = Counter()
     places = []
     for doc in docs:
@@ -53,7 +53,7 @@ def _positions(docs: Sequence[Doc]) -> list[str]:
     return places
 
 
-def _parallel(docs: Sequence[Doc]) -> bool:
+def _parallel(docs: Sequence[_Doc]) -> bool:
     """Whether the docs of all subtasks have a gold in common wherever they have the same position."""
     if len(set(Counter(doc["subtask_name"] for doc in docs).values())) > 1:
         return False
@@ -70,7 +70,7 @@ def _named(keys: Sequence[str]) -> list[str | None]:
     return [ids.setdefault(key, str(len(ids))) if count[key] > 1 else None for key in keys]
 
 
-_KEYS: Mapping[ClusterRule, Callable[[Sequence[Doc]], list[str]]] = {
+_KEYS: Mapping[ClusterRule, Callable[[Sequence[_Doc]], list[str]]] = {
     "passage": lambda docs: [_passage(doc["prompt"]) for doc in docs],
     "document": lambda docs: [_document(doc["prompt"]) for doc in docs],
     "parallel": _positions,

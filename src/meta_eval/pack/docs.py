@@ -7,20 +7,24 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import DataError, TemplateError
+from meta_eval.contained import contained
+from meta_eval.errors import DataError, TemplateError, UserError
+from meta_eval.inputs import reason
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, silent
 from meta_eval.pack.checks import Checked, check_rows
 from meta_eval.pack.clusters import clusters
+from meta_eval.pack.doc_checks import check_docs
+from meta_eval.shown import quoted
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Place, Row, read_rows
 from meta_eval.templates.folder import place_of
@@ -44,22 +48,28 @@ DOC_COLUMNS = (
     "answers",
 )
 
+_BATCH = 1024  # rows
+
 
 @dataclass(frozen=True, slots=True)
 class TaskDocs:
-    """What became of the rows of one task.
+    """What became of the rows of one task; they themselves are let go, since the docs hold the same texts.
 
     Attributes:
-        rows: As the evals dataset has them.
-        checked: What passed, with what was noticed on the way.
-        joined: What the original brought; None for a task without a join.
+        rows: How many the evals dataset has.
+        labels: Their ``benchmark_label``.
+        checked: What was noticed on the way, without the rows.
+        joined: What the original brought, without the rows; None for a task without a join.
+        matched: How many rows the join matched.
         table: The docs.
         unclustered: The short name of a warning where they do not show what they share as the template says.
     """
 
-    rows: Sequence[Row]
+    rows: int
+    labels: frozenset[str]
     checked: Checked
     joined: Joined | None
+    matched: int
     table: pa.Table
     unclustered: str | None
 
@@ -101,9 +111,19 @@ def read_docs(
     if join is not None:
         progress(f"{template.name}: reading the original of {join.name}")
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
-    table = make_docs(root, template, joined.rows if joined else checked.rows, place)
+    kept = joined.rows if joined else checked.rows
+    table = make_docs(root, template, kept, place)
+    checked.warnings.update(check_docs(table, template, place))
     table, unclustered = with_clusters(table, template)
-    return TaskDocs(rows, checked, joined, table, unclustered)
+    return TaskDocs(
+        len(rows),
+        frozenset(str(row.get("benchmark_label")) for row in rows),
+        replace(checked, rows=[]),
+        replace(joined, rows=[]) if joined else None,
+        len(kept),
+        table,
+        unclustered,
+    )
 
 
 def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
@@ -134,25 +154,25 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
 
     Raises:
         TemplateError: The function fails, or its docs lack a column.
-        DataError: It refuses a row, or a doc has no prompt or no gold.
+        DataError: It refuses a row, or the rows make no table.
     """
-    import datasets
-
-    datasets.disable_progress_bars()
-    dataset = datasets.Dataset.from_list(list(rows))
-    if template.process_docs is not None:
-        module_file, name = template.process_docs
-        where = f"{root / module_file}: {name}"
-        try:
-            with _whole(root, template) as folder:
-                dataset = getattr(_module(folder, module_file), name)(dataset)
-        except ValueError as error:
-            raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            line = f"{Path(last.filename).name} line {last.lineno}"
-            raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
-    table: pa.Table = dataset.with_format("arrow")[:]
+    module_file, name = template.process_docs or (template.file, "")
+    where = f"{root / module_file}: {name}" if name else str(root / module_file)
+    try:
+        with _whole(root, template) as folder, contained(folder):
+            process_docs = getattr(_module(folder, module_file), name) if name else None
+            make_doc = getattr(process_docs, "make_doc", None)
+            table = _in_batches(make_doc, rows) if make_doc else None
+            if table is None:
+                table = _at_once(process_docs, rows, place, where)
+    except UserError:
+        raise
+    except ValueError as error:
+        raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        line = f"{Path(last.filename).name} line {last.lineno}"
+        raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
     missing = [column for column in DOC_COLUMNS if column not in table.column_names]
     if missing:
         raise TemplateError(
@@ -160,15 +180,61 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
             where=str(root / template.file),
             hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
         )
-    for column in ("prompt", "gold"):
-        for number, value in enumerate(table.column(column).to_pylist()):
-            if not isinstance(value, str) or not value.strip():
-                digest = table.column("input_question_hash")[number].as_py()
-                raise DataError(
-                    f"doc {number} (question hash {digest}) has no {column}", where=f"{place}, {template.name}"
-                )
+    return table
+
+
+def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: Place, where: str) -> pa.Table:
+    """What the template makes of all rows, as lm-eval would call it."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    dataset = _dataset(rows, place)
+    if process_docs is not None:
+        dataset = process_docs(dataset)
+    if not isinstance(dataset, datasets.Dataset):
+        raise TemplateError(
+            f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
+            where=where,
+            hint="End it with datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
+        )
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
-    return table.replace_schema_metadata(None)
+    return _table(dataset, where).replace_schema_metadata(None)
+
+
+def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
+    """The same table, made of some rows at a time: neither rows nor docs stand in two more forms beside it.
+
+    None where arrow does not take rows or docs as they are; all at once they are mended, or refused in words.
+    """
+    import pyarrow as pa
+
+    if not _alike(rows):
+        return None
+    try:
+        made = [
+            pa.Table.from_pylist([make_doc(row) for row in rows[start : start + _BATCH]])
+            for start in range(0, len(rows), _BATCH)
+        ]
+        return pa.concat_tables(made, promote_options="permissive")
+    except pa.ArrowException:
+        return None
+
+
+def _alike(rows: Sequence[Row]) -> bool:
+    """Whether all rows have the same keys, all the way down, and values of one type, which arrow has, for each."""
+    kinds: dict[tuple[str | None, ...], object] = {}
+
+    def fits(value: object, path: tuple[str | None, ...]) -> bool:
+        if value is None:
+            return True
+        kind = tuple(value) if isinstance(value, dict) else type(value)
+        if kinds.setdefault(path, kind) != kind or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63):
+            return False
+        if isinstance(value, dict):
+            return all(fits(inner, (*path, key)) for key, inner in value.items())
+        return not isinstance(value, list) or all(fits(inner, (*path, None)) for inner in value)
+
+    return all(fits(row, ()) for row in rows)
 
 
 @contextmanager
@@ -183,6 +249,60 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(place_of(root, file), copy)
         yield Path(folder)
+
+
+def _dataset(rows: Sequence[Row], place: Place) -> Any:
+    """Rows as the template's function takes them, with every column that any of them has.
+
+    Raises:
+        DataError: Arrow has no type for the values of a column: named with the first row that does not fit.
+    """
+    from datasets import Dataset
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    try:
+        return Dataset.from_dict(values)
+    except Exception as error:  # arrow and datasets raise many kinds, some of them neither of the two's own
+        for column in columns:
+            try:
+                Dataset.from_dict({column: values[column]})
+            except Exception as cause:
+                number = _first_that_does_not_fit(values[column])
+                raise DataError(
+                    f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not go with its "
+                    f"other values: {reason(cause)}",
+                    where=place.row(number, rows[number]),
+                    hint="Write the column in one type that arrow has (text fits anything), or leave it out",
+                ) from None
+        raise DataError(f"the columns do not make a table: {reason(error)}", where=str(place)) from None
+
+
+def _first_that_does_not_fit(values: Sequence[Any]) -> int:
+    """The first value with which those before it make no column; found by halving."""
+    from datasets import Dataset
+
+    good, bad = 0, len(values)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            Dataset.from_dict({"column": list(values[:middle])})
+            good = middle
+        except Exception:
+            bad = middle
+    return bad - 1
+
+
+def _table(dataset: Any, where: str) -> pa.Table:
+    """Docs as an arrow table.
+
+    Raises:
+        TemplateError: They cannot be read back.
+    """
+    try:
+        return dataset.with_format("arrow")[:]
+    except Exception as error:
+        raise TemplateError(f"process_docs makes docs that cannot be read: {reason(error)}", where=where) from None
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

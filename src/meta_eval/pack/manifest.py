@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os.path
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from meta_eval.engines import ENGINES
 from meta_eval.engines.base import Engine
 from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError
+from meta_eval.inputs import InputError, read_text, reason
 from meta_eval.joins.base import Original
+from meta_eval.names import PackPath, TaskName, is_inside
+from meta_eval.shown import quoted
 
 MANIFEST = "manifest.json"
+_MAX_BYTES = 64 * 2**20
 
 # 2: ``run`` and ``prepared_from``, typed, in the place of ``config``.
 SCHEMA_VERSION = 2
@@ -24,13 +29,16 @@ LM_EVAL_MINIMUM = "0.4.11"
 LM_EVAL_BELOW = "0.5"
 
 
+_OURS = frozenset(("schema_version", "meta_eval", "lm_eval", "tasks", "command", "files"))
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class FileEntry(_Entry):
     sha256: str
-    bytes: int
+    bytes: int = Field(ge=0)
 
 
 class OriginalEntry(_Entry):
@@ -69,7 +77,7 @@ class PublishedEntry(_Entry):
 
     our_metric: str
     benchmark: str
-    value: float
+    value: float = Field(ge=0, le=100, allow_inf_nan=False)
     metric: str | None
     averaging: str | None
     shots: str | None
@@ -82,10 +90,10 @@ class PublishedEntry(_Entry):
 class LengthEntry(_Entry):
     """Tokens of the longest prompt, BOS included, how that is known, and the limit that it and the answer fit."""
 
-    tokens: int
+    tokens: int = Field(ge=0)
     how: Literal["counted", "bound", "estimated"]
-    max_gen_toks: int
-    max_model_len: int
+    max_gen_toks: int = Field(ge=0)
+    max_model_len: int = Field(ge=1)
 
 
 class TaskEntry(_Entry):
@@ -94,7 +102,7 @@ class TaskEntry(_Entry):
     ``filters`` to ``unsafe_code`` are what verify must know: see `meta_eval.templates.TaskSpec`.
     """
 
-    template: str
+    template: PackPath
     model: str | None
     family: str | None
     variant: str | None
@@ -103,9 +111,9 @@ class TaskEntry(_Entry):
     dataset_config: str
     subset: str
     output_type: str
-    rows: int
-    docs: int
-    docs_file: str | None
+    rows: int = Field(ge=0)
+    docs: int = Field(ge=0)
+    docs_file: PackPath | None
     columns: tuple[str, ...]
     join: JoinEntry | None
     warnings: dict[str, int]
@@ -114,11 +122,11 @@ class TaskEntry(_Entry):
     published: tuple[PublishedEntry, ...]
     format: str
     filters: tuple[str, ...]
-    verdict: str
+    verdict: str = Field(pattern=r"^[^,]+,[^,]+$")
     recorded_metric: str | None
     reading: str | None = None
     graded_by: Literal["program", "judge"]
-    min_agreement: float
+    min_agreement: float = Field(ge=0, le=1, allow_inf_nan=False)
     unsafe_code: bool
 
 
@@ -144,6 +152,7 @@ class Manifest(_Entry):
     """The whole pack. No time and no host stands here: the same input gives the same bytes.
 
     ``run`` is how it is to be run, and ``command`` what its engine makes of that, for whoever has no meta-eval at hand.
+    ``punkt_tab`` says whether it brings nltk's Punkt model; None where no task needs it.
     """
 
     schema_version: int
@@ -152,10 +161,22 @@ class Manifest(_Entry):
     prepared_from: PreparedFrom
     run: RunSettings
     originals: dict[str, OriginalEntry]
-    tasks: dict[str, TaskEntry]
-    groups: dict[str, tuple[str, ...]]
+    tasks: dict[TaskName, TaskEntry]
+    groups: dict[TaskName, tuple[TaskName, ...]]
     command: tuple[str, ...]
-    files: dict[str, FileEntry]
+    punkt_tab: bool | None = None
+    files: dict[PackPath, FileEntry]
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        """Whoever reads a manifest looks up what it names without asking whether it is there."""
+        for name, entry in self.tasks.items():
+            if entry.docs_file is not None and entry.docs_file not in self.files:
+                raise ValueError(f"tasks.{name}.docs_file: {entry.docs_file!r:.80} is none of the files")
+        for group, members in self.groups.items():
+            if unknown := [one for one in members if one not in self.tasks]:
+                raise ValueError(f"groups.{group}: there is no task {unknown[0]!r}")
+        return self
 
     @property
     def engine(self) -> Engine:
@@ -180,9 +201,13 @@ def written_files(pack: Path) -> dict[str, str]:
     """
     path = pack / MANIFEST
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["files"]
-        return {str(name): str(entry["sha256"]) for name, entry in entries.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        tree = json.loads(read_text(path, limit=_MAX_BYTES))
+        # Other programs have files of this name that list files: what every version of ours says must be there.
+        written = {name: str(entry["sha256"]) for name, entry in tree["files"].items()}
+        if not set(tree) >= _OURS or not all(map(is_inside, written)):
+            raise ValueError
+        return written
+    except (InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise PackError(
             "does not say which files prepare wrote here, so it will not replace them",
             where=str(path),
@@ -198,20 +223,26 @@ def read_manifest(pack: Path) -> Manifest:
     """
     path = pack / MANIFEST
     hint = "Run `meta-eval prepare` to make a pack"
+    if not os.path.lexists(path):
+        raise PackError("is not a pack: it has no manifest.json", where=str(pack), hint=hint)
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise PackError("is not a pack: it has no manifest.json", where=str(pack), hint=hint) from None
-    except (OSError, ValueError) as error:
-        raise PackError(f"cannot be read ({error})", where=str(path), hint=hint) from None
+        text = read_text(path, limit=_MAX_BYTES)
+        tree = json.loads(text)
+    except InputError as error:
+        raise PackError(error.what, where=str(path), hint=hint) from None
+    except (ValueError, RecursionError) as error:
+        raise PackError(f"is not JSON: {reason(error)}", where=str(path), hint=hint) from None
     version = tree.get("schema_version") if isinstance(tree, dict) else None
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise PackError(
-            f"has schema version {version!r}, and this meta-eval reads {SCHEMA_VERSION}", where=str(path), hint=hint
+            f"has schema version {quoted(version)}, and this meta-eval reads {SCHEMA_VERSION}",
+            where=str(path),
+            hint=hint,
         )
     try:
-        return Manifest.model_validate(tree)
+        return Manifest.model_validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise PackError(f"{place}: {first['msg']}", where=str(path), hint=hint) from None
+        said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+        raise PackError(f"{place}: {said}" if place else said, where=str(path), hint=hint) from None

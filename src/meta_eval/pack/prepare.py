@@ -45,7 +45,7 @@ def prepare(config: Config, *, config_place: str = "the configuration", progress
     Raises:
         UserError: Anything that the user can fix; work_dir is then as it was.
     """
-    work_dir = Path(config.work_dir).expanduser()
+    work_dir = Path(config.work_dir)
     check_target(work_dir)
     templates = discover(_template_dir(config))
     progress(f"opening {config.evals_dataset}")
@@ -87,7 +87,7 @@ def first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]
 
 
 def _template_dir(config: Config) -> Path:
-    path = Path(config.template_dir).expanduser()
+    path = Path(config.template_dir)
     default = type(config).model_fields["template_dir"].default
     if not path.exists() and config.template_dir == default:
         log.warning(

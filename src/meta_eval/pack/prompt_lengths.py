@@ -6,8 +6,10 @@ the score is of another question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +22,9 @@ BYTES_PER_TOKEN = 4
 
 # The BOS that the engine adds.
 _ADDED = 1
+
+PROMPT_COLUMNS = ("prompt", "continuations")
+BATCH = 1024  # docs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,14 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
-    local = Path(model_name).expanduser() / "tokenizer.json"
+    local = Path(model_name) / "tokenizer.json"
     path: str | None = str(local) if local.is_file() else _cached(model_name)
-    if path is None:
-        return None
+    return None if path is None else _load(path)
+
+
+@lru_cache(maxsize=1)
+def _load(path: str) -> Tokenizer:
+    """A Llama tokenizer takes most of a second to load, and is asked for by every step that counts."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(path)
@@ -57,7 +66,12 @@ def token_counter(model_name: str) -> Callable[[str], int] | None:
     tokenizer = find_tokenizer(model_name)
     if tokenizer is None:
         return None
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    return lambda text: len(tokenizer.encode(_encodable(text), add_special_tokens=False).ids)
+
+
+def _encodable(text: str) -> str:
+    """Halves of surrogate pairs, which lm-eval writes of broken answers, as the mark that decoders put for them."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _cached(model_name: str) -> str | None:
@@ -71,20 +85,38 @@ def _cached(model_name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def whole_prompts(docs: pa.Table) -> list[str]:
-    """The prompt of every doc, of a choice task with its longest continuation."""
-    prompts: list[str] = docs.column("prompt").to_pylist()
-    if "continuations" not in docs.column_names:
-        return prompts
-    longest = (max(texts, key=len) for texts in docs.column("continuations").to_pylist())
-    return [prompt + text for prompt, text in zip(prompts, longest, strict=True)]
+class Prompts:
+    """The prompt of every doc, of a choice task with its longest continuation; read anew, some at a time, whenever they
+    are gone through.
+
+    Args:
+        batches: Gives the docs' `PROMPT_COLUMNS`, as far as they have them.
+    """
+
+    def __init__(self, batches: Callable[[], Iterable[pa.RecordBatch]]) -> None:
+        self._batches = batches
+
+    @classmethod
+    def of_table(cls, docs: pa.Table) -> Prompts:
+        """Those of docs at hand."""
+        columns = docs.select([name for name in PROMPT_COLUMNS if name in docs.column_names])
+        return cls(lambda: columns.to_batches(BATCH))
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._batches():
+            prompts = batch.column("prompt").to_pylist()
+            if "continuations" not in batch.schema.names:
+                yield from prompts
+            else:
+                for prompt, texts in zip(prompts, batch.column("continuations").to_pylist(), strict=True):
+                    yield prompt + max(texts, key=len)
 
 
-def longest_prompt(prompts: Sequence[str], room: int, tokenizer: Tokenizer | None) -> Length:
+def longest_prompt(prompts: Iterable[str], room: int, tokenizer: Tokenizer | None) -> Length:
     """The longest of a task's prompts.
 
     Args:
-        prompts: At least one; see `whole_prompts`.
+        prompts: At least one; gone through twice.
         room: Tokens that a prompt may have: the context less the tokens of an answer.
         tokenizer: The model's, or None.
     """
@@ -95,12 +127,11 @@ def longest_prompt(prompts: Sequence[str], room: int, tokenizer: Tokenizer | Non
         return Length(biggest, sizes[biggest] + _ADDED, "bound")
     if tokenizer is None:
         return Length(biggest, -(-sizes[biggest] // BYTES_PER_TOKEN) + _ADDED, "estimated")
-    doubtful = [index for index, size in enumerate(sizes) if size + _ADDED > room]
     best = Length(biggest, 0, "counted")
-    for start in range(0, len(doubtful), 512):  # bounded memory: an encoding is far larger than its text
-        batch = doubtful[start : start + 512]
-        encoded = tokenizer.encode_batch([prompts[index] for index in batch], add_special_tokens=False)
-        for index, encoding in zip(batch, encoded, strict=True):
+    doubtful = ((index, text) for index, text in enumerate(prompts) if sizes[index] + _ADDED > room)
+    while batch := list(itertools.islice(doubtful, 512)):  # bounded memory: an encoding is far larger than its text
+        encoded = tokenizer.encode_batch([text for _, text in batch], add_special_tokens=False)
+        for (index, _), encoding in zip(batch, encoded, strict=True):
             if len(encoding.ids) + _ADDED > best.tokens:
                 best = Length(index, len(encoding.ids) + _ADDED, "counted")
     return best

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from meta_eval import catalog
-from meta_eval.errors import SourceError
+from meta_eval.errors import DataError, SourceError
 from meta_eval.notes import log
 from meta_eval.pack.manifest import PublishedEntry
+from meta_eval.shown import quoted
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row, read_rows
-from meta_eval.templates.spec import Published, Template
+from meta_eval.templates.spec import PublishedMetric, Template
 
 # The metrics subset names what it averages in its tags, ``macro_avg/acc``: which of our averagings each is.
 _AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}
@@ -27,6 +28,9 @@ def read_metrics(dataset: EvalsDataset) -> list[Row]:
     """The rows of the ``__metrics`` subset: benchmark_label, metric_tag, metric_value_computed (percent).
 
     An evals dataset without one, or with one that nobody can read, has no rows; the catalog then stands in.
+
+    Raises:
+        DataError: A value is no percentage: it would be published beside our score.
     """
     try:
         files = dataset.fetch_metrics()
@@ -34,8 +38,19 @@ def read_metrics(dataset: EvalsDataset) -> list[Row]:
     except SourceError as error:
         log.warning(f"{error}. The published numbers are those of the model cards instead")
         return []
-    kinds = {"benchmark_label": str, "metric_tag": str, "metric_value_computed": int | float}
-    good = [row for row in rows if all(isinstance(row.get(column), kind) for column, kind in kinds.items())]
+    good = []
+    for number, row in enumerate(rows):
+        label, tag, value = (row.get(name) for name in ("benchmark_label", "metric_tag", "metric_value_computed"))
+        if not isinstance(label, str) or not isinstance(tag, str) or not isinstance(value, (bool, int, float)):
+            continue
+        if isinstance(value, bool) or not 0 <= value <= 100:
+            raise DataError(
+                f"column metric_value_computed is {quoted(value)} and should be a number from 0 to 100 "
+                f"({quoted(label)}, {quoted(tag)})",
+                where=f"{dataset.dataset_id}, __metrics, row {number}",
+                hint="Mend the value, or take the file of __metrics away: the numbers of the model cards stand in then",
+            )
+        good.append(row)
     if len(good) < len(rows):
         bad = len(rows) - len(good)
         log.warning(f"{dataset.dataset_id}: {bad} of {len(rows)} rows of __metrics are of an unknown shape")
@@ -95,7 +110,7 @@ def published_entries(
     return tuple(entries)
 
 
-def _reported(wanted: Published, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _reported(wanted: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The one row of the metrics subset that is the wanted number; None when there is none, or a choice of several.
 
     The mean of IFEval's four accuracies is in no evals dataset: its metrics hold prompt accuracies alone.

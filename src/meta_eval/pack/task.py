@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,11 +18,12 @@ from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.checks import warning_in_words
 from meta_eval.pack.docs import TaskDocs, parquet_bytes, read_docs
 from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
-from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, find_tokenizer, longest_prompt, whole_prompts
+from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, longest_prompt
 from meta_eval.pack.published import published_entries, read_metrics
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row
 from meta_eval.templates import rewrite
+from meta_eval.templates.checks import check_functions
 from meta_eval.templates.folder import TemplateFolder, place_of
 from meta_eval.templates.spec import Template
 
@@ -83,10 +85,12 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         UserError: Anything that the user can fix.
     """
     config, spec, root = context.config, template.spec, context.templates.root
+    check_functions(functools.partial(place_of, root), template)
     docs = read_docs(
         root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched, progress=context.progress
     )
-    join = _join_entry(template, docs.joined)
+    join = _join_entry(template, docs.joined, docs.matched)
+    published = _published(template, dataset, docs, context)
     warnings = _warnings(docs)
     _log_warnings(template, warnings, docs)
     docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
@@ -101,7 +105,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         dataset_config=dataset.config_name(spec.subset),
         subset=spec.subset,
         output_type=template.output_type,
-        rows=len(docs.rows),
+        rows=docs.rows,
         docs=docs.table.num_rows,
         docs_file=docs_file,
         columns=tuple(docs.table.column_names),
@@ -109,7 +113,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         warnings=warnings,
         recorded_settings={key: tuple(values) for key, values in docs.checked.recorded_settings.items()},
         longest_prompt=_length(template, docs.table, context),
-        published=_published(template, dataset, docs.rows, context),
+        published=published,
         format=spec.format,
         filters=template.filters,
         verdict=template.verdict,
@@ -123,7 +127,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
     return PreparedTask(template.name, entry, template_files, files)
 
 
-def _join_entry(template: Template, joined: Joined | None) -> JoinEntry | None:
+def _join_entry(template: Template, joined: Joined | None, matched: int) -> JoinEntry | None:
     if joined is None or template.spec.join is None:
         return None
     for digest, kind in joined.left_out:
@@ -143,7 +147,7 @@ def _join_entry(template: Template, joined: Joined | None) -> JoinEntry | None:
         )
     return JoinEntry(
         original=template.spec.join,
-        matched=len(joined.rows),
+        matched=matched,
         normalised=joined.normalised,
         left_out=joined.left_out,
         known_differences=tuple(
@@ -162,8 +166,8 @@ def _warnings(docs: TaskDocs) -> dict[str, int]:
     """How often each warning was seen on the way from rows to docs."""
     warnings = dict(docs.checked.warnings)
     unmatched = len(docs.joined.left_out) if docs.joined else 0
-    if docs.table.num_rows != len(docs.rows) - unmatched:
-        warnings["rows_left_out_by_the_template"] = len(docs.rows) - docs.table.num_rows
+    if docs.table.num_rows != docs.rows - unmatched:
+        warnings["rows_left_out_by_the_template"] = docs.rows - docs.table.num_rows
     if docs.joined and docs.joined.shown:
         warnings["question_is_not_the_originals_text_but_the_prompt_shows_it"] = len(docs.joined.shown)
     if docs.unclustered:
@@ -173,7 +177,7 @@ def _warnings(docs: TaskDocs) -> dict[str, int]:
 
 def _log_warnings(template: Template, warnings: Mapping[str, int], docs: TaskDocs) -> None:
     for key, count in warnings.items():
-        log.warning(f"{template.name}: {warning_in_words(key, count, len(docs.checked.rows))}")
+        log.warning(f"{template.name}: {warning_in_words(key, count, docs.rows)}")
     recorded = docs.checked.recorded_settings.get("max_gen_len", [])
     one_limit = template.output_type == "generate_until" and "max_gen_toks" not in docs.table.column_names
     if one_limit and recorded and recorded != [str(template.max_gen_toks)]:
@@ -192,7 +196,7 @@ def _files(
     template: Template, dataset: EvalsDataset, templates: TemplateFolder, docs: TaskDocs, docs_file: str | None
 ) -> dict[str, bytes]:
     """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
-    text = (templates.root / template.file).read_text(encoding="utf-8")
+    text, where = (templates.root / template.file).read_text(encoding="utf-8"), str(templates.root / template.file)
     folder = template.file.parent
     if docs_file is None:
         if dataset.kind != "hub":
@@ -205,6 +209,7 @@ def _files(
             dataset_path=dataset.dataset_id,
             dataset_name=dataset.config_name(template.spec.subset),
             revision=dataset.revision,
+            where=where,
         )
         return {template.file.as_posix(): text.encode()}
     content = parquet_bytes(docs.table)
@@ -215,6 +220,7 @@ def _files(
         docs_file="../" * len(folder.parts) + docs_file,
         sha256=hashlib.sha256(content).hexdigest(),
         beside={name: hashlib.sha256(brought).hexdigest() for name, brought in beside.items()},
+        where=where,
     )
     loader = (folder / f"{rewrite.LOADER_MODULE}.py").as_posix()
     return {
@@ -229,7 +235,7 @@ def _length(template: Template, docs: pa.Table, context: Context) -> LengthEntry
     """Measure the longest prompt, and refuse what does not fit the context."""
     model_name, limit = context.config.model_name, context.config.max_model_len
     answer = template.max_gen_toks
-    length = longest_prompt(whole_prompts(docs), limit - answer, context.tokenizer)
+    length = longest_prompt(Prompts.of_table(docs), limit - answer, context.tokenizer)
     estimate = length.how == "estimated"
     if length.tokens + answer > limit:
         digest = docs.column("input_question_hash")[length.doc].as_py()
@@ -250,11 +256,10 @@ def _length(template: Template, docs: pa.Table, context: Context) -> LengthEntry
 
 
 def _published(
-    template: Template, dataset: EvalsDataset, rows: Sequence[Row], context: Context
+    template: Template, dataset: EvalsDataset, docs: TaskDocs, context: Context
 ) -> tuple[PublishedEntry, ...]:
-    labels = {str(row.get("benchmark_label")) for row in rows}
-    entries = published_entries(template, dataset, labels, context.metrics(dataset))
-    recorded = {str((row.get("eval_config") or {}).get("num_few_shot")) for row in rows} - {"None"}
+    entries = published_entries(template, dataset, docs.labels, context.metrics(dataset))
+    recorded = set(docs.checked.recorded_settings.get("num_few_shot", ()))
     published = {entry.shots for entry in entries if entry.shots and entry.shots.isdigit()}
     if recorded and published and not recorded & published:
         log.warning(

@@ -1,58 +1,68 @@
 """Writing a pack whole or not at all.
 
-The new pack is built in a sibling of work_dir and takes its place in one step, under a lock. A kill at any moment
-leaves the old pack or the new one; what is left lying beside it is swept up by the next prepare. Files that a user
-put into work_dir move along; nothing that prepare did not write is ever deleted.
+The new pack is built beside work_dir, is on the disk (fsync) and takes its place in one step, under a lock. A kill at
+any moment leaves the old pack or the new one; what is left lying beside it is swept up by the next prepare. Only what
+prepare wrote and nobody changed is replaced: whatever else lies in work_dir moves along (`carry`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import hashlib
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from meta_eval.errors import PackError
-from meta_eval.notes import log
+from meta_eval.pack.carry import carry_over, is_mounted, remove, walk
 from meta_eval.pack.manifest import MANIFEST, Manifest, written_files
+from meta_eval.pack.workshop import NEW, OLD, READY, workshop
 
 _AT_FDCWD = -100
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS
 _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
-_LOCK_SECONDS = 600
 
 
 def check_target(work_dir: Path) -> None:
     """Refuse a work_dir that prepare must not replace.
 
     Raises:
-        PackError: It is a file, holds files but no pack, or the working directory lies in it.
+        PackError: It is a file, a file system's root, holds files but no pack, or the working directory lies in it.
     """
     if not os.path.lexists(work_dir):
         return
+    where = f"work_dir {work_dir}"
     if not work_dir.is_dir():
-        raise PackError("is a file", where=f"work_dir {work_dir}", hint="Set work_dir to a folder")
+        raise PackError("is a file", where=where, hint="Set work_dir to a folder")
     inside = Path.cwd().resolve()
     if work_dir.resolve() in (inside, *inside.parents):
         raise PackError(
             "the working directory lies in it, and prepare replaces the whole folder",
-            where=f"work_dir {work_dir}",
+            where=where,
             hint="Set work_dir to a folder of its own, such as ./work_dir",
         )
-    if any(work_dir.iterdir()) and not (work_dir / MANIFEST).is_file():
+    if is_mounted(work_dir):
+        raise PackError(
+            "is where a file system is mounted, and prepare replaces the whole folder",
+            where=where,
+            hint=f"Set work_dir to a folder in it, such as {work_dir / 'work_dir'}",
+        )
+    try:
+        holds = any(work_dir.iterdir())
+    except OSError as error:
+        raise PackError(f"cannot be read ({error.strerror})", where=where) from None
+    if not holds:
+        return
+    if not (work_dir / MANIFEST).is_file():
         raise PackError(
             "holds files and no manifest.json, so prepare did not make it and will not replace it",
-            where=f"work_dir {work_dir}",
+            where=where,
             hint="Set work_dir to another folder, or empty this one",
         )
+    written_files(work_dir)
 
 
 def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -> None:
@@ -69,113 +79,80 @@ def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -
     target = Path(os.path.realpath(work_dir))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(target):
-            _sweep(target)
+        with workshop(target) as place:
+            new, ready, old = place / NEW, place / READY, place / OLD
+            if os.path.lexists(old) and not os.path.lexists(target):
+                old.rename(target)  # a kill fell between two renames
+            _sweep(place, target)
             check_target(target)
-            new = Path(tempfile.mkdtemp(prefix=f".{target.name}.new-", dir=target.parent))
             try:
                 _fill(new, files, manifest)
                 if (target / MANIFEST).is_file():
-                    _carry_over(target, new)
-                _take_place(new, target)
-            finally:
+                    carry_over(target, new)
+                _sync(new)
+            except BaseException:
                 shutil.rmtree(new, ignore_errors=True)
+                raise
+            new.rename(ready)
+            _take_place(ready, old, target)
+            _sync_one(target.parent)
+            _sweep(place, target)
     except OSError as error:
         raise PackError(f"cannot be written ({error})", where=f"work_dir {work_dir}") from None
 
 
-@contextmanager
-def _lock(target: Path) -> Iterator[None]:
-    lock = FileLock(target.parent / f".{target.name}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        log.warning(f"another prepare is writing {target}; waiting for it")
-        try:
-            lock.acquire(timeout=_LOCK_SECONDS)
-        except Timeout:
-            raise PackError(
-                f"another prepare has held it for {_LOCK_SECONDS} seconds",
-                where=f"work_dir {target}",
-                hint="End that one first",
-            ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+def _sweep(place: Path, target: Path) -> None:
+    """Remove what was replaced, and what killed prepares left; only what is called `NEW` holds nothing of a user's.
 
-
-def _sweep(target: Path) -> None:
-    """Remove what killed prepares left; bring an old pack back where the kill fell between two renames."""
-    old = sorted(target.parent.glob(f".{target.name}.old-*"))
-    if old and not os.path.lexists(target):
-        old.pop().rename(target)
-    for leftover in [*old, *target.parent.glob(f".{target.name}.new-*")]:
-        shutil.rmtree(leftover, ignore_errors=True)
+    What came into a pack between the look at it and its replacement goes to its successor.
+    """
+    remove(place / NEW)
+    for whole in (place / READY, place / OLD):
+        if os.path.lexists(whole):
+            if (target / MANIFEST).is_file():
+                carry_over(whole, target, late=True)
+            whole.rename(place / NEW)
+            remove(place / NEW)
 
 
 def _fill(folder: Path, files: Mapping[str, bytes], manifest: Manifest) -> None:
-    folder.chmod(0o777 & ~_umask())  # mkdtemp makes it private; a pack is as open as any other folder
-    for name, content in files.items():
+    folder.mkdir()
+    for name, content in {**files, MANIFEST: manifest.to_json().encode()}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+        with path.open("xb") as file:
+            file.write(content)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _carry_over(old: Path, new: Path) -> None:
-    """Bring a user's own files along: as they are, or as ``NAME.edited`` where prepare's file was edited by hand."""
-    written = written_files(old)
-    for path in sorted(old.rglob("*")):
-        name = path.relative_to(old).as_posix()
-        if path.is_dir() and not path.is_symlink():
+def _sync(folder: Path) -> None:
+    """Bring a folder and all in it onto the disk, so that the new name never stands for empty files after a crash."""
+    for path in walk(folder):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
             continue
-        if name == MANIFEST or "__pycache__" in path.parts:
-            continue
-        if name in written:
-            if path.is_symlink() or _sha256(path) == written[name]:
-                continue
-            name += ".edited"
-            log.warning(f"{path} was edited by hand: the edit is kept as {name}")
-        if os.path.lexists(new / name) and not name.endswith(".edited"):
-            raise PackError(
-                "was put there by hand, and prepare would write a file of this name",
-                where=str(path),
-                hint="Move it away, or choose another work_dir",
-            )
-        _link(path, new / name)
+        _sync_one(path)
+    _sync_one(folder)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _sync_one(path: Path) -> None:
+    with suppress(PermissionError):  # a user's file that was brought along as it is
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(number)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:  # a folder, on some file systems
+                raise
+        finally:
+            os.close(number)
 
 
-def _link(path: Path, to: Path) -> None:
-    to.parent.mkdir(parents=True, exist_ok=True)
-    to.unlink(missing_ok=True)
-    try:
-        os.link(path, to, follow_symlinks=False)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(path, to, follow_symlinks=False)
-
-
-def _take_place(new: Path, target: Path) -> None:
-    """Put ``new`` where ``target`` is; afterwards ``new`` holds what was there."""
+def _take_place(ready: Path, old: Path, target: Path) -> None:
+    """Put ``ready`` where ``target`` is; what was there is then ``ready`` or ``old``."""
     if not os.path.lexists(target):
-        new.rename(target)
-    elif not _exchange(new, target):
-        # No exchange on this file system: two renames, between which _sweep knows the way back.
-        old = target.parent / new.name.replace(".new-", ".old-")
+        ready.rename(target)
+    elif not _exchange(ready, target):
+        # No exchange on this file system: two renames, between which the next prepare knows the way back.
         target.rename(old)
-        new.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
+        ready.rename(target)
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.preflight import environment, files, prompts
-from meta_eval.preflight.check import Check, failed, passed
+from meta_eval.preflight.check import Check, failed, not_checked, passed
 
 __all__ = ["Check", "cheap", "preflight"]
 
@@ -39,8 +39,12 @@ def preflight(pack: Path) -> Iterator[Check]:
         yield manifest
         return
     yield _read(manifest)
-    yield from files.check_files(pack, manifest, hash_up_to=None)
-    yield from environment.check_environment(pack, manifest)
+    found = list(files.check_files(pack, manifest, hash_up_to=None))
+    yield from found
+    if any(check.status == "failed" for check in found):
+        yield not_checked("scoring", "code of a pack that is not as prepare wrote it is not run")
+    else:
+        yield from environment.check_environment(pack, manifest)
     yield from prompts.check_prompts(pack, manifest)
     yield from files.check_output(pack, manifest)
     yield from environment.check_engine(manifest)

@@ -131,33 +131,33 @@ def check_environment(pack: Path, manifest: Manifest) -> Iterator[Check]:
         "latex": any(name.startswith(_LATEX) for name in modules),
         "punkt": _needs_punkt(pack, manifest),
     }
-    told = _ask(lm_eval.python, asked)
-    if isinstance(told, str):
-        yield failed("scoring", told, f"Run: {shlex.quote(lm_eval.python)} -c 'import lm_eval.tasks'")
+    answer = _ask(lm_eval.python, asked)
+    if isinstance(answer, str):
+        yield failed("scoring", answer, f"Run: {shlex.quote(lm_eval.python)} -c 'import lm_eval.tasks'")
         return
-    yield from _told("functions", told["functions"], f"{len(functions)} import without meta-eval", _hint_import)
-    yield from _told("first docs", told["tasks"], f"{len(tasks)} tasks load theirs", _hint_load)
+    yield from _checks("functions", answer["functions"], f"{len(functions)} import without meta-eval", _hint_import)
+    yield from _checks("first docs", answer["tasks"], f"{len(tasks)} tasks load theirs", _hint_load)
     for name in (name for name in manifest.tasks if name not in tasks):
         yield not_checked("first docs", f"{name}: its rows stay on the hub (bundle: false)")
-    yield from _scoring(pack, lm_eval, told)
+    yield from _scoring(lm_eval, answer)
 
 
-def _scoring(pack: Path, lm_eval: LmEval, told: dict[str, Any]) -> Iterator[Check]:
+def _scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Check]:
     """The libraries and data that scoring needs, each with the command that brings it."""
     python = shlex.quote(lm_eval.python)
     pip = f"Run: {python} -m pip install"
-    for name, error in told["modules"].items():
+    for name, error in answer["modules"].items():
         brought = _BROUGHT_BY.get(name, name.partition(".")[0].replace("_", "-"))
         yield _one(f"scoring: {name}", error, "imports", f'{pip} "{brought}"')
-    if "latex" in told:
-        yield _one("scoring: antlr", told["latex"], "sympy reads LaTeX with it", f'{pip} "{_ANTLR}"')
-    if "punkt" in told:
+    if "latex" in answer:
+        yield _one("scoring: antlr", answer["latex"], "sympy reads LaTeX with it", f'{pip} "{_ANTLR}"')
+    if "punkt" in answer:
         yield _one(
             "scoring: punkt_tab",
-            told["punkt"] and "IFEval cannot split sentences without it",
+            answer["punkt"] and "IFEval cannot split sentences without it",
             "is on this machine",
-            f"Run: {python} -m nltk.downloader punkt_tab (without a network, on another machine: python -m "
-            f"nltk.downloader -d nltk_data punkt_tab, and copy nltk_data into {pack})",
+            f"Run: {python} -m nltk.downloader punkt_tab (without a network: prepare on a machine that has it, and the "
+            "pack brings it along)",
         )
 
 
@@ -165,7 +165,7 @@ def _one(name: str, error: str | None, good: str, hint: str) -> Check:
     return passed(name, good) if error is None else failed(name, error, hint)
 
 
-def _told(name: str, errors: dict[str, str | None], good: str, hint: Callable[[str], str]) -> Iterator[Check]:
+def _checks(name: str, errors: dict[str, str | None], good: str, hint: Callable[[str], str]) -> Iterator[Check]:
     wrong = {what: error for what, error in errors.items() if error is not None}
     for what, error in wrong.items():
         yield failed(name, f"{what}: {error}", hint(error))
@@ -197,11 +197,11 @@ def _ask(python: str, asked: dict[str, Any]) -> dict[str, Any] | str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{python} cannot be asked ({error})"
     try:
-        told: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         last = done.stderr.strip().splitlines()[-1:] or [f"return code {done.returncode}"]
         return f"{python} cannot load lm_eval: {last[0]}"
-    return told
+    return answer
 
 
 def _functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from meta_eval.errors import PackError
+from meta_eval.pack import integrity
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
 from meta_eval.preflight.check import Check, failed, not_checked, passed
 
@@ -20,41 +21,27 @@ _OVERHEAD = 1.3
 
 
 def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> Iterator[Check]:
-    """Every file is there and is what prepare wrote, and no YAML is there that lm_eval would take for a task.
+    """Every file is there and is what prepare wrote, and nothing else is there that would run with them.
 
     Args:
         pack: The folder.
         manifest: Its manifest.
         hash_up_to: Bytes; of larger files only the size is looked at. None for no limit.
     """
-    good = True
-    for name, entry in manifest.files.items():
-        path = pack / name
-        if not path.is_file():
-            good = False
-            yield failed("files", f"{path} is missing", _AGAIN)
-        elif path.stat().st_size != entry.bytes or (
-            (hash_up_to is None or entry.bytes <= hash_up_to) and _sha256(path) != entry.sha256
-        ):
-            good = False
-            yield failed("files", f"{path} is not the file that prepare wrote: it was edited or is damaged", _AGAIN)
-    for path in sorted(pack.rglob("*.yaml")):
-        name = path.relative_to(pack).as_posix()
-        if name not in manifest.files and "__pycache__" not in path.parts:
-            good = False
-            yield failed("files", f"{path} is not of this pack, and lm_eval takes it for a task", "Move it away")
-    if good:
+    try:
+        found = integrity.changes(pack, manifest, hash_up_to=hash_up_to)
+    except PackError as error:
+        yield failed("files", f"{error.where}: {error.what}", "Make it readable")
+        return
+    for name, what in found.items():
+        yield failed("files", f"{pack / name} {what}", _AGAIN if name in manifest.files else "Move it away")
+    if not found:
         yield passed("files", f"{len(manifest.files)} files as {MANIFEST} lists them")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
     """Results can be written, and the samples files will fit."""
-    output = Path(manifest.run.output_path).expanduser()
+    output = Path(manifest.run.output_path)
     folder = output.parent if output.suffix == ".json" else output
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
@@ -94,10 +81,12 @@ def _samples_bytes(pack: Path, entry: TaskEntry) -> int:
 
     if entry.docs_file is None or not (pack / entry.docs_file).is_file():
         return 0
+    answer = 2 * _BYTES_PER_TOKEN * entry.longest_prompt.max_gen_toks
+    docs = 0
     try:
-        table = pq.read_table(pack / entry.docs_file)
+        with pq.ParquetFile(pack / entry.docs_file) as parquet:
+            for batch in parquet.iter_batches(1024):
+                docs += batch.nbytes + batch.column("prompt").nbytes + batch.num_rows * answer
     except Exception:  # the files check has said that it is damaged
         return 0
-    answer = 2 * _BYTES_PER_TOKEN * entry.longest_prompt.max_gen_toks
-    docs: int = table.nbytes + table.column("prompt").nbytes + table.num_rows * answer
     return int(_OVERHEAD * docs * len(entry.filters))

@@ -28,7 +28,7 @@ def _error_of(step: Callable[[], object]) -> str | None:
     """What goes wrong, in one line; None when nothing does."""
     try:
         step()
-    except Exception as error:
+    except BaseException as error:  # code of a pack may end the program too
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return None
 
@@ -65,7 +65,7 @@ def _latex() -> None:
 def _punkt(pack: Path) -> None:
     import nltk
 
-    nltk.data.path.append(str(pack / "nltk_data"))
+    nltk.data.path.insert(0, str(pack / "nltk_data"))
     nltk.data.find("tokenizers/punkt_tab/english/")
 
 
@@ -78,7 +78,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     from lm_eval.tasks import TaskManager
 
     manager = TaskManager(include_path=str(pack), include_defaults=False)
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "functions": {
             f"{file}: {name}": _error_of(partial(_function, pack, module, name))
             for file, module, name in asked["functions"]
@@ -87,10 +87,10 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         "modules": {name: _error_of(partial(importlib.import_module, name)) for name in asked["modules"]},
     }
     if asked["latex"]:
-        told["latex"] = _error_of(_latex)
+        payload["latex"] = _error_of(_latex)
     if asked["punkt"]:
-        told["punkt"] = _error_of(partial(_punkt, pack))
-    return told
+        payload["punkt"] = _error_of(partial(_punkt, pack))
+    return payload
 
 
 def main() -> None:

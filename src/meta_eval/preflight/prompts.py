@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.pack.checks import BOS
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.pack.prompt_lengths import find_tokenizer, longest_prompt, whole_prompts
+from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, longest_prompt
 from meta_eval.preflight.check import Check, failed, not_checked, passed
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from tokenizers import Tokenizer
 
 _SPECIAL = (BOS, "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
@@ -35,21 +37,23 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
         yield passed("length", f"{len(fitting)} tasks fit max_model_len {limit:,} with their longest prompt and answer")
 
 
-def _prompts(pack: Path, entry: TaskEntry) -> list[str]:
-    """Every prompt, of a choice task with its longest continuation; none where the docs are not here or damaged."""
-    import pyarrow.parquet as pq
+def _prompts(pack: Path, entry: TaskEntry) -> Prompts:
+    """Every prompt; none where the docs are not here or damaged."""
 
-    if entry.docs_file is None:
-        return []
-    columns = [column for column in ("prompt", "continuations") if column in entry.columns]
-    try:
-        table = pq.read_table(pack / entry.docs_file, columns=columns)
-    except Exception:  # the files check has said that it is damaged
-        return []
-    return whole_prompts(table)
+    def batches() -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        if entry.docs_file is None:
+            return
+        with contextlib.suppress(Exception):  # the files check has said that it is damaged
+            columns = [column for column in PROMPT_COLUMNS if column in entry.columns]
+            with pq.ParquetFile(pack / entry.docs_file) as parquet:
+                yield from parquet.iter_batches(BATCH, columns=columns)
+
+    return Prompts(batches)
 
 
-def _special_tokens(tokenizer: Tokenizer | None, model: str, prompts: dict[str, list[str]]) -> Check:
+def _special_tokens(tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts]) -> Check:
     """Each special token that the prompts use, and BOS, is one id; else the model reads its letters."""
     name = "special tokens"
     if tokenizer is None:
@@ -70,8 +74,8 @@ def _special_tokens(tokenizer: Tokenizer | None, model: str, prompts: dict[str, 
     return passed(name, f"{', '.join(used)}: one id each")
 
 
-def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, list[str]]) -> Iterator[Check]:
-    """Exactly one BOS: from the engine, told by add_bos_token, and none from the prompts.
+def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts]) -> Iterator[Check]:
+    """Exactly one BOS: from the engine, as add_bos_token says, and none from the prompts.
 
     With add_bos_token=True every backend of lm-eval encodes with the tokenizer's own special tokens, so that encoding a
     prompt in this way shows what the engine will see.
@@ -101,9 +105,10 @@ def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: d
     if wanted is None:  # the check above has said so
         return
     for task, texts in prompts.items():
-        if not texts:
+        first = next(iter(texts), None)
+        if first is None:
             continue
-        ids = tokenizer.encode(texts[0]).ids
+        ids = tokenizer.encode(first).ids
         if ids.count(wanted) != 1 or ids[0] != wanted:
             yield failed(
                 name,
@@ -114,11 +119,11 @@ def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: d
     yield passed(name, f"exactly one under {backend} with add_bos_token=True")
 
 
-def _length(name: str, entry: TaskEntry, prompts: list[str], tokenizer: Tokenizer | None, manifest: Manifest) -> Check:
+def _length(name: str, entry: TaskEntry, prompts: Prompts, tokenizer: Tokenizer | None, manifest: Manifest) -> Check:
     """The longest prompt and the longest answer fit the context; lm-eval would cut the prompt in silence."""
     length, limit = entry.longest_prompt, manifest.run.max_model_len
     tokens, how = length.tokens, length.how
-    if how == "estimated" and tokenizer is not None and prompts:
+    if how == "estimated" and tokenizer is not None and next(iter(prompts), None) is not None:
         counted = longest_prompt(prompts, limit - length.max_gen_toks, tokenizer)
         tokens, how = counted.tokens, counted.how
     what = f"{name}: {tokens:,} tokens and an answer of {length.max_gen_toks:,}"

@@ -32,7 +32,7 @@ def build_report(
         kind="report",
         title=name,
         decision=judged.decision,
-        runs=(model.Run("this run", name, _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)),),
+        runs=(model.RunFacts("this run", name, _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)),),
         tasks=tuple(task for task in judged.tasks if task.name in run.tasks),
         alarms=judged.alarms,
         notes=(*run.notices, *judged.notes),
@@ -41,12 +41,12 @@ def build_report(
     )
 
 
-def build_comparison(judged: Judgement, before: Run, after: Run, *, gated: bool = False) -> model.Report:
+def build_report_of_two(judged: Judgement, before: Run, after: Run, *, gated: bool = False) -> model.Report:
     """The report of two runs: A, the baseline, and B."""
     names = _model_name(before), _model_name(after)
     tasks = [task.name for task in judged.tasks]
     runs = [
-        model.Run(label, name, _facts(_provenances(run, tasks), None, None), _folder(run))
+        model.RunFacts(label, name, _facts(_provenances(run, tasks), None, None), _folder(run))
         for label, name, run in zip("AB", names, (before, after), strict=True)
     ]
     notes = [f"{label}: {notice}" for label, run in zip("AB", (before, after), strict=True) for notice in run.notices]
@@ -89,26 +89,26 @@ def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | 
     files = {one.results_file: one for one in found if one.results_file is not None}
     seconds = [one.duration_s for one in files.values() if one.duration_s is not None]
     dates = sorted(one.date for one in files.values() if one.date)
-    told: dict[str, list[str | None]] = {}
+    facts: dict[str, list[str | None]] = {}
     if pack is not None and manifest is not None:
         digest = hashlib.sha256((pack / MANIFEST).read_bytes()).hexdigest()
-        told["pack"] = [f"{pack.resolve().name}, manifest {digest[:16]}"]
-        told["evals dataset"] = [f"{one.dataset_id} at {one.dataset_revision}" for one in manifest.tasks.values()]
-        told["originals"] = [f"{one.id} at {one.revision}" for one in manifest.originals.values()]
-    told["model"] = [one.model for one in found]
-    told["backend"] = [one.backend for one in found]
-    told["model_args"] = [",".join(f"{key}={value}" for key, value in one.model_args.items()) for one in found]
-    told["lm-eval"] = [one.lm_eval for one in found]
-    told["engine"] = [one.engine for one in found]
-    told["limit"] = [None if one.limit is None else f"{one.limit:g}" for one in found]
-    told["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
-    told["duration"] = [_duration(sum(seconds))] if seconds else []
-    told["answers"] = [_tokens(one) for one in found]
+        facts["pack"] = [f"{pack.resolve().name}, manifest {digest[:16]}"]
+        facts["evals dataset"] = [f"{one.dataset_id} at {one.dataset_revision}" for one in manifest.tasks.values()]
+        facts["originals"] = [f"{one.id} at {one.revision}" for one in manifest.originals.values()]
+    facts["model"] = [one.model for one in found]
+    facts["backend"] = [one.backend for one in found]
+    facts["model_args"] = [",".join(f"{key}={value}" for key, value in one.model_args.items()) for one in found]
+    facts["lm-eval"] = [one.lm_eval for one in found]
+    facts["engine"] = [one.engine for one in found]
+    facts["limit"] = [None if one.limit is None else f"{one.limit:g}" for one in found]
+    facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
+    facts["duration"] = [_duration(sum(seconds))] if seconds else []
+    facts["answers"] = [_tokens(one) for one in found]
     if manifest is not None:
-        told["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
-        told["command"] = [shlex.join(manifest.command)]
-    told["results"] = [file.name for file in sorted(files)]
-    distinct = {name: list(dict.fromkeys(filter(None, values))) for name, values in told.items()}
+        facts["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
+        facts["command"] = [shlex.join(manifest.command)]
+    facts["results"] = [file.name for file in sorted(files)]
+    distinct = {name: list(dict.fromkeys(filter(None, values))) for name, values in facts.items()}
     return tuple((name, "; ".join(values)) for name, values in distinct.items() if values)
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from meta_eval.judging.alarms import told_of
+from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import Subtask, Task
+from meta_eval.outputs import replacing
 from meta_eval.report import text
-from meta_eval.report.files import replacing
-from meta_eval.report.model import Report, Run, Sample
+from meta_eval.report.model import Report, RunFacts, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
 from meta_eval.version import __version__
@@ -54,7 +54,7 @@ def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> No
         samples: The docs for its table, in the order of the table; read once, and never all in memory.
 
     Raises:
-        ReportError: The file cannot be written.
+        OutputError: The file cannot be written.
     """
     packed = pack(samples)
     try:
@@ -76,8 +76,8 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
             report=report,
             comparing=report.kind == "compare",
             plot=plot(report),
-            averages=text.averages(report),
-            compared_with=text.compared_with(report),
+            averages=text.averages(report.tasks, report.totals),
+            compared_with=text.compared_with(report.tasks),
             settling=text.settling(report.decision.settling),
             outcomes=Counter(task.outcome for task in report.tasks),
             sides=_sides(report),
@@ -113,7 +113,7 @@ def _sides(report: Report) -> tuple[_Side, _Side]:
     return first, second
 
 
-def _names(runs: Sequence[Run]) -> list[str]:
+def _names(runs: Sequence[RunFacts]) -> list[str]:
     """What tells runs apart in a few letters: the end of the folders that they do not share, else the models."""
     parts = [Path(run.folder).parts if run.folder else () for run in runs]
     shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
@@ -156,7 +156,7 @@ def _environment() -> Environment:
         "plural": text.plural,
         "p_value": text.p_value,
         "drop": text.drop,
-        "told": told_of,
+        "in_words": in_words,
         "why": text.why,
         "known_reasons": text.known_reasons,
         "distance": text.distance,

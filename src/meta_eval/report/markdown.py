@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from meta_eval.judging.model import Published, Score, Task
-from meta_eval.report.model import Report, Run
+from meta_eval.report.model import Report, RunFacts
 from meta_eval.report.text import (
     alarm_tasks,
     averages,
@@ -37,8 +37,8 @@ def render(report: Report) -> str:
 def _lines(report: Report) -> Iterator[str]:
     yield f"## Evaluation: {_plain(report.title)}"
     yield ""
-    outcome, _, told = report.summary.partition(":")
-    yield f"**{outcome}**: {_plain(told)}"
+    outcome, _, rest = report.summary.partition(":")
+    yield f"**{outcome}**: {_plain(rest)}"
     yield ""
     if report.alarms:
         yield "Look at this first:"
@@ -73,8 +73,10 @@ def _drops(report: Report) -> Iterator[str]:
         "is corrected for the number of tasks."
     )
     yield ""
-    lines = [f"- {_names(tasks)}: compared with {_plain(words)}" for words, tasks in compared_with(report)]
-    lines += [f"- {_code(task.name)}: {task.outcome}: {_plain(told)}" for task in report.tasks if (told := why(task))]
+    lines = [f"- {_names(tasks)}: compared with {_plain(words)}" for words, tasks in compared_with(report.tasks)]
+    lines += [
+        f"- {_code(task.name)}: {task.outcome}: {_plain(reason)}" for task in report.tasks if (reason := why(task))
+    ]
     yield from lines
     if lines:
         yield ""
@@ -97,7 +99,7 @@ def _scores(report: Report) -> Iterator[str]:
     rows = [(*_task_cells(task, score), *_score_cells(score)) for task in report.tasks for score in task.scores]
     headings = ("task", "docs", "score", "95 % interval", "published", "difference")
     yield from _table(headings, "lrrrrr", rows) if rows else ()
-    others = [f"- {_code(name)}: {_plain(told)}" for name, told in averages(report)]
+    others = [f"- {_code(name)}: {_plain(numbers)}" for name, numbers in averages(report.tasks, report.totals)]
     if others:
         yield "lm-eval's own averages, of groups and of metrics that are no shares:"
         yield ""
@@ -137,9 +139,9 @@ def _definition(published: Published, score: Score) -> str:
     shots = f"{published.shots}-shot" if published.shots is not None else None
     what = ", ".join(filter(None, (published.benchmark, shots, published.averaging, published.metric)))
     note = f" {published.note}" if published.note else ""
-    told = "" if score.difference is not None else f" Not comparable: {score.reason}."
+    apart = "" if score.difference is not None else f" Not comparable: {score.reason}."
     beside = distance(score)
-    return f"{what}; {published.source}.{note}{told}{f' The baseline scores {beside}.' if beside else ''}"
+    return f"{what}; {published.source}.{note}{apart}{f' The baseline scores {beside}.' if beside else ''}"
 
 
 def _flips(report: Report) -> Iterator[str]:
@@ -200,7 +202,7 @@ def _provenance(report: Report) -> Iterator[str]:
     yield "</details>"
 
 
-def _run(run: Run) -> Iterator[str]:
+def _run(run: RunFacts) -> Iterator[str]:
     yield f"{_plain(run.label)}: {_plain(run.model)}"
     yield ""
     yield from (f"- {_plain(name)}: {_plain(value)}" for name, value in run.facts)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
-from meta_eval.judging.model import Alarm, Average, Task
+from meta_eval.judging.model import Alarm, LmEvalAverage, Task
+from meta_eval.report.text import headline
 from meta_eval.stats import Drop, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
@@ -16,7 +17,7 @@ SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunFacts:
     """Where numbers come from: a label, the model, and facts (``lm-eval``: ``0.4.13`` …) in the order to show them.
 
     ``folder`` is where its files are, as the command line named it: what tells A from B where both are of one model.
@@ -46,18 +47,16 @@ class Report:
     kind: Literal["report", "compare"]
     title: str
     decision: Decision
-    runs: tuple[Run, ...]
+    runs: tuple[RunFacts, ...]
     tasks: tuple[Task, ...]
     alarms: tuple[Alarm, ...] = ()
     notes: tuple[str, ...] = ()
-    totals: tuple[Average, ...] = ()
+    totals: tuple[LmEvalAverage, ...] = ()
     gated: bool = False
 
     @property
     def summary(self) -> str:
         """The whole in one line."""
-        from meta_eval.report.text import headline
-
         return headline(self.decision)
 
     @property
@@ -137,7 +136,7 @@ def _plain(one: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ShownAnswer:
     """One run's answer to one doc.
 
     Attributes:
@@ -177,7 +176,7 @@ class Sample:
     question: str
     prompt: str
     gold: str
-    answers: tuple[Answer, ...]
+    answers: tuple[ShownAnswer, ...]
     meta: float | None = None
     meta_text: str | None = None
     meta_tokens: int | None = None

@@ -112,14 +112,14 @@ def pack(samples: Iterable[Sample]) -> Packed:
 
 
 def _verdicts(sample: Sample) -> tuple[float, float | None]:
-    """Of a run ours and Meta's, of a comparison A's and B's."""
+    """Of a run ours and Meta's, of two that are compared A's and B's."""
     if len(sample.answers) > 1:
         return sample.answers[0].verdict, sample.answers[1].verdict
     return sample.answers[0].verdict, sample.meta
 
 
 def _lengths(sample: Sample) -> Iterator[tuple[int | None, int | None]]:
-    """Of a run our answer's and the recorded one's, of a comparison A's and B's."""
+    """Of a run our answer's and the recorded one's, of two that are compared A's and B's."""
     for answer in sample.answers:
         yield (None if answer.likelihoods else len(answer.text)), answer.tokens
     if len(sample.answers) == 1:

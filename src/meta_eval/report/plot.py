@@ -32,7 +32,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Mark:
     """One line of the plot.
 
     Attributes:
@@ -61,7 +61,7 @@ class Row:
 class Plot:
     """Rows, the axis that they share, and where 0 stands on it; None on an axis of scores."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Mark, ...]
     ticks: tuple[Tick, ...]
     zero: float | None
 
@@ -81,7 +81,7 @@ def plot(report: Report) -> Plot:
         return None if value is None else round(100 * (value - low) / (high - low), 2)
 
     rows = [
-        Row(
+        Mark(
             *line[:6],
             at(line[6]),
             at(line[5].lower if line[5] else None),

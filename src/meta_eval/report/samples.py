@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.judging.model import Task
-from meta_eval.report.model import Answer, Sample
+from meta_eval.report.model import Sample, ShownAnswer
 from meta_eval.results import answers as kept
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores
@@ -31,7 +31,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
         source = task.source
         if source is None or any(run.samples_file is None for run in source.runs):
             continue
-        found = [scores([row[which] for row in source.docs], source.verdict) for which in range(len(source.runs))]
+        found = [scores([docs[which] for docs in source.docs], source.verdict) for which in range(len(source.runs))]
         if any(one is None or found[0] is None or one.positions != found[0].positions for one in found):
             continue
         with ExitStack() as stack:
@@ -62,7 +62,7 @@ def _sample(
     task: str,
     doc: kept.Doc,
     whole: Mapping[str, Any],
-    answers: tuple[Answer, ...],
+    answers: tuple[ShownAnswer, ...],
     recorded: float | None,
     count_tokens: Counter | None,
 ) -> Sample:
@@ -87,7 +87,9 @@ def _sample(
     )
 
 
-def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None) -> Answer:
+def _answer(
+    doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None
+) -> ShownAnswer:
     ours = _given(doc, spec)
     raised = {
         "unextracted": ours.metrics.get("unextracted") == 1,
@@ -98,7 +100,7 @@ def _answer(doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any], 
     flags = tuple(flag for flag, is_so in raised.items() if is_so)
     text, likelihoods = _text(whole)
     tokens = None if likelihoods else _tokens(text, count_tokens)
-    return Answer(
+    return ShownAnswer(
         verdict, text, ours.extracted, flags, tokens, None if likelihoods else kept.limit_of(whole), likelihoods
     )
 

@@ -41,7 +41,7 @@ def show(report: Report, console: Console) -> None:
             f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed.",
             "dim",
         )
-        for words, names in write.compared_with(report):
+        for words, names in write.compared_with(report.tasks):
             say.line(f"compared with {words}: {', '.join(names)}", "dim")
         say.line()
     if any(task.scores for task in report.tasks):
@@ -63,11 +63,11 @@ def _besides(report: Report) -> Iterator[str]:
     """What is no part of a drop: baselines and published numbers, lm-eval's averages, known reasons."""
     for task in report.tasks:
         for score in task.scores:
-            told = None if score.distance and score.distance.rounded else write.distance(score)
-            if told:
-                yield f"{_of(task, score)}: the baseline scores {told}"
-    for name, told in write.averages(report):
-        yield f"{name}: {told}"
+            beside = None if score.distance and score.distance.rounded else write.distance(score)
+            if beside:
+                yield f"{_of(task, score)}: the baseline scores {beside}"
+    for name, numbers in write.averages(report.tasks, report.totals):
+        yield f"{name}: {numbers}"
     for reason, names in write.known_reasons(task for task in report.tasks if task.outcome == "shown below"):
         yield f"{', '.join(names)}: {reason}"
 
@@ -76,9 +76,9 @@ def _explained(report: Report) -> list[tuple[str, str, str]]:
     """Outcomes with what the table does not say; tasks of which the same is to be said stand together."""
     names: dict[tuple[str, str], list[str]] = {}
     for task in report.tasks:
-        if told := write.why(task):
-            names.setdefault((task.outcome, told), []).append(task.name)
-    return [(outcome, ", ".join(of), told) for (outcome, told), of in names.items()]
+        if why := write.why(task):
+            names.setdefault((task.outcome, why), []).append(task.name)
+    return [(outcome, ", ".join(of), why) for (outcome, why), of in names.items()]
 
 
 class _Speaker:

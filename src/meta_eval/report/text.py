@@ -1,33 +1,20 @@
-"""Numbers and foreign texts as people read them."""
+"""Numbers as people read them; foreign texts are made visible by `meta_eval.shown`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from meta_eval.judging.alarms import told_of
+from meta_eval.judging.alarms import in_words
+from meta_eval.shown import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling
-    from meta_eval.judging.model import Alarm, Average, Score, Task
-    from meta_eval.report.model import Report
+    from meta_eval.judging.model import Alarm, LmEvalAverage, Score, Task
     from meta_eval.stats import Interval
-
-# Characters that hide, reorder or forge text: controls but tab and newline, soft hyphen, zero width and bidi marks,
-# line separators, interlinear marks, tags, half surrogate pairs. The two joiners that Indic scripts need stay.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
-)
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "-"
-
-
-def visible(text: str) -> str:
-    """The text with every hidden character as ``⟨U+202E⟩``: safe to encode, and nothing in it can fool the reader."""
-    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
 
 
 def percent(share: float | None, digits: int = 1) -> str:
@@ -82,15 +69,15 @@ def short_names(names: list[str]) -> dict[str, str]:
     return {name: name[len(prefix) + 1 :] for name in names}
 
 
-def averages(report: Report) -> list[tuple[str, str]]:
+def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tuple[str, str]]:
     """Groups and tasks with lm-eval's own averages of them: ``("wikitext", "word_perplexity,none 181.3")``."""
-    told: dict[str, list[str]] = {}
-    for one in (*report.totals, *(one for task in report.tasks for one in task.averages)):
-        told.setdefault(one.name, []).append(f"{one.metric} {_average(one)}")
-    return [(name, "; ".join(lines)) for name, lines in told.items()]
+    numbers: dict[str, list[str]] = {}
+    for one in (*totals, *(one for task in tasks for one in task.averages)):
+        numbers.setdefault(one.name, []).append(f"{one.metric} {_average(one)}")
+    return [(name, "; ".join(lines)) for name, lines in numbers.items()]
 
 
-def _average(one: Average) -> str:
+def _average(one: LmEvalAverage) -> str:
     if one.share:
         return percent(one.value) + (f" ({interval(one.interval)})" if one.interval else "")
     return f"{one.value:.4g}" + (f" ({one.interval.lower:.4g} to {one.interval.upper:.4g})" if one.interval else "")
@@ -101,13 +88,13 @@ def _average(one: Average) -> str:
 
 def headline(decision: Decision) -> str:
     """The whole in one line: the decision with its numbers, its reasons, and what would settle it."""
-    told = "nothing was compared"
+    compared = "nothing was compared"
     if decision.mean is not None:
-        told = (
+        compared = (
             f"mean drop of {plural(len(decision.tasks), 'task')} {drop(decision.mean.value)} points "
             f"(95 % interval {drop_interval(decision.interval)})"
         )
-    clauses = "; ".join((f"{decision.outcome}: {told}, margin {100 * decision.margin:g}", *decision.reasons))
+    clauses = "; ".join((f"{decision.outcome}: {compared}, margin {100 * decision.margin:g}", *decision.reasons))
     settled = settling(decision.settling) if decision.outcome == "NOT SHOWN" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
@@ -133,27 +120,27 @@ def why(task: Task) -> str | None:
     return task.decision.remark
 
 
-def compared_with(report: Report) -> list[tuple[str, list[str]]]:
+def compared_with(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
-    told: dict[str, list[str]] = {}
-    for task in report.tasks:
+    found: dict[str, list[str]] = {}
+    for task in tasks:
         if task.against:
-            told.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
-    return list(told.items())
+            found.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+    return list(found.items())
 
 
 def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """Each known reason why a number may differ, with the tasks that it applies to."""
-    told: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for task in tasks:
         for gap in task.gaps:
-            told.setdefault(gap, []).append(task.name)
-    return list(told.items())
+            found.setdefault(gap, []).append(task.name)
+    return list(found.items())
 
 
 def alarm_tasks(alarm: Alarm) -> str:
     """``meta_ifeval (54 of 541), meta_math``; empty for the whole run."""
-    return ", ".join(filter(None, map(told_of, alarm.tasks)))
+    return ", ".join(filter(None, map(in_words, alarm.tasks)))
 
 
 def distance(score: Score) -> str | None:

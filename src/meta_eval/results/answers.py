@@ -202,12 +202,25 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
         gold=gold if isinstance(gold, str) else str(sample.get("target")),
         choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
-        recorded_metrics=metrics if isinstance(metrics, str) and of_meta else None,
+        recorded_metrics=_recorded(metrics, where) if isinstance(metrics, str) and of_meta else None,
         tail=(answer or "")[-TAIL:],
         empty=answer is not None and not answer.strip(),
         limit_hit=None,
         completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
     )
+
+
+def _recorded(text: str, where: str) -> str:
+    """JSON text of an object; anything else has been damaged since prepare wrote it."""
+    try:
+        whole = isinstance(json.loads(text, parse_int=float), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    if not whole:
+        raise ResultsError(
+            "recorded_metrics is no JSON object", where=where, hint="Take the file as lm_eval wrote it, of a whole pack"
+        )
+    return text
 
 
 def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:

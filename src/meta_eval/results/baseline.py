@@ -75,7 +75,10 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
 
 
 def baseline_text(
-    key: str, samples: Sequence[Mapping[str, Any]], has_answer: Callable[[Mapping[str, Any]], bool]
+    key: str,
+    samples: Sequence[Mapping[str, Any]],
+    has_answer: Callable[[Mapping[str, Any]], bool],
+    edited: Sequence[str] = (),
 ) -> str:
     """The file of a task.
 
@@ -83,6 +86,7 @@ def baseline_text(
         key: Which docs and graders they are of (`pack_keys`).
         samples: lm-eval's samples of the replay, one a doc and filter.
         has_answer: Whether a doc has a recorded answer. What has none was answered with nothing, which is no verdict.
+        edited: The files of the pack that were not as prepare wrote them.
     """
     docs: dict[int, dict[str, Any]] = {}
     for sample in samples:
@@ -105,13 +109,17 @@ def baseline_text(
             "metrics": {name: sample[name] for name in metric_names(sample)},
         }
     if not docs:
-        return missing_text(key, "no doc has a recorded answer")
-    return _lines([{"pack": key, "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
+        return missing_text(key, "no doc has a recorded answer", edited)
+    return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
 
 
-def missing_text(key: str, reason: str) -> str:
+def missing_text(key: str, reason: str, edited: Sequence[str] = ()) -> str:
     """The file of a task that has no baseline, and why: a clause."""
-    return _lines([{"pack": key, "missing": reason}])
+    return _lines([{"pack": key, **_mark(edited), "missing": reason}])
+
+
+def _mark(edited: Sequence[str]) -> dict[str, list[str]]:
+    return {"edited": list(edited)} if edited else {}
 
 
 def pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from meta_eval.inputs import open_regular
 from meta_eval.results.answers import ResultsError
 
 # Longer than any sample: 100,000 tokens of context, repeated for each of four choices, are a tenth of it.
@@ -48,7 +49,7 @@ def pieces(path: Path) -> Iterator[Piece]:
         ResultsError: The file cannot be read, or one is longer than `MAX_PIECE`.
     """
     try:
-        with path.open("rb", buffering=_BUFFER) as file:
+        with open_regular(path, buffering=_BUFFER) as file:
             start = file.read(_BUFFER).lstrip()[:1]
             file.seek(0)
             yield from _array(path, file) if start == b"[" else _lines(path, file)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.results.results_file import ResultsFile, mapping, moment, number
+from meta_eval.secrets import HIDDEN, is_secret
 
 # The model arguments that make another model of the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
-_CREDENTIALS = re.compile(r"://[^/\s]*@")
-_SECRET = re.compile(r"key|token(?!iz)|secret|passw|auth", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,6 @@ class Provenance:
         dataset_revision: Commit of the evals dataset, of a pack whose rows stay on the hub.
         docs_of_task: How many docs the task has, of which a limit takes some.
         docs_run: How many lm_eval says that it ran; with ``--samples`` and lm-eval up to 0.4.11 all of the task.
-        task_version: The version in the task's metadata.
         completion_tokens: The tokens of all answers, where the engine's word on it was kept.
         tokens_per_second: Of all answers together.
     """
@@ -59,7 +57,6 @@ class Provenance:
     dataset_revision: str | None
     docs_of_task: int | None
     docs_run: int | None
-    task_version: str | None
     completion_tokens: float | None = None
     tokens_per_second: float | None = None
 
@@ -108,7 +105,6 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         dataset_revision=_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,
         docs_run=results.count(task, "effective") if results else None,
-        task_version=_text(mapping(config.get("metadata")).get("version")),
         completion_tokens=number(elsewhere.get("completion_tokens")),
         tokens_per_second=number(elsewhere.get("tokens_per_second")),
     )
@@ -121,10 +117,7 @@ def _arguments(given: Any) -> dict[str, str]:
         given = {name: value for name, _, value in parts}
     if not isinstance(given, dict):
         return {}
-    return {
-        str(name): "…" if _SECRET.search(str(name)) or _CREDENTIALS.search(str(value)) else str(value)
-        for name, value in given.items()
-    }
+    return {str(name): HIDDEN if is_secret(str(name), value) else str(value) for name, value in given.items()}
 
 
 def _text(value: Any) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Protocol
+
+from meta_eval.results.answers import ResultsError
 
 # Two verdicts that differ by no more are the same. That makes no difference to a yes or no. Scores are published in
 # percent with one decimal, and implementations of one metric differ in the last digits of a float, so that a thousandth
@@ -32,6 +33,9 @@ def recorded_verdicts(
     Where any doc has a recorded metric of this name (F1, ROUGE and the like), that; else ``is_correct``. Never the one
     for some docs and the other for the rest: a verdict of 0.6 has nothing to be compared with in a yes.
 
+    Raises:
+        ResultsError: A recorded metric of this name is no share.
+
     Args:
         docs: What was recorded of each doc.
         metric: The name of the recorded metric.
@@ -46,6 +50,13 @@ def recorded_verdicts(
 
 
 def _metric(text: str | None, metric: str) -> float | None:
-    metrics = json.loads(text) if text else None
+    metrics = json.loads(text, parse_int=float) if text else None
     value = metrics.get(metric) if isinstance(metrics, dict) else None
-    return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
+    if not isinstance(value, (bool, float)):
+        return None
+    if not 0 <= value <= 1:
+        raise ResultsError(
+            f"the recorded metric {metric} of a doc is {value}, and should be a number from 0 to 1",
+            hint="Prepare the pack again, and run it",
+        )
+    return float(value)

@@ -16,7 +16,10 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from meta_eval.inputs import MAX_DEPTH, is_deep, open_regular, read_regular
+from meta_eval.names import RULE, is_name
 from meta_eval.results.answers import NO_SHARE, ResultsError
+from meta_eval.shown import quoted
 from meta_eval.stats import Interval
 
 # A results file is as large as its tasks' configurations: some hundred KB.
@@ -25,9 +28,6 @@ _MAX_BYTES = 256 * 2**20
 # How every results file begins, in all versions.
 _HEAD = re.compile(rb'\s*\{\s*"results"\s*:')
 _HEAD_BYTES = 256
-
-# Levels of nesting: a task's configuration has some five, a doc not many more.
-MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def looks_like_results(path: Path) -> bool:
         ResultsError: It cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _HEAD.match(file.read(_HEAD_BYTES)) is not None
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
@@ -151,9 +151,7 @@ def read_results_file(path: Path) -> ResultsFile:
     """
     hint = "Take the file of a run that ended"
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ResultsError(f"is larger than {_MAX_BYTES // 2**20} MiB: this is no results file", where=str(path))
-        tree = json.loads(path.read_bytes())
+        tree = json.loads(read_regular(path, limit=_MAX_BYTES))
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
     except (ValueError, RecursionError):
@@ -168,6 +166,10 @@ def read_results_file(path: Path) -> ResultsFile:
             raise ResultsError(f"has no {key!r}: this is no results file of lm_eval", where=str(path), hint=hint)
     if is_deep(tree):
         raise ResultsError(f"is nested more than {MAX_DEPTH} deep: this is no results file", where=str(path))
+    for key in ("configs", "groups"):
+        for name in mapping(tree.get(key)):
+            if not is_name(name):
+                raise ResultsError(f"{key}: {quoted(name)} is no name of a task or group", where=str(path), hint=RULE)
     return ResultsFile(path, tree)
 
 
@@ -191,17 +193,6 @@ def moment(seconds: float) -> datetime | None:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def is_deep(tree: Any) -> bool:
-    """Whether a JSON tree has more levels than `MAX_DEPTH`, so that walking it may exhaust the stack."""
-    level = [tree]
-    for _ in range(MAX_DEPTH):
-        inner = (list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list)))
-        level = [value for values in inner for value in values if isinstance(value, (dict, list))]
-        if not level:
-            return False
-    return True
 
 
 def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:

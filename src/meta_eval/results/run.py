@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from meta_eval.pack.integrity import edited_notice
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.find import Files, Found, find
@@ -99,7 +100,7 @@ def read_run(
             there is one, takes the place of a file that cannot be read at all.
         repeats: Keep all runs of a task, to be averaged, and not only the newest.
         count_tokens: See `read_samples`.
-        step: Told what is being read.
+        step: Called with what is being read.
 
     Raises:
         ResultsError: Nothing is there, a file is damaged, files contradict each other, they are of several models, or
@@ -149,7 +150,7 @@ def read_newest(
         candidates: The runs of the task, the newest first.
         skip_damaged: See `read_run`.
         count_tokens: See `read_samples`.
-        say: Told what must be said.
+        say: Called with what must be said.
 
     Raises:
         ResultsError: Its files are damaged or contradict each other, or nobody knows which run is the newest.
@@ -216,8 +217,11 @@ def _check_repeat(newest: TaskRun, other: TaskRun) -> None:
         raise ResultsError(f"{newest.task}: these runs are of other docs or prompts", where=where, hint=hint)
 
 
-def check_pack(run: Run, manifest: Manifest, *, pack: str) -> None:
-    """Hold a run against the pack that it is said to be of.
+def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
+    """Compare a run with the pack that it is said to be of.
+
+    Returns:
+        The run, with a notice where the pack was edited.
 
     Raises:
         ResultsError: A task was run on other docs than those of the pack.
@@ -236,6 +240,8 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> None:
                 where=str(result.provenance.results_file),
                 hint="Name the pack that this run was made with, or run the task again with this one",
             )
+    notice = edited_notice(Path(pack), manifest)
+    return replace(run, notices=(*run.notices, notice)) if notice else run
 
 
 # Reading
@@ -266,7 +272,7 @@ def _read(
         if results is None:
             say(f"{found.task}: {found.samples} has no results file beside it: its model and limit are unknown")
         else:
-            only_aggregated = _hold_together(found.task, samples, results, skip_damaged, say, of_pack=bool(block))
+            only_aggregated = _check_together(found.task, samples, results, skip_damaged, say, of_pack=bool(block))
     published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
     metrics = [mapping(one).get("metric") for one in published] if isinstance(published, list) else []
     return TaskRun(
@@ -285,7 +291,7 @@ def _read(
     )
 
 
-def _hold_together(
+def _check_together(
     task: str, samples: SamplesFile, results: ResultsFile, skip_damaged: bool, say: Say, *, of_pack: bool
 ) -> tuple[str, ...]:
     """Samples and results of one invocation tell the same story.
@@ -311,7 +317,7 @@ def _hold_together(
     if missing or samples.skipped:
         for one in missing:
             say(f"{where}: {one}")
-        say(f"{task}: not held against lm-eval's own averages, since docs or filters are missing")
+        say(f"{task}: not compared with lm-eval's own averages, since docs or filters are missing")
         return ()
     logged, plain = set(specs(samples.docs)), results.aggregations(task)
     of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
@@ -320,10 +326,10 @@ def _hold_together(
         ours = scores(samples.docs, spec) if spec in logged else None
         if ours is None or math.isclose(ours.value, theirs.value, abs_tol=_SAME_AVERAGE, rel_tol=0):
             continue
-        told = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"
+        both = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"
         if of_pack or plain.get(spec.partition(",")[0]) == "mean":
-            raise ResultsError(told, where=where, hint=hint)
-        say(f"{task}: {told}: the task averages in a way of its own, and lm-eval's average is taken")
+            raise ResultsError(both, where=where, hint=hint)
+        say(f"{task}: {both}: the task averages in a way of its own, and lm-eval's average is taken")
         own.append(spec)
     for doc in samples.docs:
         for metric, _, name in (spec.partition(",") for spec in own):

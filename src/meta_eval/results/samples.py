@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meta_eval.inputs import is_deep, open_regular
 from meta_eval.results.answers import Answer, Doc, ResultsError, doc_number, foreign, limit_hit, read_sample
 from meta_eval.results.pieces import pieces
-from meta_eval.results.results_file import is_deep
 
 _BUFFER = 2**17
 
@@ -94,7 +94,7 @@ def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
         ResultsError: The file cannot be read, or has changed since it was.
     """
     try:
-        with path.open("rb", buffering=_BUFFER) as file:
+        with open_regular(path, buffering=_BUFFER) as file:
 
             def at(answer: Answer) -> dict[str, Any]:
                 file.seek(answer.offset)

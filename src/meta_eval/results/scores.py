@@ -2,7 +2,7 @@
 
 How a metric is averaged shows in what it logs of a doc: a number is averaged over docs; a number with its subtask first
 within each subtask, then over subtasks; verdicts on instructions over all instructions; both ways of IFEval to the mean
-of its four accuracies. `meta_eval.results.run` holds every average against lm-eval's own.
+of its four accuracies. `meta_eval.results.run` compares every average with lm-eval's own.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from itertools import pairwise
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError, suggestion
 from meta_eval.source.base import DataFile, Kind
+from meta_eval.yaml_files import YamlError, parse_yaml
 
 CARD = "README.md"
 
@@ -33,6 +34,10 @@ _SHARD = re.compile(r"-(?P<index>\d{5})-of-(?P<count>\d{5})(?:-[0-9a-f]{16})?(?=
 _METRICS = "metrics_details"  # the file of the metrics config is named like a details file: Details_metrics_details_…
 _METRICS_CONFIG = "__metrics"
 _SPLITS = ("train", "test", "validation", "valid", "val", "dev")
+MAX_BYTES = 2**20
+_LONGEST = 500  # characters of a name or of a path in a card
+# A path of a card with signs of a pattern is compared with every file name: as many in all, in a second or two.
+_MOST_MATCHES = 500_000
 # Written beside a dataset by the tools that made it; never rows.
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json")
 
@@ -70,6 +75,7 @@ def find_subsets(card: str | None, names: Iterable[str], *, where: str) -> tuple
         SourceError: Two sets of files both claim to be one subset.
     """
     ordered = sorted(names)
+    files_here = _Names(ordered)
     configs, notices = _read_card(card)
     table: dict[str, Subset] = {}
     for config in configs:
@@ -81,7 +87,7 @@ def find_subsets(card: str | None, names: Iterable[str], *, where: str) -> tuple
             continue
         match = _CONFIG.fullmatch(config.name)
         subset = match["subset"] if match else config.name
-        files = tuple(name for pattern in config.splits[split] for name in _expand(pattern, ordered))
+        files = tuple(name for pattern in config.splits[split] for name in files_here.expand(pattern))
         entry = Subset(config.name, tuple(dict.fromkeys(files)))
         if table.setdefault(subset, entry).files != entry.files:
             raise _ambiguous(where, f"subset {subset!r}", [*table[subset].files, *entry.files])
@@ -96,9 +102,10 @@ def find_metrics(card: str | None, names: Iterable[str]) -> tuple[str, ...]:
     As with subsets, the card comes first, then the newest file of that name.
     """
     ordered = sorted(names)
+    files_here = _Names(ordered)
     for config in _read_card(card)[0]:
         if config.name.endswith(_METRICS_CONFIG):
-            return tuple(name for patterns in config.splits.values() for p in patterns for name in _expand(p, ordered))
+            return tuple(name for patterns in config.splits.values() for p in patterns for name in files_here.expand(p))
     dated = [(match["time"], name) for name in ordered if (match := _DETAILS.fullmatch(name))]
     runs = [run for run in dated if _DETAILS.fullmatch(run[1])["subset"] == _METRICS]  # type: ignore[index]
     return (max(runs)[1],) if runs else ()
@@ -137,15 +144,16 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
         SourceError: No file is of that split, or files that are not shards of one table all could be.
     """
     ordered = sorted(names)
+    files_here = _Names(ordered)
     configs, _ = _read_card(card)
     chosen = [config for config in configs if config.is_default] or configs
     if len(chosen) > 1:
         files = [
-            name for config in chosen for pattern in config.splits.get(split, ()) for name in _expand(pattern, ordered)
+            name for config in chosen for pattern in config.splits.get(split, ()) for name in files_here.expand(pattern)
         ]
         raise _ambiguous(where, f"split {split!r}, of several configs without a default one,", files)
     if chosen and split in chosen[0].splits:
-        declared = [name for pattern in chosen[0].splits[split] for name in _expand(pattern, ordered)]
+        declared = [name for pattern in chosen[0].splits[split] for name in files_here.expand(pattern)]
         found = list(dict.fromkeys(declared))
     elif chosen:
         raise SourceError(
@@ -178,16 +186,14 @@ def is_data(name: str) -> bool:
 
 def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
     """The configs of a card's YAML front matter that name data files, and what could not be understood."""
-    import yaml
-    from huggingface_hub import DatasetCard
-
-    text = (card or "").lstrip("\ufeff")
-    if not text.startswith("---"):
+    matter = _front_matter(card or "")
+    if matter is None:
         return [], []
     try:
-        listed = DatasetCard(text).data.get("configs")
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        return [], [f"{CARD}: its front matter is not valid YAML; the subsets are taken from the file names."]
+        data = parse_yaml(matter, where=CARD, as_text=True).tree
+    except YamlError as error:
+        return [], [f"{CARD}: its front matter is not read ({error.what}); the subsets are taken from the file names."]
+    listed = data.get("configs") if isinstance(data, dict) else None
     if listed is None:
         return [], []
     configs: list[_Config] = []
@@ -195,11 +201,20 @@ def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
     for number, entry in enumerate(listed if isinstance(listed, list) else [listed], start=1):
         name = entry.get("config_name") if isinstance(entry, dict) else None
         splits = _splits(entry.get("data_files"), entry.get("data_dir")) if isinstance(entry, dict) else None
-        if not isinstance(name, str) or splits is None:
+        if not isinstance(name, str) or len(name) > _LONGEST or splits is None:
             notices.append(f"{CARD}: entry {number} of 'configs' is malformed; file names stand in for it.")
         elif splits:
             configs.append(_Config(name, name == "default" or entry.get("default") is True, splits))
     return configs, notices
+
+
+def _front_matter(card: str) -> str | None:
+    """What stands between the first two lines of three hyphens; None where the card does not begin with one."""
+    first, *lines = card.lstrip("\ufeff").split("\n")
+    if first.rstrip() != "---":
+        return None
+    end = next((number for number, line in enumerate(lines) if line.rstrip() == "---"), None)
+    return None if end is None else "\n".join(lines[:end])
 
 
 def _splits(data_files: object, data_dir: object) -> dict[str, tuple[str, ...]] | None:
@@ -213,27 +228,50 @@ def _splits(data_files: object, data_dir: object) -> dict[str, tuple[str, ...]] 
         pairs = [(item.get("split", "train"), item.get("path")) for item in data_files]
     else:
         pairs = [("train", data_files)]
-    splits: dict[str, tuple[str, ...]] = {}
+    splits: dict[str, list[str]] = {}
     for split, paths in pairs:
         patterns = [paths] if isinstance(paths, str) else paths
-        if not isinstance(split, str | int) or not isinstance(patterns, list) or not patterns:
+        if not isinstance(split, str) or not isinstance(patterns, list) or not patterns:
             return None
         for pattern in patterns:
-            if not isinstance(pattern, str):
+            if not isinstance(pattern, str) or len(pattern) > _LONGEST:
                 return None
             path = f"{data_dir.strip('/')}/{pattern}" if isinstance(data_dir, str) else pattern
-            name = str(split)  # YAML reads 2024_10_20 as a number
-            splits[name] = (*splits.get(name, ()), path.removeprefix("./"))
-    return splits
+            splits.setdefault(split, []).append(path.removeprefix("./"))
+    return {split: tuple(paths) for split, paths in splits.items()}
 
 
-def _expand(pattern: str, names: Sequence[str]) -> list[str]:
-    """The names that a card's path means; the path itself where no file is there, so that fetching it says so."""
-    if pattern in names or not re.search(r"[*?\[]", pattern):
-        return [pattern]
-    split = pattern.split("/")
-    parts = [part for before, part in pairwise(["", *split]) if not part == before == "**"]
-    return [name for name in names if _matches(name.split("/"), parts)] or [pattern]
+@dataclass(slots=True)
+class _Names:
+    """The file names that the paths of a card are compared with, and how many comparisons are left."""
+
+    names: Sequence[str]
+    left: int = _MOST_MATCHES
+    known: frozenset[str] = frozenset()
+    parts: Sequence[Sequence[str]] = ()
+
+    def __post_init__(self) -> None:
+        self.known, self.parts = frozenset(self.names), [name.split("/") for name in self.names]
+
+    def expand(self, pattern: str) -> list[str]:
+        """The names that a card's path means; the path itself where no file is there, so that fetching it says so.
+
+        Raises:
+            SourceError: The card has more patterns than can be compared with so many files.
+        """
+        if pattern in self.known or not re.search(r"[*?\[]", pattern):
+            return [pattern]
+        split = pattern.split("/")
+        wanted = [part for before, part in pairwise(["", *split]) if not part == before == "**"]
+        self.left -= len(self.names) * len(wanted)
+        if self.left < 0:
+            raise SourceError(
+                f"has more patterns of files than can be compared with {len(self.names):,} files",
+                where=CARD,
+                hint="Name the files themselves in its front matter, or take it away: file names stand in for it",
+            )
+        found = [name for name, parts in zip(self.names, self.parts, strict=True) if _matches(parts, wanted)]
+        return found or [pattern]
 
 
 def _matches(name: Sequence[str], pattern: Sequence[str]) -> bool:

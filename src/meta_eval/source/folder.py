@@ -15,8 +15,11 @@ from pathlib import Path
 
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
+from meta_eval.inputs import expand, open_regular, read_regular
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile
+
+_MOST_FILES = 100_000
 
 
 def open_evals_dataset(folder: str, *, identity: Identity) -> cards.EvalsFiles:
@@ -30,7 +33,7 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> cards.EvalsFiles:
     Raises:
         SourceError: It is no folder, cannot be read, or holds no subset.
     """
-    root = Path(folder).expanduser()
+    root = expand(folder)
     names = _names(root, folder)
     card = _card(root, names, folder)
     table, notices = cards.find_subsets(card, names, where=folder)
@@ -57,7 +60,7 @@ def open_original(folder_or_file: str) -> cards.OriginalFiles:
     Raises:
         SourceError: It is not there, cannot be read, or holds no data file.
     """
-    root = Path(folder_or_file).expanduser()
+    root = expand(folder_or_file)
     if root.is_file():
         files = _hash(root.parent, [root.name], folder_or_file)
         return cards.OriginalFiles(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
@@ -103,6 +106,10 @@ def _names(root: Path, where: str) -> tuple[str, ...]:
 
     for folder, subfolders, files in os.walk(root, onerror=refuse):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        if len(names) > _MOST_FILES:
+            raise SourceError(
+                f"holds more than {_MOST_FILES:,} files", where=where, hint="Name the folder of one dataset"
+            )
         names += [(Path(folder) / name).relative_to(root).as_posix() for name in files if not name.startswith(".")]
     return tuple(sorted(names))
 
@@ -111,7 +118,7 @@ def _card(root: Path, names: Iterable[str], where: str) -> str | None:
     if cards.CARD not in names:
         return None
     try:
-        return (root / cards.CARD).read_text(encoding="utf-8", errors="replace")
+        return read_regular(root / cards.CARD, limit=cards.MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise _unreadable(error, where) from error
 
@@ -120,7 +127,7 @@ def _hash(root: Path, names: Iterable[str], where: str) -> _Files:
     files: dict[str, DataFile] = {}
     for name in names:
         try:
-            with (root / name).open("rb") as stream:
+            with open_regular(root / name) as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise _unreadable(error, where) from error

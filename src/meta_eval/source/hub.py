@@ -8,6 +8,7 @@ commit, tries again where that helps, checks what arrived, and turns every failu
 from __future__ import annotations
 
 import hashlib
+import logging
 import random
 import re
 import time
@@ -19,9 +20,11 @@ from urllib.parse import urlsplit
 
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
+from meta_eval.inputs import read_regular, reason
+from meta_eval.notes import without_secrets
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile
-from meta_eval.source.hub_faults import Place, UnreachableError, diagnose, no_file, no_hub, not_cached
+from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached
 
 if TYPE_CHECKING:
     from huggingface_hub import DatasetInfo, HfApi
@@ -62,6 +65,8 @@ class HubClient:
         """
         from huggingface_hub import HfApi
 
+        for handler in logging.getLogger("huggingface_hub").handlers:
+            handler.addFilter(without_secrets)  # the library logs addresses as they are
         api = HfApi(endpoint=self.endpoint, library_name="meta-eval")
         try:
             address = urlsplit(api.endpoint)
@@ -72,7 +77,7 @@ class HubClient:
             raise SourceError(f"{api.endpoint!r} is not the address of a hub", hint="Correct HF_ENDPOINT, or unset it")
         return api
 
-    def ask(self, action: Callable[[], _T], place: Place) -> _T:
+    def ask(self, action: Callable[[], _T], place: HubPlace) -> _T:
         """The result of ``action``, tried again after failures that pass.
 
         Raises:
@@ -173,7 +178,7 @@ class _Snapshot:
 
     def fetch(self, name: str) -> DataFile:
         """One file, downloaded if the cache lacks it, its content compared with what the hub says of it."""
-        place = Place(self.api.endpoint, self.dataset_id, self.commit, name)
+        place = HubPlace(self.api.endpoint, self.dataset_id, self.commit, name)
         if name not in self.digests:
             raise not_cached(place) if self.cached else no_file(place)
         for _ in range(2):  # a file may have rotted in the cache, and then the second copy is a fresh one
@@ -221,7 +226,7 @@ def _blob_id(content: bytes) -> str:
 def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Snapshot, str | None]:
     """A dataset at a commit, and the text of its card."""
     api = client.api()
-    place = Place(api.endpoint, dataset_id, revision)
+    place = HubPlace(api.endpoint, dataset_id, revision)
     try:
         info = client.ask(lambda: _dataset_info(client, api, place), place)
     except UnreachableError as error:
@@ -245,10 +250,14 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
             ),
             replace(place, file=cards.CARD),
         )
-    return snapshot, snapshot.fetch(cards.CARD).path.read_text(encoding="utf-8", errors="replace")
+    path = snapshot.fetch(cards.CARD).path
+    try:
+        return snapshot, read_regular(path, limit=cards.MAX_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise SourceError(f"{cards.CARD} cannot be read: {reason(error)}", where=dataset_id) from None
 
 
-def _dataset_info(client: HubClient, api: HfApi, place: Place) -> DatasetInfo:
+def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> DatasetInfo:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
@@ -259,7 +268,7 @@ def _dataset_info(client: HubClient, api: HfApi, place: Place) -> DatasetInfo:
         raise no_hub(place) from exc
 
 
-def _from_cache(client: HubClient, api: HfApi, place: Place, error: UnreachableError) -> _Snapshot:
+def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: UnreachableError) -> _Snapshot:
     """What the cache holds of the revision asked for; ``error`` if that is nothing."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 

@@ -13,7 +13,7 @@ from meta_eval.errors import SourceError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HubPlace:
     """What a request is about, for messages."""
 
     endpoint: str
@@ -78,7 +78,7 @@ _ANSWERS = {
 }
 
 
-def diagnose(exc: BaseException, place: Place) -> Fault:
+def diagnose(exc: BaseException, place: HubPlace) -> Fault:
     """Which message a failure of the library becomes, and whether to try again."""
     from huggingface_hub import errors
 
@@ -117,7 +117,7 @@ def diagnose(exc: BaseException, place: Place) -> Fault:
     return Fault(error, passes)
 
 
-def _diagnose_answer(response: Any, place: Place) -> Fault:
+def _diagnose_answer(response: Any, place: HubPlace) -> Fault:
     """The same for an answer with an error status."""
     status: int = response.status_code
     code = response.headers.get("X-Error-Code")
@@ -147,7 +147,7 @@ def _wanted_wait(headers: Mapping[str, str]) -> float | None:
         return float(reset[1]) if reset else None
 
 
-def not_cached(place: Place) -> UnreachableError:
+def not_cached(place: HubPlace) -> UnreachableError:
     error = UnreachableError(
         "it is not in the cache, and nothing can be downloaded offline",
         where=place.where,
@@ -157,12 +157,12 @@ def not_cached(place: Place) -> UnreachableError:
     return error
 
 
-def no_file(place: Place) -> SourceError:
+def no_file(place: HubPlace) -> SourceError:
     what, hint = _ANSWERS["EntryNotFound"]
     return SourceError(what, where=place.where, hint=hint.format(page=place.page))
 
 
-def no_hub(place: Place) -> SourceError:
+def no_hub(place: HubPlace) -> SourceError:
     return SourceError(
         f"the answer of {place.endpoint} is not one of a hub",
         where=place.where,

@@ -9,6 +9,7 @@ from pathlib import Path
 from meta_eval import catalog
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import ConfigError, SourceError, suggestion
+from meta_eval.inputs import expand
 from meta_eval.notes import log
 from meta_eval.source.base import DataFile, EvalsDataset, Kind, OriginalDataset
 
@@ -101,7 +102,7 @@ def open_original(name: str, *, revision: str | None, where: str) -> OriginalDat
 
 def _is_path(name: str, where: str) -> bool:
     """Whether a name means this machine: something lies there. What is no hub id either is refused."""
-    path = Path(name).expanduser()
+    path = expand(name, where=where)
     if path.exists():
         return True
     if name.startswith((".", "/", "~")) or name.count("/") != 1:

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from meta_eval.errors import SourceError
+from meta_eval.inputs import MAX_DEPTH, is_deep, reason
+from meta_eval.shown import quoted
 from meta_eval.source.base import DataFile
 
 Row = dict[str, Any]
 
 _MAGIC = b"PAR1"
+_BATCH = 1024  # rows
 _NAMED_PARQUET = re.compile(r"\.parquet(?:\.gzip|\.gz)?$", re.IGNORECASE)
 _HINT = "Fetch or copy the file again; if it stays so, the dataset itself is damaged"
 
@@ -64,7 +67,7 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
             if not head:
                 raise SourceError("the file is empty", where=where, hint=_HINT)
             if head.startswith(_MAGIC):
-                rows += _parquet_rows(file, where)
+                rows.extend(_parquet_rows(file, where))
             elif _NAMED_PARQUET.search(file.name):
                 raise SourceError(f"this is not parquet{_looks_like(head)}", where=where, hint=_HINT)
             else:
@@ -86,21 +89,52 @@ def _looks_like(head: bytes) -> str:
     return ""
 
 
-def _parquet_rows(file: DataFile, where: str) -> list[Row]:
+def _parquet_rows(file: DataFile, where: str) -> Iterator[Row]:
+    """In batches, so that the texts are not held twice, as columns and as rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         # A file of its own, not a dataset: no partition is read out of the folder's name.
         with pq.ParquetFile(file.path) as parquet:
-            table = parquet.read()
-        if len(set(table.column_names)) != len(table.column_names):
-            raise SourceError("two columns have the same name", where=where, hint=_HINT)
-        rows: list[Row] = table.to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise SourceError(f"truncated or corrupt parquet ({reason})", where=where, hint=_HINT) from error
-    return rows
+            names = parquet.schema_arrow.names
+            if len(set(names)) != len(names):
+                raise SourceError("two columns have the same name", where=where, hint=_HINT)
+            start = 0
+            for batch in parquet.iter_batches(_BATCH):
+                columns = [_values(batch.column(name), name, where, start) for name in names]
+                yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+                start += batch.num_rows
+    except SourceError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise SourceError(f"truncated or corrupt parquet ({reason(error)})", where=where, hint=_HINT) from error
+
+
+def _values(column: Any, name: str, where: str, start: int) -> list[Any]:
+    """The values of a column as Python has them; the first of them is row ``start`` of the file.
+
+    Raises:
+        SourceError: One is none: a date that no calendar has, text that is no UTF-8.
+    """
+    try:
+        values: list[Any] = column.to_pylist()
+    except Exception as error:  # pyarrow raises many kinds
+        raise SourceError(
+            f"column {quoted(name)} cannot be read: {reason(error)}",
+            where=f"{where}, row {start + _first_unreadable(column)}",
+            hint="Correct the value, or write the column as text",
+        ) from error
+    return values
+
+
+def _first_unreadable(column: Any) -> int:
+    for number, value in enumerate(column):
+        try:
+            value.as_py()
+        except Exception:
+            return number
+    return len(column)
 
 
 def _json_rows(file: DataFile, where: str) -> Iterator[Row]:
@@ -123,9 +157,11 @@ def _json_rows(file: DataFile, where: str) -> Iterator[Row]:
             except UnicodeEncodeError as error:
                 raise _bad_line("it holds half of a surrogate pair, which is no text", where, number) from error
             except (ValueError, RecursionError) as error:
-                raise _bad_line(f"this is not a JSON object ({error})", where, number) from error
+                raise _bad_line(f"this is not a JSON object ({reason(error)})", where, number) from error
             if not isinstance(row, dict):
                 raise _bad_line("this is JSON, but not an object", where, number)
+            if is_deep(row):
+                raise _bad_line(f"it is nested more than {MAX_DEPTH} deep", where, number)
             yield row
 
 
@@ -140,7 +176,7 @@ def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice")
+        raise ValueError(f"the key {quoted(twice)} stands twice")
     return row
 
 
@@ -151,5 +187,5 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text} is too large for a number")
+        raise ValueError(f"{text:.40} is too large for a number")
     return value

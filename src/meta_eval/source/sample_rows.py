@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from meta_eval.source.rows import Row
+
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-Row = dict[str, Any]
 
 TEXTS: Final = "texts.yaml"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -26,10 +26,6 @@ class Interval:
         ends = sorted((self.lower * factor + shift, self.upper * factor + shift))
         return Interval(ends[0], ends[1])
 
-    @property
-    def half_width(self) -> float:
-        return (self.upper - self.lower) / 2
-
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """The p values of several tests, corrected so that any false alarm among them has the level (Holm 1979)."""

@@ -74,11 +74,6 @@ class Drop:
         return self.lost - self.won
 
     @property
-    def standard_error(self) -> float:
-        """Of the drop, from the flips that were seen: 0 where there are none, and still `interval` has a width."""
-        return math.sqrt(self.variance) if self.freedom else math.inf
-
-    @property
     def seen_variance(self) -> float:
         """The variance; where no doc changed, that of half a flip each way (Agresti and Min 2005)."""
         return max(self.variance, self.unit * (self.lost + self.won)) if self.flipped else self.grain**2

@@ -1,11 +1,11 @@
 """The templates in ``meta_template/``: what they are, which are meant, how they are listed and rewritten."""
 
 from meta_eval.templates.folder import TemplateFolder, discover, read_yaml
-from meta_eval.templates.spec import FunctionRef, Published, TaskSpec, Template
+from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template
 
 __all__ = [
     "FunctionRef",
-    "Published",
+    "PublishedMetric",
     "TaskSpec",
     "Template",
     "TemplateFolder",

@@ -11,18 +11,22 @@ is a template folder's all.
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from meta_eval import assets
 from meta_eval.errors import TemplateError, suggestion
-from meta_eval.templates.spec import FunctionRef, Published, TaskSpec, Template, functions_in
+from meta_eval.inputs import InputError, read_text
+from meta_eval.names import RULE, is_inside, is_name
+from meta_eval.shown import quoted
+from meta_eval.templates.checks import check_settings
+from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, functions_in
+from meta_eval.yaml_files import MAX_BYTES, YamlError, parse_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +43,8 @@ class TemplateFolder:
         return tuple(sorted(named | set(self.group_files)))
 
 
-# PyYAML, as lm-eval reads templates, so that both see the same values; ruamel.yaml only rewrites them.
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    pass
-
-
-_Loader.add_constructor("!function", lambda loader, node: FunctionRef(loader.construct_scalar(node)))
-
-
-@functools.lru_cache(maxsize=256)
-def _parsed(text: str) -> Any:
-    """One tree for all readers of a text; what a dozen tasks include is parsed once. Never to be changed."""
-    return yaml.load(text, Loader=_Loader)  # noqa: S506
+_MOST_INCLUDES = 32
+_FUNCTIONS = {"!function": FunctionRef}
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -60,17 +54,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
         TemplateError: It cannot be read or is not a YAML mapping.
     """
     try:
-        tree = _parsed(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise TemplateError(f"cannot be read ({error})", where=str(path)) from None
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise TemplateError(f"is not YAML: {error.problem or error.context}", where=f"{path}{line}") from None
-    except yaml.YAMLError as error:
-        raise TemplateError(f"is not YAML: {error}", where=str(path)) from None
+        tree = _parsed(read_text(path, limit=MAX_BYTES), str(path))
+    except (InputError, YamlError) as error:
+        raise TemplateError(error.what, where=error.where, hint=error.hint) from None
     if not isinstance(tree, dict):
         raise TemplateError("must be a YAML mapping", where=str(path))
     return copy.deepcopy(tree)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, where: str) -> Any:
+    """The tree of a text; an include is read once for every template that names it."""
+    return parse_yaml(text, where=where, constructors=_FUNCTIONS).tree
 
 
 def discover(root: Path) -> TemplateFolder:
@@ -93,7 +88,13 @@ def discover(root: Path) -> TemplateFolder:
             continue
         top = read_yaml(path)
         if "group" in top:
-            groups[str(top["group"])] = file
+            _need_name("group", top["group"], str(path))
+            if top["group"] in groups:
+                raise TemplateError(
+                    f"group {top['group']!r} stands in {groups[top['group']]} as well", where=str(path),
+                    hint="Give one of them another name",
+                )  # fmt: skip
+            groups[top["group"]] = file
             continue
         template = _template(root, file)
         if template.name in tasks:
@@ -114,6 +115,7 @@ def _template(root: Path, file: PurePosixPath) -> Template:
     name = settings.get("task")
     if not isinstance(name, str) or not name:
         raise TemplateError("is neither a task (`task: name`) nor a group (`group: name`)", where=where)
+    _need_name("task", name, where)
     metadata = settings.get("metadata")
     block = metadata.get("meta_eval") if isinstance(metadata, dict) else None
     if not isinstance(block, dict):
@@ -126,10 +128,19 @@ def _template(root: Path, file: PurePosixPath) -> Template:
         spec = TaskSpec.model_validate(block)
     except ValidationError as error:
         raise _spec_error(error, where) from None
+    for key, named in (("groups", spec.groups), ("aliases", spec.aliases)):
+        for one in named:
+            _need_name(f"metadata.meta_eval.{key}", one, where)
+    check_settings(settings, where)
     own = read_yaml(root / file)
     inherited = frozenset(_merged(root, _include_of(root, file, own), ())[0]) if own.get("include") else frozenset()
-    template = Template(name, file, spec, settings, inherited, origins, _closure(root, chain))
-    for key, given in (("verdict", template.verdict), ("reading", spec.reading)):
+    needed = _closure(root, chain)
+    for inside in needed:
+        if not is_inside(inside.as_posix()):
+            raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
+    template = Template(name, file, spec, settings, inherited, origins, needed)
+    published = ((f"published.{number}.metric", one.metric) for number, one in enumerate(spec.published))
+    for key, given in (("verdict", template.verdict), ("reading", spec.reading), *published):
         metric, _, filter_name = (given or template.verdict).partition(",")
         if metric not in template.metrics or filter_name not in template.filters:
             raise TemplateError(
@@ -140,6 +151,11 @@ def _template(root: Path, file: PurePosixPath) -> Template:
     return template
 
 
+def _need_name(key: str, name: object, where: str) -> None:
+    if not is_name(name):
+        raise TemplateError(f"{key}: {quoted(name)} is no name", where=where, hint=RULE)
+
+
 def _merged(
     root: Path, file: PurePosixPath, above: tuple[PurePosixPath, ...]
 ) -> tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]:
@@ -147,6 +163,8 @@ def _merged(
     where = str(root / file)
     if file in above:
         raise TemplateError("includes itself", where=where)
+    if len(above) > _MOST_INCLUDES:
+        raise TemplateError(f"is the end of a chain of more than {_MOST_INCLUDES} includes", where=where)
     local = read_yaml(place_of(root, file))
     include = local.pop("include", None)
     settings: dict[str, Any] = {}
@@ -181,12 +199,12 @@ def _include_of(root: Path, file: PurePosixPath, tree: Mapping[str, Any]) -> Pur
 
 def _below(root: Path, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
     """A path written in a template, relative to the template folder; it must not lead out of it."""
-    target = (root / folder / relative).resolve()
     try:
+        target = (root / folder / relative).resolve()
         return PurePosixPath(target.relative_to(root.resolve()).as_posix())
-    except ValueError:
+    except (ValueError, OSError, RuntimeError):  # RuntimeError: links that lead to themselves
         raise TemplateError(
-            f"{relative!r} leads out of the template folder",
+            f"{quoted(relative)} leads out of the template folder",
             where=where,
             hint="A pack must be self-contained: copy it in",
         ) from None
@@ -246,9 +264,9 @@ def _spec_error(error: ValidationError, where: str) -> TemplateError:
     first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
     key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":
-        known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(Published.model_fields)
+        known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)
         what = f"{key}: there is no such key{suggestion(str(first['loc'][-1]), known)}"
         return TemplateError(what, where=where, hint=f"Known keys: {', '.join(sorted(known))}")
     if first["type"] == "missing":
         return TemplateError(f"{key}: is not set", where=where)
-    return TemplateError(f"{key}: {first['input']!r} is not allowed: {first['msg']}", where=where)
+    return TemplateError(f"{key}: {quoted(first['input'])} is not allowed: {first['msg']}", where=where)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from meta_eval import assets
 from meta_eval.errors import ConfigError, TemplateError, suggestion
+from meta_eval.names import RULE, is_name
+from meta_eval.shown import quoted
 from meta_eval.templates import rewrite
 from meta_eval.templates.folder import TemplateFolder, discover, place_of
 from meta_eval.templates.spec import Template
@@ -32,8 +33,8 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         ConfigError: The name is no task name, or is taken.
         TemplateError: ``like`` is no task and no folder of tasks.
     """
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise ConfigError(f"{name!r} is no name for a task", hint="Use letters, digits, '_', '-' and '.'")
+    if not is_name(name):
+        raise ConfigError(f"{quoted(name)} is no name for a task", hint=RULE)
     shipped = discover(assets.path("meta_template"))
     local = discover(template_dir) if any(template_dir.rglob("*.yaml")) else None
     target = template_dir / name
@@ -52,7 +53,7 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         path = target / (f"{name}.yaml" if file == template.file else file.name)
         content = place_of(source.root, file).read_text(encoding="utf-8")
         if file == template.file:
-            content = rewrite.renamed_task(content, name=name, subset=subset)
+            content = rewrite.renamed_task(content, name=name, subset=subset, where=str(source.root / file))
         path.write_text(content, encoding="utf-8")
         files.append(path)
     yaml = target / f"{name}.yaml"

@@ -11,10 +11,16 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from meta_eval.errors import TemplateError
+from meta_eval.inputs import reason
 
 # Beside each task's YAML; see assets/pack_docs.py.
 LOADER_MODULE = "pack_docs"
+
+_SOMEWHERE = "a template"
 
 
 def _yaml() -> YAML:
@@ -25,8 +31,18 @@ def _yaml() -> YAML:
     return yaml
 
 
-def _load(text: str) -> CommentedMap:
-    tree: CommentedMap = _yaml().load(text)
+def _load(text: str, where: str) -> CommentedMap:
+    """Raises:
+    TemplateError: ruamel.yaml, which keeps comments, does not read what PyYAML reads.
+    """
+    try:
+        tree = _yaml().load(text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise TemplateError(
+            f"cannot be rewritten: {reason(error)}", where=where, hint="Write it as the shipped templates are"
+        ) from None
+    if not isinstance(tree, CommentedMap):
+        raise TemplateError("must be a YAML mapping", where=where)
     return tree
 
 
@@ -73,7 +89,13 @@ def _arguments(tree: CommentedMap, arguments: Mapping[str, str | Mapping[str, st
 
 
 def bundle_task(
-    text: str, *, inherited: Collection[str], docs_file: str, sha256: str, beside: Mapping[str, str] | None = None
+    text: str,
+    *,
+    inherited: Collection[str],
+    docs_file: str,
+    sha256: str,
+    beside: Mapping[str, str] | None = None,
+    where: str = _SOMEWHERE,
 ) -> str:
     """A task's YAML that reads docs from a parquet file of the pack instead of a dataset of the hub.
 
@@ -84,11 +106,11 @@ def bundle_task(
         text: The template's YAML.
         inherited: The keys that its includes set, which must be switched off here where they no longer hold.
         docs_file: The parquet file, relative to the YAML's folder.
-        sha256: Its digest, which the loader holds it against.
+        sha256: Its digest, which the loader compares it with.
         beside: The files that scoring reads beside the YAML, each with its digest, which the loader compares as well,
             so that a pack without one stops before anything is generated.
     """
-    tree = _load(text)
+    tree = _load(text, where)
     arguments: dict[str, str | Mapping[str, str]] = {"docs_file": docs_file, "sha256": sha256}
     if beside:
         arguments["beside"] = beside
@@ -100,21 +122,25 @@ def bundle_task(
     return _dump(tree)
 
 
-def hub_task(text: str, *, dataset_path: str, dataset_name: str, revision: str) -> str:
+def hub_task(text: str, *, dataset_path: str, dataset_name: str, revision: str, where: str = _SOMEWHERE) -> str:
     """A task's YAML that reads its rows from the hub, at one commit."""
-    tree = _load(text)
+    tree = _load(text, where)
     _replace_key(tree, "dataset_path", "dataset_path", dataset_path)
     _replace_key(tree, "dataset_name", "dataset_name", dataset_name)
     tree["dataset_kwargs"] = _arguments(tree, {"revision": revision})
     return _dump(tree)
 
 
-def renamed_task(text: str, *, name: str, subset: str) -> str:
+def renamed_task(text: str, *, name: str, subset: str, where: str = _SOMEWHERE) -> str:
     """A task's YAML as that of a new task which reads another subset and answers no published number yet."""
-    tree = _load(text)
+    tree = _load(text, where)
     tree["task"] = name
     tree.pop("tag", None)
-    block = tree["metadata"]["meta_eval"]
+    block = (tree.get("metadata") or {}).get("meta_eval")
+    if not isinstance(block, CommentedMap):
+        raise TemplateError(
+            "metadata.meta_eval stands in a file that it includes", where=where, hint="Name another task with --like"
+        )
     old = block["subset"]
     block["subset"] = subset
     block["format"] = "assumed"
@@ -126,8 +152,8 @@ def renamed_task(text: str, *, name: str, subset: str) -> str:
     return _dump(tree)
 
 
-def group(text: str | None, *, name: str, members: Sequence[str]) -> str:
+def group(text: str | None, *, name: str, members: Sequence[str], where: str = _SOMEWHERE) -> str:
     """A group's YAML with the members that were prepared; made anew when the template folder has none."""
-    tree = _load(text) if text is not None else CommentedMap({"group": name})
+    tree = _load(text, where) if text is not None else CommentedMap({"group": name})
     tree["task"] = CommentedSeq(members)
     return _dump(tree)

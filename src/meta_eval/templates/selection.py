@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from meta_eval import assets
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.source.base import EvalsDataset
 from meta_eval.templates.folder import TemplateFolder
@@ -21,7 +22,7 @@ class Selection:
 
 Offers = dict[str, list[EvalsDataset]]
 
-_ALLOW_CODE = "Set allow_code: true to run them in a sandbox; docs/code_tasks.md says what it holds"
+_ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; {assets.path('docs/code_tasks.md')} says what it holds"
 
 
 def refusal(template: Template, dataset: EvalsDataset) -> str | None:

@@ -43,7 +43,7 @@ class _Block(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Published(_Block):
+class PublishedMetric(_Block):
     """Which published number a metric of this task answers.
 
     ``metric`` is written as lm-eval writes it, with its filter (``exact_match_macro,strict-match``); ``averaging`` and
@@ -79,14 +79,14 @@ class TaskSpec(_Block):
     join: str | None = None
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     aliases: tuple[str, ...] = ()
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedMetric, ...] = ()
     format: FormatStatus = "assumed"
     cluster: ClusterRule | None = None
     verdict: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     recorded_metric: str | None = Field(default=None, min_length=1)
     reading: str | None = Field(default=None, pattern=r"^[^,]+,[^,]+$")
     graded_by: GradedBy = "program"
-    min_agreement: float | None = Field(default=None, ge=0, le=1)
+    min_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
 
     @field_validator("join")
     @classmethod
@@ -98,7 +98,8 @@ class TaskSpec(_Block):
     @field_validator("groups", mode="before")
     @classmethod
     def _list_means_all_families(cls, value: object) -> object:
-        return dict.fromkeys(value, ()) if isinstance(value, list) else value
+        names = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return dict.fromkeys(value, ()) if names else value  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.contained import contained
 from meta_eval.errors import ConfigError, PackError, UserError, suggestion
 from meta_eval.notes import Progress, log, silent
+from meta_eval.outputs import replacing
+from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, out_folder, pack_keys
 from meta_eval.results.find import Files
 from meta_eval.results.recorded import SAME_VERDICT
-from meta_eval.verify.compare import Comparison, Context, Tally, compare, macro
 from meta_eval.verify.evaluate import Evaluated, Evaluator
 from meta_eval.verify.saved import Saved, find_samples, read_saved
+from meta_eval.verify.tally import Explanations, Tallies, Tally, macro, tally_task
 
-__all__ = ["SAME_VERDICT", "Report", "Status", "TaskReport", "out_folder", "verify"]
+__all__ = ["SAME_VERDICT", "Proof", "Status", "TaskProof", "out_folder", "verify"]
 
 _GITIGNORE = "# These files quote Meta's gated evals datasets; `meta-eval verify` makes them anew.\n*\n"
 
@@ -34,7 +37,7 @@ Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
 
 
 @dataclass(slots=True)
-class TaskReport:
+class TaskProof:
     """What is known of one task.
 
     Attributes:
@@ -42,7 +45,7 @@ class TaskReport:
         status: Only ``passed`` is a pass.
         reason: Why it is none; None for a pass.
         min_agreement: What was asked for, 0 to 1.
-        comparison: Counts and disagreements; None when nothing was scored.
+        tallies: Counts and disagreements; None when nothing was scored.
         scores: Every score of the task, 0 to 1, by ``metric,filter``, as its own aggregations give it.
         file: Where the disagreements stand.
     """
@@ -51,7 +54,7 @@ class TaskReport:
     status: Status
     reason: str | None
     min_agreement: float
-    comparison: Comparison | None = None
+    tallies: Tallies | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     file: Path | None = None
 
@@ -84,15 +87,15 @@ class TaskReport:
     @property
     def compares_verdicts(self) -> bool:
         """Whether what was compared are verdicts, and not readings, whose mean is no score."""
-        return self.comparison is not None and self.comparison.metric == self.entry.verdict
+        return self.tallies is not None and self.tallies.metric == self.entry.verdict
 
     def mean(self, which: Callable[[Tally], float | None]) -> float | None:
         """The mean of others' verdicts, 0 to 1, averaged as our score is; None where they are none in its metric."""
-        if self.comparison is None or not self.compares_verdicts:
+        if self.tallies is None or not self.compares_verdicts:
             return None
         if self.metric == self._macro:
-            return macro(self.comparison.subtasks, which) if self.comparison.subtasks else which(self.comparison.total)
-        return which(self.comparison.total) if self.metric == self.entry.verdict else None
+            return macro(self.tallies.subtasks, which) if self.tallies.subtasks else which(self.tallies.total)
+        return which(self.tallies.total) if self.metric == self.entry.verdict else None
 
     @property
     def _macro(self) -> str:
@@ -101,12 +104,20 @@ class TaskReport:
 
 
 @dataclass(slots=True)
-class Report:
-    """What verify found out about a pack; ``regraded`` is the folder of the run whose answers were graded, if any."""
+class Proof:
+    """What verify found out about a pack.
+
+    Attributes:
+        pack: The folder.
+        regraded: The folder of the run whose answers were graded, if any.
+        edited: The files of the pack that are not as prepare wrote them.
+        tasks: By name.
+    """
 
     pack: Path
     regraded: Path | None
-    tasks: dict[str, TaskReport] = field(default_factory=dict)
+    edited: tuple[str, ...] = ()
+    tasks: dict[str, TaskProof] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -129,8 +140,9 @@ def verify(
     min_agreement: float | None = None,
     regrade: Path | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
-) -> Report:
+) -> Proof:
     """Replay the recorded answers through a pack and compare every verdict with Meta's.
 
     Args:
@@ -140,25 +152,27 @@ def verify(
         regrade: A folder with the samples files of a finished run: its answers are graded again instead, and the
             verdicts are compared with those it was given then.
         allow_code: Also check the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; the report and the baseline that is kept say so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        PackError: The folder is no pack, or there is nothing to grade again.
+        PackError: The folder is no pack, was edited, or there is nothing to grade again.
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
     chosen = choose(manifest, tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
+    changed = integrity.check(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
     keys = pack_keys(pack, manifest)
-    report = Report(pack, regrade)
+    proof = Proof(pack, regrade, changed)
     folder = out_folder(pack, regraded=regrade is not None)
     for name in chosen:
         entry = manifest.tasks[name]
         wanted = entry.min_agreement if min_agreement is None else min_agreement
-        result = TaskReport(entry, "failed", None, wanted)
-        report.tasks[name] = result
+        result = TaskProof(entry, "failed", None, wanted)
+        proof.tasks[name] = result
         progress(name, 0, 0)
         if entry.unsafe_code and not allow_code:
             result.status = "not checked"
@@ -168,24 +182,24 @@ def verify(
             result.status, result.reason = "not checked", f"no samples file of it in {regrade}"
             continue
         try:
-            evaluated, result.comparison = _check(evaluator, name, entry, files, allow_code, progress)
+            evaluated, result.tallies = _check(evaluator, name, entry, files, allow_code, progress)
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
-                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}"), folder)
+                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}", changed), folder)
             continue
         result.scores = evaluated.scores
-        result.status, result.reason = _judge(result.comparison, entry, wanted)
+        result.status, result.reason = _judge(result.tallies, entry, wanted)
         result.file = folder / f"{name}.jsonl"
-        _write(result.file, "".join(map(_line, result.comparison.disagreements)), folder)
+        _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
         if regrade is None:
             kept = (
-                missing_text(keys[name], f"verify did not check all docs: {result.reason}")
+                missing_text(keys[name], f"verify did not check all docs: {result.reason}", changed)
                 if result.status == "unfinished"
-                else baseline_text(keys[name], evaluated.samples, has_recorded_answer)
+                else baseline_text(keys[name], evaluated.samples, has_recorded_answer, changed)
             )
             _write(baseline_file(pack, name), kept, folder)
-    return report
+    return proof
 
 
 def choose(manifest: Manifest, names: Sequence[str]) -> list[str]:
@@ -209,7 +223,7 @@ def choose(manifest: Manifest, names: Sequence[str]) -> list[str]:
 
 def _check(
     evaluator: Evaluator, name: str, entry: TaskEntry, files: Files | None, allow_code: bool, progress: Progress
-) -> tuple[Evaluated, Comparison]:
+) -> tuple[Evaluated, Tallies]:
     task = evaluator.load(name)
     docs = task.eval_docs
     if not docs:
@@ -225,16 +239,17 @@ def _check(
         allow_code=allow_code,
         progress=lambda done, total: progress(name, done, total),
     )
-    context = Context(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
-    return evaluated, compare(name, entry, evaluated.samples, context)
+    context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
+    with contained(evaluator.pack):  # it asks the template what an answer's extraction is
+        return evaluated, tally_task(name, entry, evaluated.samples, context)
 
 
-def _judge(comparison: Comparison, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
-    total = comparison.total
+def _judge(tallies: Tallies, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
+    total = tallies.total
     if total.docs != entry.docs:
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
     if total.agreement is None:
-        return "not checked", f"nothing to compare our verdicts with: {comparison.against} is not there for any doc"
+        return "not checked", f"nothing to compare our verdicts with: {tallies.against} is not there for any doc"
     if total.agreement < wanted:
         judge = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
         return "below", (
@@ -247,16 +262,18 @@ def _write(path: Path, text: str, folder: Path) -> None:
     """One file below verify's folder, whole or not at all.
 
     Raises:
-        PackError: It cannot be written.
+        PackError: The folder cannot be made.
+        OutputError: The file cannot be written.
     """
+    ignore = folder / ".gitignore"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        (folder / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
-        new = path.with_name(f".{path.name}.{os.getpid()}")
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        if not os.path.lexists(ignore):  # one that is there may have been edited
+            ignore.write_text(_GITIGNORE, encoding="utf-8")
     except OSError as error:
         raise PackError(f"cannot be written ({error})", where=str(path)) from None
+    with replacing(path) as file:
+        file.write(text)
 
 
 def _line(disagreement: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meta_eval.contained import contained
 from meta_eval.errors import PackError, TemplateError, UserError
 from meta_eval.replay import Answers, ReplayLM
 
@@ -48,11 +49,11 @@ class Evaluated:
 
 
 class Evaluator:
-    """The tasks of a pack, as lm-eval finds them."""
+    """The tasks of a pack, as lm-eval finds them; ``pack`` is its folder."""
 
     def __init__(self, pack: Path) -> None:
-        self._pack = pack
-        with quiet():
+        self.pack = pack
+        with contained(pack), quiet():
             from lm_eval.tasks import TaskManager
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
@@ -69,10 +70,10 @@ class Evaluator:
         """
         if name not in self._manager.all_tasks:
             raise PackError(
-                f"lm-eval finds no task {name!r} in it", where=str(self._pack), hint="Run `meta-eval prepare` again"
+                f"lm-eval finds no task {name!r} in it", where=str(self.pack), hint="Run `meta-eval prepare` again"
             )
         try:
-            with quiet():
+            with contained(self.pack), quiet():
                 loaded = (
                     self._manager.load([name])["tasks"]
                     if hasattr(self._manager, "load")  # from 0.4.12 on
@@ -80,9 +81,14 @@ class Evaluator:
                 )
                 task = loaded[name]
                 # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
-                docs = list(task.eval_docs) if listed else task.eval_docs
+                docs = task.eval_docs
+                if listed:
+                    batches = docs.with_format("arrow").iter(1024)
+                    docs = [doc for batch in batches for doc in batch.to_pylist()]
+        except UserError:
+            raise
         except Exception as error:
-            raise _told(error, self._pack, name) from None
+            raise _in_one_line(error, self.pack, name) from None
         split = task.config.test_split or task.config.validation_split
         task.dataset = {split: docs}
         task.config.process_docs = None  # they are made
@@ -108,7 +114,7 @@ class Evaluator:
             indices: The docs to score, sorted; None for all.
             allow_code: Run what the task marks as unsafe code.
             bootstrap_iters: lm-eval's, for standard errors; 0 for none.
-            progress: Told after every answer scored.
+            progress: Called after every answer scored.
 
         Raises:
             PackError: lm-eval cannot evaluate it.
@@ -116,7 +122,7 @@ class Evaluator:
         """
         watch = _Watch(task, len(indices) if indices is not None else len(task.eval_docs), progress)
         try:
-            with quiet(watch.record):
+            with contained(self.pack), quiet(watch.record):
                 from lm_eval.evaluator import evaluate
 
                 results: Any = evaluate(
@@ -130,7 +136,7 @@ class Evaluator:
         except UserError:
             raise
         except Exception as error:
-            raise _told(error, self._pack, name) from None
+            raise _in_one_line(error, self.pack, name) from None
         # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
         numbers = list(indices) if indices is not None else list(range(watch.docs))
         return Evaluated(
@@ -232,7 +238,7 @@ class _Void(io.TextIOBase):
         return len(text)
 
 
-def _told(error: Exception, pack: Path, name: str) -> PackError:
+def _in_one_line(error: Exception, pack: Path, name: str) -> PackError:
     """An error out of lm-eval in one line; pack_docs and the templates have said what is to be done already."""
     if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
         return PackError(str(error).rstrip("."), where=f"{pack}, task {name}")

@@ -65,7 +65,7 @@ def read_saved(
         task: The task.
         docs: Its docs in this pack.
         verdict: ``metric,filter`` whose saved value is the verdict.
-        say: Told what must be said of the files.
+        say: Called with what must be said of the files.
 
     Raises:
         ResultsError: The files are damaged, or the run was of other docs than these.
@@ -96,8 +96,9 @@ def _is_doc(doc: Doc, docs: Sequence[Mapping[str, Any]]) -> bool:
     if doc.doc_id >= len(docs):
         return False
     today = docs[doc.doc_id]
-    hashes = today["input_final_prompts_hash"]
-    return (doc.question_hash, doc.prompt_hashes) == (today["input_question_hash"], tuple(map(str, hashes)))
+    hashes = today["input_final_prompts_hash"]  # null where the evals dataset records none
+    prompts = doc.prompt_hashes if hashes is None else tuple(map(str, hashes))
+    return (doc.question_hash, doc.prompt_hashes) == (today["input_question_hash"], prompts)
 
 
 def _responses(saved: Any, where: str) -> Answers:
@@ -108,7 +109,7 @@ def _responses(saved: Any, where: str) -> Answers:
             for index, request in enumerate(saved)
             if request
         }
-    except (ValueError, TypeError, IndexError, OverflowError):
+    except (ValueError, TypeError, LookupError, OverflowError):
         raise ResultsError("holds responses that are neither texts nor likelihoods", where=where) from None
 
 

@@ -1,7 +1,8 @@
 """What the tasks were compared with: every comparison with real rows, an official scorer or a document, as measured.
 
 The comparisons stand in the YAML files beside this one, each with the command that makes its numbers again. A file is
-a list under ``checks:``; `Check` says what the keys mean. docs/fidelity.md and ``meta-eval tasks`` are made of them.
+a list under ``checks:``; `Comparison` says what the keys mean. docs/fidelity.md and ``meta-eval
+tasks`` are made of them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Rest(_Fact):
     why: str = Field(min_length=1)
 
 
-class Check(_Fact):
+class Comparison(_Fact):
     """One comparison.
 
     Attributes:
@@ -114,17 +115,17 @@ class Check(_Fact):
 
 
 class _File(_Fact):
-    checks: tuple[Check, ...]
+    checks: tuple[Comparison, ...]
 
 
 @cache
-def checks() -> tuple[Check, ...]:
+def checks() -> tuple[Comparison, ...]:
     """All comparisons, in the order of the files' names.
 
     Raises:
         ValueError: Two of one id: a fault of meta-eval.
     """
-    found: list[Check] = []
+    found: list[Comparison] = []
     for file in sorted(files(__name__).iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".yaml"):
             found += _File.model_validate(yaml.safe_load(file.read_text(encoding="utf-8"))).checks
@@ -134,7 +135,7 @@ def checks() -> tuple[Check, ...]:
     return tuple(found)
 
 
-def of_task(task: str) -> tuple[Check, ...]:
+def of_task(task: str) -> tuple[Comparison, ...]:
     """The comparisons that carry the status of a task; none for a task of the user's own."""
     return tuple(check for check in checks() if task in check.tasks)
 
@@ -149,7 +150,7 @@ def format_status(task: str) -> Status:
     return "documented" if any(check.aspect == "format" for check in found) else "assumed"
 
 
-def grading(task: str) -> Check | None:
+def grading(task: str) -> Comparison | None:
     """The comparison that says most of a task's verdicts: one that proves them on real answers before any other, and
     among equals the one over most answers. None where no verdict was ever compared.
     """

@@ -117,7 +117,7 @@ class Judged:
 
 
 @dataclass(slots=True)
-class Comparison:
+class Tallies:
     """What verify found out about one task; ``metric`` is the ``metric,filter`` of our verdicts or readings."""
 
     metric: str
@@ -128,7 +128,7 @@ class Comparison:
 
 
 @dataclass(slots=True)
-class Context:
+class Explanations:
     """What else explains a verdict: why graders failed, how the scorer reads an answer, and what a run gave; by doc."""
 
     failures: Mapping[int, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class _Recorded:
         return cls(doc.get("recorded_is_correct"), doc.get("recorded_metrics"))
 
 
-def compare(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context: Context) -> Comparison:
+def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context: Explanations) -> Tallies:
     """Compare every verdict of a task with Meta's, or with the saved ones of a finished run.
 
     Raises:
@@ -163,7 +163,7 @@ def compare(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]], c
     numbers = sorted(rows)
     docs = [_Recorded.of(next(iter(rows[number].values()))["doc"]) for number in numbers]
     recorded, against = recorded_verdicts(docs, entry.recorded_metric or reading.partition(",")[0])
-    result = Comparison(compared, Tally(), {}, [], against if context.saved is None else "saved verdicts")
+    result = Tallies(compared, Tally(), {}, [], against if context.saved is None else "saved verdicts")
     for number, meta in zip(numbers, recorded, strict=True):
         row, ours = _scored(rows[number], compared, name)
         doc = row["doc"]
@@ -233,7 +233,7 @@ def _disagreement(
     by_filter: Mapping[str, Mapping[str, Any]],
     chosen: str,
     metric: str,
-    context: Context,
+    context: Explanations,
     reads: bool,
 ) -> dict[str, Any]:
     """One line of ``<task>.jsonl``; ``reads`` where the metric is a reading and no verdict."""

@@ -1,0 +1,69 @@
+"""Counting for `verdicts.py`: simulations on several processes, and tables of rates with what each should be."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from meta_eval.judging.decide import Decision
+
+SEED = 20_250_101
+PROCESSES = 2
+
+
+def counted(found: Decision) -> Counter[str]:
+    """What one decision counts for."""
+    counts = Counter({found.outcome: 1})
+    for one in found.tasks:
+        counts[f"{one.task} {one.outcome}"] += 1
+    counts["any below"] += any(one.outcome == "shown below" for one in found.tasks)
+    counts["any held"] += any(one.outcome == "shown to hold" for one in found.tasks)
+    return counts
+
+
+def simulate(work: Callable[[np.random.Generator], Counter[str]], name: str, runs: int) -> Counter[str]:
+    """``work`` so many times, on two processes; which numbers are drawn depends on neither."""
+    found: Counter[str] = Counter()
+    seeds = np.random.SeedSequence([SEED, *name.encode()]).spawn(runs)
+    # Forked, so that ``work`` may be a closure.
+    _WORK["now"] = work
+    with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
+        for one in pool.imap_unordered(_one, seeds, chunksize=max(1, runs // 50)):
+            found.update(one)
+    return found
+
+
+_WORK: dict[str, Callable[[np.random.Generator], Counter[str]]] = {}
+
+
+def _one(seed: np.random.SeedSequence) -> Counter[str]:
+    return _WORK["now"](np.random.default_rng(seed))
+
+
+class Table:
+    """A Markdown table of rates, each with what it should be."""
+
+    failed = 0
+
+    def __init__(self, title: str, *columns: str) -> None:
+        print(f"\n### {title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+
+    def row(self, *cells: str) -> None:
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def rate(count: float, runs: int, least: float = 0.0, most: float = 1.0) -> str:
+    """A percentage with its Monte-Carlo standard error; pointed out where it is not what it should be."""
+    share = count / runs
+    error = math.sqrt(share * (1 - share) / runs)
+    text = f"{100 * share:.1f} ± {100 * error:.1f}"
+    if not 0 < count < runs:
+        text = f"0 (under {300 / runs:.1f})" if count == 0 else f"100 (over {100 - 300 / runs:.1f})"
+    if share < least - 2 * error or share > most + 2 * error:
+        Table.failed += 1
+        text += " **NOT AS IT SHOULD BE**"
+    return text

@@ -1,0 +1,294 @@
+"""A program and its tests in two processes: calls go to the program's and values come back, by value.
+
+So nothing of a test, and no word that would prove it passed, is where the program can reach it, and what a test
+compares are values of Python's own types: an object of the program's own, with an ``__eq__`` of its own, never arrives.
+Where a value cannot come over (such an object, a generator), and where a test needs more of a program than its
+function, `test` says so, and `together` runs both in one process, as the benchmarks' own harnesses do. There a program
+can fake a pass, with an ``__eq__`` to begin with, so a pass is then told apart.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import datetime
+import decimal
+import fractions
+import importlib
+import io
+import os
+import pickle
+import re
+import symtable
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+# What a process tells the supervisor in one line: a word for each test that passed, then one of these and the reason.
+WHY, FAILURE, TOGETHER, ENDED = b"?", b"!", b"=", b"-"
+MOST_BYTES = 64 << 20  # of one value
+
+# Types that tests compare by value, beside those that pickle knows with nothing imported: what to make them of.
+_EXACT: dict[type, Callable[[Any], tuple]] = {
+    complex: lambda one: (one.real, one.imag),
+    range: lambda one: (one.start, one.stop, one.step),
+    collections.Counter: lambda one: (dict(one),),
+    collections.OrderedDict: lambda one: (list(one.items()),),
+    collections.defaultdict: lambda one: (None, dict(one)),
+    collections.deque: lambda one: (list(one), one.maxlen),
+    decimal.Decimal: lambda one: (str(one),),
+    fractions.Fraction: lambda one: (one.numerator, one.denominator),
+    datetime.date: lambda one: (one.year, one.month, one.day),
+    datetime.timedelta: lambda one: (one.days, one.seconds, one.microseconds),
+}
+_MADE = {kind.__name__: kind for kind in _EXACT}
+
+
+class NotByValueError(Exception):
+    """Something has no value that could go to the other process."""
+
+
+class _Pickler(pickle.Pickler):
+    def persistent_id(self, one: Any) -> tuple | None:
+        kind = type(one)
+        if kind in _EXACT:
+            return (kind.__name__, *_EXACT[kind](one))
+        # Numbers and arrays of numbers; numpy is there when the program, or a test, imported it.
+        if kind.__module__ == "numpy" and (kind.__name__ == "ndarray" or isinstance(one, sys.modules["numpy"].generic)):
+            if one.dtype.kind not in "biufc":
+                raise NotByValueError
+            return ("numpy", kind.__name__ == "ndarray", one.dtype.str, one.shape, one.tobytes())
+        return None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what a program wrote: plain data and the types above. Nothing that it names is looked up or called."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise NotByValueError(f"{module}.{name}")
+
+    def persistent_load(self, made: tuple) -> Any:
+        name, *parts = made
+        if name == "numpy":
+            import numpy
+
+            array, kind, shape, data = parts
+            if not re.fullmatch(r"[<>|=][biufc]\d{1,2}", kind):
+                raise NotByValueError
+            one = numpy.ndarray(shape, kind, data).copy()
+            return one if array else one[()]
+        return _MADE[name](*parts)
+
+
+def _dumped(one: Any) -> bytes:
+    into = io.BytesIO()
+    _Pickler(into, protocol=5).dump(one)
+    return into.getvalue()
+
+
+def _loaded(data: bytes) -> Any:
+    return _Unpickler(io.BytesIO(data)).load()
+
+
+def _send(pipe: int, data: bytes) -> None:
+    data = len(data).to_bytes(8, "big") + data
+    while data:
+        data = data[os.write(pipe, data) :]
+
+
+def _receive(pipe: int) -> bytes:
+    """What the other side sent; EOFError when it ended, or sends more than any honest one would."""
+
+    def exactly(count: int) -> bytes:
+        pieces = []
+        while count:
+            piece = os.read(pipe, min(count, 1 << 20))
+            if not piece:
+                raise EOFError
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)
+
+    size = int.from_bytes(exactly(8), "big")
+    if size > MOST_BYTES:
+        raise EOFError
+    return exactly(size)
+
+
+# The program's process
+
+
+def serve(program: dict, asked: int, answers: int) -> None:
+    """Run a program, then its function, as often as the tests ask for it.
+
+    What comes of it is a pair of a word and a value: ``ran`` and the names that the program gave a meaning, with
+    whether that is the module of this name; ``value``; the name of an exception that was ``raised``; ``object``, which
+    has no value.
+    """
+    space = _module("program")
+    name = program["entry_point"]
+    run = exec
+    try:
+        run(compile(program["setup"], "<setup>", "exec", dont_inherit=True), space)
+        before = dict(space)
+        run(compile(program["code"], "<program>", "exec", dont_inherit=True), space)
+    except BaseException as error:
+        _send(answers, _dumped(("raised", _kind(error))))
+        return
+    given = {key: one for key, one in space.items() if key not in before or before[key] is not one}
+    modules = {key: isinstance(one, types.ModuleType) and one.__name__ == key for key, one in given.items()}
+    _send(answers, _dumped(("ran", modules)))
+    while True:
+        arguments, named = _loaded(_receive(asked))
+        try:
+            answer = ("value", space[name](*arguments, **named))
+        except BaseException as error:
+            answer = ("raised", _kind(error))
+        try:
+            data = _dumped(answer)
+            if len(data) > MOST_BYTES:
+                raise NotByValueError
+        except BaseException:
+            data = _dumped(("object", None))
+        _send(answers, data)
+
+
+# The tests' process
+
+
+def test(program: dict, tests: dict, words: list[str], report: int, asked: int, answers: int) -> None:
+    """Run the tests against the function of a program in another process, and tell how they end."""
+    space = _module("tests")
+    try:
+        codes = [compile(text, "<tests>", "exec", dont_inherit=True) for text in tests["tests"]]
+        exec(compile(program["setup"], "<setup>", "exec", dont_inherit=True), space)  # noqa: S102
+        helpers: dict = {}
+        exec(compile(tests["helpers"], "<setup>", "exec", dont_inherit=True), helpers)  # noqa: S102
+    except BaseException as error:
+        _tell(report, FAILURE, f"{_described(error, 'the set-up')} ({error})"[:300])
+        return
+    name = program["entry_point"]
+
+    def ask(*arguments: Any, **named: Any) -> Any:
+        try:
+            asking = _dumped((arguments, named))
+        except BaseException:
+            _leave(report, TOGETHER)
+        _send(asked, asking)
+        return answer("value")
+
+    def answer(expected: str) -> Any:
+        try:
+            word, value = _loaded(_receive(answers))
+        except NotByValueError:
+            word = "object"
+        except BaseException:  # nobody is there any more, or writes what no honest program would
+            _leave(report, ENDED)
+        if word == "object":
+            _leave(report, TOGETHER)
+        if word == "raised":
+            kind = getattr(builtins, value, Exception) if isinstance(value, str) else Exception
+            kind = kind if isinstance(kind, type) and issubclass(kind, BaseException) else Exception
+            if expected == "ran":
+                _leave(report, WHY, f"{kind.__name__} in the program")
+            raise kind.__new__(kind)  # past what its __init__ may ask for
+        if word != expected:
+            _leave(report, ENDED)
+        return value
+
+    given = answer("ran")
+    ask.__name__ = ask.__qualname__ = name
+    for needed in _needed(tests["tests"]):
+        if needed in given and needed == name:
+            space[name] = ask
+        elif needed in helpers and needed != name:
+            space[needed] = helpers[needed]
+        elif given.get(needed) is True and needed in sys.stdlib_module_names:
+            space[needed] = importlib.import_module(needed)
+        elif needed in given:
+            _leave(report, TOGETHER)
+    _run_tests(codes, space, words, report)
+
+
+def _needed(tests: list[str]) -> set[str]:
+    """The names that tests use and do not make."""
+    used, made = set(), set()
+
+    def look(table: symtable.SymbolTable) -> None:
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if top or symbol.is_global():
+                if symbol.is_assigned() or symbol.is_imported():
+                    made.add(symbol.get_name())
+                if symbol.is_referenced():
+                    used.add(symbol.get_name())
+        for child in table.get_children():
+            look(child)
+
+    for text in tests:
+        look(symtable.symtable(text, "<tests>", "exec"))
+    return used - made
+
+
+# Both in one process
+
+
+def together(program: dict, tests: dict, words: list[str], report: int) -> None:
+    """The program, then its tests, in one name space, as the benchmarks do it."""
+    run = exec  # the program may put its own in its place
+    # Before the program runs, since it may break the compiler.
+    setup = compile(program["setup"], "<setup>", "exec", dont_inherit=True)
+    codes = [compile(text, "<tests>", "exec", dont_inherit=True) for text in tests["tests"]]
+    space = _module("program")
+    try:
+        run(setup, space)
+        run(compile(program["code"], "<program>", "exec", dont_inherit=True), space)
+    except BaseException as error:
+        _tell(report, WHY, _described(error, "the program"))
+        return
+    _run_tests(codes, space, words, report)
+
+
+def _run_tests(codes: list[types.CodeType], space: dict, words: list[str], report: int) -> None:
+    run, write, tell, described = exec, os.write, _tell, _described
+    try:
+        for code, word in zip(codes, words, strict=True):
+            run(code, space)
+            write(report, word.encode() + b"\n")
+    except BaseException as error:
+        tell(report, WHY, described(error, "the tests"))
+
+
+def _module(name: str) -> dict:
+    """A module that exists, as pickle and dataclasses ask for it.
+
+    Its name is not __main__: what a program does when it is called as a script is no part of its answer.
+    """
+    sys.modules[name] = types.ModuleType(name)
+    return sys.modules[name].__dict__
+
+
+def _described(error: BaseException, stage: str) -> str:
+    """What an exception is and where it was raised: the same on every version of Python."""
+    line = 0
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<tests>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"{_kind(error)} in {stage}" + (f", line {line}" if line and stage == "the tests" else "")
+
+
+def _kind(error: BaseException) -> str:
+    """The name of an exception, or of what it derives from: a name of the program's own could tell anything."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
+
+
+def _tell(report: int, kind: bytes, reason: str = "") -> None:
+    os.write(report, kind + reason.replace("\n", " ").encode("ascii", "backslashreplace") + b"\n")
+
+
+def _leave(report: int, kind: bytes, reason: str = "") -> NoReturn:
+    _tell(report, kind, reason)
+    os._exit(0)

@@ -1,0 +1,73 @@
+"""What is left when every mistake of a user is a message: a bug of meta-eval, said so that somebody can fix it.
+
+The report holds where it happened (files, lines, functions) and the versions of what took part. Messages of exceptions
+and values of variables are left out, since rows of gated datasets, answers and tokens stand in them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+import tempfile
+import traceback
+
+from meta_eval.cli.console import err
+from meta_eval.version import __version__
+
+EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
+
+_LIBRARIES = ("lm_eval", "datasets", "pyarrow", "pydantic", "rich", "typer", "PyYAML", "ruamel.yaml", "orjson")
+_MOST_FRAMES = 60
+
+
+def tell(error: Exception) -> int:
+    """Say that this is no fault of the user, and where the file to attach is.
+
+    Returns:
+        The exit code.
+    """
+    text = report(error)
+    try:
+        number, path = tempfile.mkstemp(prefix="meta-eval-bug-", suffix=".txt")
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        path = ""
+        err.out(text)
+    err.print(
+        f"a bug of meta-eval ({type(error).__name__}): this is no fault of yours. Please report it and attach "
+        + (f"{path}, which holds no data and no secrets" if path else "what stands above"),
+        style="bold red",
+        soft_wrap=True,
+    )
+    return EXIT_CODE
+
+
+def report(error: BaseException) -> str:
+    """Versions, and each exception of the chain with the places that it came through."""
+    lines = [f"meta-eval {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
+    lines += [f"{name} {version}" for name in _LIBRARIES if (version := _version(name))]
+    lines.append(f"command: meta-eval {' '.join(word for word in sys.argv[1:2] if word.isidentifier() or '-' in word)}")
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        lines += ["", f"{type(one).__module__}.{type(one).__qualname__}"]
+        frames = traceback.extract_tb(one.__traceback__, limit=-_MOST_FRAMES)
+        lines += [f"  {_place(frame.filename)}, line {frame.lineno}, in {frame.name}" for frame in frames]
+        one = one.__cause__ or one.__context__
+    return "\n".join(lines) + "\n"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _place(filename: str) -> str:
+    """A file by the end of its path: what stands before it names the user and the project."""
+    return "/".join(filename.replace("\\", "/").split("/")[-3:])

@@ -1,0 +1,138 @@
+"""Code of templates and packs at work: what it prints, ends or interrupts is held in.
+
+It is code that the user chose, and no enemy; but its mistakes must not pass for ours. stdout is for machines: a text of
+a dataset that is printed there would be executed by ``sh -c "$(meta-eval prepare)"``. An exit code of 0 means that all
+is proven.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from meta_eval.errors import TemplateError, UserError
+
+
+@contextmanager
+def contained(folder: Path) -> Iterator[None]:
+    """Run code of a folder.
+
+    stdout of the process, so that of C code and of programs that are started too, is stderr meanwhile. SystemExit,
+    KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C is the user's, also
+    where the code swallows it. Exceptions pass.
+
+    Args:
+        folder: Where the code lies, to name the place in it.
+
+    Raises:
+        TemplateError: The code ends or interrupts the program.
+    """
+    with _interrupts() as pressed, _no_exit(), _stdout_on_stderr():
+        try:
+            yield
+        except UserError:
+            raise
+        except BaseException as error:
+            if pressed.is_set():
+                raise KeyboardInterrupt from None
+            if isinstance(error, Exception):
+                raise
+            raise _ended(error, folder) from None
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+
+def _ended(error: BaseException, folder: Path) -> TemplateError:
+    frames = traceback.extract_tb(error.__traceback__)
+    root = folder.resolve()
+    inside = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(root)]
+    last = (inside or frames)[-1]
+    what = "ends" if isinstance(error, SystemExit) else "interrupts"
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return TemplateError(
+        f"{what} the program ({said})",
+        where=f"{last.filename}, line {last.lineno}, in {last.name}",
+        hint="Code of a template must raise ValueError instead, which says what is wrong",
+    )
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Set when somebody presses Ctrl-C; only the main thread can tell."""
+    pressed = threading.Event()
+    before: Any = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.getsignal(signal.SIGINT)
+
+    def press(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+        before(number, frame)
+
+    if callable(before):
+        signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        if callable(before):
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _no_exit() -> Iterator[None]:
+    """``os._exit`` of this process is SystemExit; that of a child which it forked stays what it is."""
+    leave, process = os._exit, os.getpid()
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process:
+            leave(status)
+        raise SystemExit(status)
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = leave
+
+
+@contextmanager
+def _stdout_on_stderr() -> Iterator[None]:
+    _flush()
+    try:
+        kept: int | None = os.dup(1)
+    except OSError:  # it is closed
+        kept = None
+    try:
+        os.dup2(2, 1)
+    except OSError:  # stderr is
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere != 1:
+            os.dup2(nowhere, 1)
+            os.close(nowhere)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _flush()
+        if kept is None:
+            os.close(1)
+        else:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _flush() -> None:
+    """What is written so far goes where it was meant to go, that of C code included."""
+    for stream in (sys.stdout, sys.__stdout__):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()  # type: ignore[union-attr]
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)

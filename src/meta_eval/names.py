@@ -1,0 +1,43 @@
+"""What tasks, groups and files of a pack may be called: one word to lm-eval, to a shell and to a folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+# All names of lm-eval's own tasks fit. No separator of paths, no comma (which parts --tasks), nothing that a shell, a
+# glob, a table or a terminal takes for a sign of its own; and ends in file names of at most 255 bytes.
+_NAME = re.compile(r"\w[\w.:+-]*")
+_MOST_BYTES = 160
+RULE = "Names are made of letters, digits, '_', '-', '.', ':' and '+', and begin with a letter, a digit or '_'"
+
+
+def is_name(name: object) -> bool:
+    """Whether something may be the name of a task or a group."""
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and len(name.encode()) <= _MOST_BYTES
+
+
+def is_inside(path: str) -> bool:
+    """Whether a path, as a manifest writes it, stays inside the folder that it counts from."""
+    parts = PurePosixPath(path).parts
+    plain = "\0" not in path and "\n" not in path and "\\" not in path
+    return bool(parts) and plain and ".." not in parts and not path.startswith("/")
+
+
+def _name(text: str) -> str:
+    if not is_name(text):
+        raise ValueError(f"{text!r:.80} is no name. {RULE}")
+    return text
+
+
+def _inside(path: str) -> str:
+    if not is_inside(path):
+        raise ValueError(f"{path!r:.80} leads out of the pack")
+    return path
+
+
+TaskName = Annotated[str, AfterValidator(_name)]
+PackPath = Annotated[str, AfterValidator(_inside)]

@@ -1,0 +1,161 @@
+"""Docs, as a template made them of rows, checked before anything is scored with them.
+
+As with rows, what would make a wrong number raises `DataError`, and what is only odd is a warning of the manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.errors import DataError
+from meta_eval.shown import quoted
+from meta_eval.source.rows import Place
+from meta_eval.templates.spec import Template
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Doc = Mapping[str, Any]
+_Check = Callable[[Any], bool]
+
+
+def _full(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _or_null(check: _Check) -> _Check:
+    return lambda value: value is None or check(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+# Column, what it must be, in words. What a template may add stands below; columns of other names are its own affair.
+_DOC: dict[str, tuple[_Check, str]] = {
+    "question": (_text, "a text"),
+    "prompt": (_text, "a text"),
+    "gold": (_text, "a text"),
+    "subtask_name": (_or_null(_text), "a text"),
+    "choices": (_or_null(lambda value: isinstance(value, list)), "a list"),
+    "input_question_hash": (_or_null(_text), "a text"),
+    "input_final_prompts_hash": (_or_null(_texts), "a list of texts"),
+    "recorded_output": (_or_null(_text), "a text"),
+    "recorded_is_correct": (_or_null(lambda value: isinstance(value, bool)), "a boolean"),
+    "recorded_metrics": (_or_null(_text), "a text"),
+    "answers": (_or_null(_texts), "a list of texts"),
+}
+_ADDED: dict[str, tuple[_Check, str]] = {
+    "continuations": (lambda value: _texts(value) and len(value) > 1, "a list of two texts or more"),
+    "max_gen_toks": (_count, "a whole number from 1"),
+}
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def check_docs(table: pa.Table, template: Template, place: Place) -> dict[str, int]:
+    """Check all docs of a task.
+
+    Args:
+        table: The docs, with the columns that every doc has.
+        template: The task.
+        place: Which rows they are of.
+
+    Returns:
+        How often each warning was seen.
+
+    Raises:
+        DataError: There is no doc; a value of another type; a gold that is none of the choices; a recorded metric that
+            verdicts are read from and that is no share.
+    """
+    if not table.num_rows:
+        raise DataError("the template's process_docs leaves no doc", where=f"{place}, {template.name}")
+    columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in table.column_names]
+    metric = template.spec.recorded_metric or template.verdict.partition(",")[0]
+    strange = with_choices = 0
+    first: tuple[Doc, int] | None = None
+    # Some at a time: as Python objects all docs would be held once more.
+    docs = (doc for batch in table.select(columns).to_batches(1024) for doc in batch.to_pylist())
+    for number, doc in enumerate(docs):
+        _check_types(doc, number, place)
+        _check_recorded(doc, number, metric, place)
+        _check_gold_index(doc, number, place)
+        with_choices += bool(doc["choices"])
+        if not _gold_is_a_choice(doc):
+            strange += 1
+            first = first or (doc, number)
+    if first and strange < with_choices:
+        raise DataError(
+            f"the gold {quoted(first[0]['gold'])} is none of the choices, so every answer would be wrong "
+            f"({strange} of {table.num_rows} docs)",
+            where=_where(*first, place),
+            hint="Mend input_correct_responses of this row, or fetch the evals dataset again",
+        )
+    return {"gold_is_no_choice_in_every_row": strange} if strange else {}
+
+
+def _where(doc: Doc, number: int, place: Place) -> str:
+    return f"{place}, doc {number} (question hash {doc.get('input_question_hash')})"
+
+
+def _check_types(doc: Doc, number: int, place: Place) -> None:
+    for column, (fits, wanted) in (_DOC | _ADDED).items():
+        if column in ("prompt", "gold") and not _full(doc[column]):
+            raise DataError(f"has no {column}", where=_where(doc, number, place))
+        if column in doc and not fits(doc[column]):
+            raise DataError(
+                f"column {column} is {quoted(doc[column])} and should be {wanted}", where=_where(doc, number, place)
+            )
+
+
+def _check_recorded(doc: Doc, number: int, metric: str, place: Place) -> None:
+    """The recorded metric that stands for Meta's verdict is a share; what else is recorded is nobody's number."""
+    text = doc["recorded_metrics"]
+    try:
+        metrics = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        raise DataError("column recorded_metrics is no JSON", where=_where(doc, number, place)) from None
+    value = metrics.get(metric) if isinstance(metrics, dict) else None
+    share = isinstance(value, (bool, int, float)) and math.isfinite(value) and 0 <= value <= 1
+    if value is not None and not share:
+        raise DataError(
+            f"the recorded metric {metric} is {quoted(value)} and should be a number from 0 to 1",
+            where=_where(doc, number, place),
+            hint="Mend output_metrics of this row (null where nothing was recorded), or fetch the evals dataset again",
+        )
+
+
+def _check_gold_index(doc: Doc, number: int, place: Place) -> None:
+    if "gold_index" not in doc or "continuations" not in doc:
+        return
+    index, choices = doc["gold_index"], doc["continuations"]
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(choices):
+        raise DataError(
+            f"column gold_index is {quoted(index)} and should be a choice, 0 to {len(choices) - 1}",
+            where=_where(doc, number, place),
+        )
+
+
+def _gold_is_a_choice(doc: Doc) -> bool:
+    """Whether the gold is the letter or the text of a choice, but for case and punctuation; True without choices."""
+    choices = doc["choices"]
+    if not choices:
+        return True
+    named: Sequence[Any] = [value for one in choices if isinstance(one, dict) for value in one.values()]
+    known = {_plain(value) for value in [*named, *(doc.get("continuations") or ())] if isinstance(value, str)}
+    return _plain(doc["gold"]) in known
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().translate(_PUNCTUATION).split())

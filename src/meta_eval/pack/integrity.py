@@ -1,0 +1,129 @@
+"""Is a pack what prepare wrote? Asked before any code of it runs, of the files that decide what a verdict is.
+
+The manifest is the pack's own word: whoever changes it too, changes all. It tells an edit, a copy that broke off and a
+file that came in from elsewhere; it is no signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import marshal
+import os
+from pathlib import Path, PurePosixPath
+
+from meta_eval.errors import PackError
+from meta_eval.pack.carry import walk
+from meta_eval.pack.manifest import Manifest
+
+MISSING = "is missing"
+EDITED = "is not the file that prepare wrote: it was edited or is damaged"
+FOREIGN_TASK = "is not of this pack, and lm_eval takes it for a task"
+FOREIGN_CODE = "is not of this pack, and its modules may import it"
+FOREIGN_BYTECODE = "is not the bytecode of the module that it stands for, and Python would run it"
+
+_CODE = (".py", ".pyc", ".so")
+
+
+def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) -> dict[str, str]:
+    """What is not as prepare wrote it, by path inside the pack.
+
+    Args:
+        pack: The folder.
+        manifest: Its manifest.
+        hash_up_to: Bytes; of larger files only the size is looked at. None for no limit.
+
+    Raises:
+        PackError: A folder of it cannot be read.
+    """
+    found = {}
+    for name, entry in manifest.files.items():
+        path = pack / name
+        if not path.is_file():
+            found[name] = MISSING
+        elif path.stat().st_size != entry.bytes or (
+            (hash_up_to is None or entry.bytes <= hash_up_to) and _sha256(path) != entry.sha256
+        ):
+            found[name] = EDITED
+    modules = {name for name in manifest.files if name.endswith(".py")}
+    with_modules = {PurePosixPath(name).parent for name in modules}
+    for path in walk(pack, mounts_too=True):
+        name = path.relative_to(pack).as_posix()
+        inner = PurePosixPath(name)
+        if name in manifest.files or path.is_dir():
+            continue
+        if inner.suffix == ".yaml":
+            found[name] = FOREIGN_TASK
+        elif inner.suffix in _CODE and inner.parent.name != "__pycache__" and with_modules & set(inner.parents):
+            found[name] = FOREIGN_CODE
+    for name in sorted(modules - set(found)):
+        bytecode = Path(importlib.util.cache_from_source(os.fspath(pack / name)))
+        if bytecode.is_file() and bytecode.is_relative_to(pack) and not _is_of(bytecode, pack / name):
+            found[bytecode.relative_to(pack).as_posix()] = FOREIGN_BYTECODE
+    return found
+
+
+def check(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
+    """Refuse a pack that was changed, unless it is to be taken as it is.
+
+    Args:
+        pack: The folder.
+        manifest: Its manifest.
+        edited: Take it as it is.
+
+    Returns:
+        The changed files.
+
+    Raises:
+        PackError: It was changed, and ``edited`` is False.
+    """
+    found = changes(pack, manifest)
+    if found and not edited:
+        listed = "; ".join(f"{name} {what}" for name, what in sorted(found.items())[:_MOST])
+        more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        raise PackError(
+            f"is not as prepare wrote it, so nothing of it was run: {listed}{more}",
+            where=str(pack),
+            hint="Run `meta-eval prepare` again; or, where the change is yours and meant, add --edited: verify, the "
+            "baseline that it keeps and every report of this pack then say that it was edited",
+        )
+    return tuple(sorted(found))
+
+
+def edited_notice(pack: Path, manifest: Manifest) -> str | None:
+    """What a report of a run says of its pack where code or tasks of it are not those that prepare wrote.
+
+    The docs are left out, for a run says itself which it had, and so are files that are not there: a copy of the
+    manifest is enough to report with.
+    """
+    found = changes(pack, manifest, hash_up_to=1 << 20) if pack.is_dir() else {}
+    names = sorted(name for name, what in found.items() if what != MISSING)
+    if not names:
+        return None
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return f"the pack {pack} was edited after prepare wrote it: {', '.join(names[:_MOST])}{more}"
+
+
+_MOST = 5
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_of(bytecode: Path, source: Path) -> bool:
+    """Whether Python would run what the source says: by PEP 552 it trusts size and time in the header, or nothing."""
+    content = bytecode.read_bytes()
+    flags = int.from_bytes(content[4:8], "little")
+    if content[:4] != importlib.util.MAGIC_NUMBER:
+        return True  # of another Python: not run, but made anew
+    if not flags:
+        found = source.stat()
+        stamp = (int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF)
+        if stamp != (int.from_bytes(content[8:12], "little"), int.from_bytes(content[12:16], "little")):
+            return True  # stale: made anew
+    try:
+        return bool(marshal.loads(content[16:]) == compile(source.read_bytes(), str(source), "exec", dont_inherit=True))  # noqa: S302
+    except (ValueError, EOFError, TypeError, SyntaxError):
+        return False

@@ -1,0 +1,198 @@
+"""What lm-eval would trip over, hours later or in silence, found when a template is read.
+
+What lm-eval knows is listed here and not asked of it, since importing it takes seconds; a test holds the lists against
+the installed one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from meta_eval.errors import TemplateError, suggestion
+from meta_eval.inputs import reason
+from meta_eval.shown import quoted
+from meta_eval.templates.spec import FunctionRef, Template, functions_in
+
+# The fields of lm-eval's TaskConfig, 0.4.11 to 0.4.13, and what a YAML may hold besides.
+KEYS = frozenset(
+    (
+        "task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs",
+        "training_split", "validation_split", "test_split", "fewshot_split", "process_docs", "doc_to_text",
+        "doc_to_target", "doc_to_image", "doc_to_audio", "unsafe_code", "doc_to_choice", "process_results",
+        "use_prompt", "description", "target_delimiter", "fewshot_delimiter", "fewshot_config", "num_fewshot",
+        "metric_list", "output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate",
+        "doc_to_decontamination_query", "gen_prefix", "metadata", "include", "class",
+    )
+)  # fmt: skip
+FILTERS = frozenset(
+    (
+        "custom", "format_span", "lowercase", "majority_vote", "map", "multi_choice_regex", "regex",
+        "regex_pos", "remove_whitespace", "take_first", "take_first_k", "uppercase",
+    )
+)  # fmt: skip
+OUTPUT_TYPES = frozenset(("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling"))
+
+# What generation_kwargs may hold is the engine's affair; what looks like one of these and is none is misspelt.
+_GENERATION = (
+    "until", "do_sample", "temperature", "max_gen_toks", "top_p", "top_k", "min_p", "repetition_penalty", "seed",
+    "presence_penalty", "frequency_penalty", "skip_special_tokens", "ignore_eos", "stop", "n", "best_of",
+    "spaces_between_special_tokens", "include_stop_str_in_output", "bad_words", "logit_bias", "stop_token_ids",
+)  # fmt: skip
+_METRIC = ("metric", "aggregation", "higher_is_better")
+
+
+def check_settings(settings: Mapping[str, Any], where: str) -> None:
+    """Refuse settings of a task that lm-eval does not know or cannot work with.
+
+    Args:
+        settings: The whole task, includes merged in.
+        where: Its file, for messages.
+
+    Raises:
+        TemplateError: A key, a filter, a pattern, a metric or a limit is none.
+    """
+    for key in settings:
+        if key not in KEYS:
+            raise TemplateError(
+                f"{quoted(key)}: lm-eval knows no such key{suggestion(key, KEYS)}",
+                where=where,
+                hint="What meta-eval must know stands in metadata.meta_eval, what only you must know in metadata",
+            )
+    output_type = settings.get("output_type", "generate_until")
+    if not isinstance(output_type, str) or output_type not in OUTPUT_TYPES:
+        known = suggestion(str(output_type), OUTPUT_TYPES)
+        raise TemplateError(f"output_type: lm-eval knows no {quoted(output_type)}{known}", where=where)
+    _check_generation(settings.get("generation_kwargs"), where)
+    _check_filters(settings.get("filter_list"), where)
+    _check_metrics(settings.get("metric_list"), where)
+
+
+def check_functions(place: Callable[[PurePosixPath], Path], template: Template) -> None:
+    """Refuse a function that its module does not define, without running the module.
+
+    Args:
+        place: Where a file of the template folder lies, by its path in it.
+        template: The template.
+
+    Raises:
+        TemplateError: A module cannot be read or parsed, or lacks the function.
+    """
+    for key, value in template.settings.items():
+        for reference in functions_in(value):
+            path = place(template.origins[key] / reference.module_file)
+            names = _defined(path)
+            if names is not None and reference.function not in names:
+                raise TemplateError(
+                    f"{key}: {path} has no function {reference.function!r}{suggestion(reference.function, names)}",
+                    where=str(place(template.file)),
+                    hint=f"Write it there, or name another behind !function (it stands there as {reference})",
+                )
+
+
+def _check_generation(given: Any, where: str) -> None:
+    if given is None:
+        return
+    if not isinstance(given, dict):
+        raise TemplateError("generation_kwargs: must be a mapping", where=where)
+    limit = given.get("max_gen_toks", 1)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise TemplateError(
+            f"generation_kwargs.max_gen_toks: {quoted(limit)} is no number of tokens",
+            where=where,
+            hint="Set a whole number from 1",
+        )
+    for name in given:
+        if name not in _GENERATION and (near := get_close_matches(name[:100], _GENERATION, n=1, cutoff=0.75)):
+            raise TemplateError(
+                f"generation_kwargs: {quoted(name)} is not known; did you mean {near[0]!r}?", where=where
+            )
+
+
+def _check_filters(given: Any, where: str) -> None:
+    for number, entry in enumerate(_entries(given, "filter_list", where)):
+        key = f"filter_list.{number}"
+        name = entry.get("name")
+        if not isinstance(name, str) or not name or "," in name:
+            raise TemplateError(f"{key}.name: {quoted(name)} is no name of a filter", where=where)
+        for step, part in enumerate(_entries(entry.get("filter"), f"{key}.filter", where)):
+            _check_filter(part, f"{key}.filter.{step}", where)
+
+
+def _check_filter(part: Mapping[str, Any], key: str, where: str) -> None:
+    function = part.get("function")
+    if not isinstance(function, str) or function not in FILTERS:
+        raise TemplateError(
+            f"{key}.function: lm-eval knows no filter {quoted(function)}{suggestion(str(function), FILTERS)}",
+            where=where,
+            hint=f"Filters: {', '.join(sorted(FILTERS))}",
+        )
+    if function == "custom" and not isinstance(part.get("filter_fn"), FunctionRef):
+        raise TemplateError(
+            f"{key}.filter_fn: is no !function", where=where, hint="Write filter_fn: !function module.name"
+        )
+    pattern = part.get("regex_pattern")
+    if pattern is None:
+        return
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
+        raise TemplateError(
+            f"{key}.regex_pattern: {quoted(pattern)} is no regular expression: {reason(error)}", where=where
+        ) from None
+
+
+def _check_metrics(given: Any, where: str) -> None:
+    for number, entry in enumerate(_entries(given, "metric_list", where)):
+        metric = entry.get("metric")
+        if isinstance(metric, FunctionRef):
+            continue
+        if not isinstance(metric, str) or not metric or "," in metric:
+            raise TemplateError(f"metric_list.{number}.metric: {quoted(metric)} is no name of a metric", where=where)
+        near = next(
+            (m for name in entry if name not in _METRIC for m in get_close_matches(name, _METRIC, 1, 0.8)), None
+        )
+        if near:
+            raise TemplateError(f"metric_list.{number}: did you mean {near!r}?", where=where)
+
+
+def _entries(given: Any, key: str, where: str) -> list[Mapping[str, Any]]:
+    if given is None:
+        return []
+    if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
+        raise TemplateError(f"{key}: must be a list of mappings", where=where)
+    return given
+
+
+def _defined(path: Path) -> set[str] | None:
+    """The names that a module defines or imports at its top; None where only running it would tell."""
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except SyntaxError as error:
+        raise TemplateError(f"is not Python: {error.msg}", where=f"{path}:{error.lineno or 1}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise TemplateError(f"cannot be read: {reason(error)}", where=str(path)) from None
+    names: set[str] = set()
+    for node in _top(tree.body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    return None if names & {"*", "__getattr__"} else names
+
+
+def _top(body: Iterable[ast.AST]) -> Iterable[ast.AST]:
+    """Statements at the top of a module, those in its ``if``, ``try`` and ``with`` included."""
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While | ast.ExceptHandler):
+            waiting += ast.iter_child_nodes(node)

@@ -1,0 +1,287 @@
+"""YAML as configuration, templates, gates and cards bring it: plain trees of bounded size, the same for everybody.
+
+Values are those that PyYAML makes of them, as lm-eval and Meta's recipe read YAML. What readers of YAML disagree about,
+or what makes something else than text, numbers, booleans, lists and mappings of text, is refused: one message with file
+and line. The parser hands on events one by one, and nothing here calls itself, so that depth and size cost nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from meta_eval.errors import UserError
+from meta_eval.inputs import read_text
+from meta_eval.shown import quoted
+
+# The largest template is 6 KB, the card of an evals dataset some 100 KB.
+MAX_BYTES = 2**20
+MAX_DEPTH = 32
+MAX_ALIASES = 100
+MAX_NODES = 100_000  # with every alias written out
+
+_Place = tuple[str | int, ...]
+Constructors = Mapping[str, Callable[[str], Any]]
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG = "tag:yaml.org,2002:"
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
+_MOST_DIGITS = 18  # whole numbers of 64 bits
+_WRONG_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+class YamlError(UserError):
+    """A file is not YAML, or holds what is not read here."""
+
+
+class NotYamlError(YamlError):
+    """It breaks the grammar of YAML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Yaml:
+    """A document.
+
+    Attributes:
+        tree: Of dict, list, str, int, float, bool and None, and what constructors of tags made.
+        lines: The line of every key and item, by its path; counts from 1.
+    """
+
+    tree: Any
+    lines: Mapping[_Place, int]
+
+
+def read_yaml(
+    path: Path, *, error: type[UserError], constructors: Constructors | None = None, hint: str | None = None
+) -> Yaml:
+    """Read a YAML file.
+
+    Args:
+        path: The file.
+        error: What is raised.
+        constructors: What is made of the text behind a tag such as ``!function``; all others are refused.
+        hint: What to do where the file cannot be read.
+
+    Raises:
+        UserError: It cannot be read, is not YAML, or says what is not read here; of the kind ``error``.
+    """
+    try:
+        return parse_yaml(read_text(path, limit=MAX_BYTES, hint=hint), where=str(path), constructors=constructors)
+    except UserError as found:
+        raise error(found.what, where=found.where, hint=found.hint) from None
+
+
+def parse_yaml(
+    text: str,
+    *,
+    where: str,
+    constructors: Constructors | None = None,
+    lines_in_where: bool = True,
+    as_text: bool = False,
+) -> Yaml:
+    """Read YAML.
+
+    Args:
+        text: One document.
+        where: What it is, for messages.
+        constructors: See `read_yaml`.
+        lines_in_where: Whether messages name the line.
+        as_text: Take numbers and dates for text, pass over tags, and of a key that stands twice take the last, as
+            the hub reads cards.
+
+    Raises:
+        YamlError: See `read_yaml`.
+    """
+    builder = _Builder(where if lines_in_where else None, where, constructors or {}, as_text)
+    if len(text) > MAX_BYTES:
+        builder.refuse("is longer than a MiB", None)
+    if found := _WRONG_TEXT.search(text):
+        builder.refuse(f"holds {quoted(found[0])}, which is no text", None)
+    try:
+        for event in _events(text):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(str(error.problem or error.context).split())
+        raise NotYamlError(f"is not YAML: {said}", where=builder.place(mark.line + 1 if mark else None)) from None
+    except yaml.YAMLError as error:
+        said = " ".join(str(getattr(error, "reason", error)).split())
+        raise NotYamlError(f"is not YAML: {said}", where=builder.place(None)) from None
+    except (ValueError, OverflowError) as error:  # of libyaml's wrapper: an escape that is no character
+        raise NotYamlError(f"is not YAML: {' '.join(str(error).split())}", where=builder.place(None)) from None
+    return Yaml(builder.root, builder.lines)
+
+
+def _events(text: str) -> Iterator[Any]:
+    loader = _LOADER(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or a list that has not ended."""
+
+    value: Any
+    path: _Place
+    anchor: str | None
+    before: int  # nodes when it began
+    key: Any = None
+    has_key: bool = False
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Makes a tree of events."""
+
+    where: str | None
+    name: str
+    constructors: Constructors
+    as_text: bool
+    root: Any = None
+    lines: dict[_Place, int] = field(default_factory=dict)
+    documents: int = 0
+    nodes: int = 0
+    aliases: int = 0
+    _last: Any = None
+    stack: list[_Open] = field(default_factory=list)
+    anchors: dict[str, tuple[Any, int] | None] = field(default_factory=dict)  # None while it is being made
+    resolver: Any = field(default_factory=lambda: yaml.SafeLoader(""))
+
+    def place(self, line: int | None) -> str:
+        return f"{self.where}:{line}" if self.where and line else self.name
+
+    def refuse(self, what: str, line: int | None, hint: str | None = None) -> NoReturn:
+        raise YamlError(what, where=self.place(line), hint=hint)
+
+    def take(self, event: Any) -> None:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                self.refuse("a second document begins here", line, "Keep one, without `---` between")
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event.anchor, line)
+        elif isinstance(event, yaml.ScalarEvent):
+            self._count(line)
+            self._put(self._scalar(event, line), line, plain=event.implicit[0])
+            if event.anchor:
+                self.anchors[event.anchor] = (self._last, 1)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._begin(event, line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = self.stack.pop()
+            if done.anchor:
+                self.anchors[done.anchor] = (done.value, self.nodes - done.before)
+
+    def _begin(self, event: Any, line: int) -> None:
+        if event.tag is not None and not self.as_text:
+            self.refuse(f"{quoted(event.tag)} is a tag that is not read here", line, "Write the value without it")
+        if len(self.stack) >= MAX_DEPTH:
+            self.refuse(f"is nested more than {MAX_DEPTH} deep", line)
+        before = self.nodes
+        self._count(line)
+        value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        self._put(value, line, plain=False)
+        top = self.stack[-1] if self.stack else None
+        path: _Place = (
+            () if top is None else (*top.path, top.key if isinstance(top.value, dict) else len(top.value) - 1)
+        )
+        self.stack.append(_Open(value, path, event.anchor, before))
+
+    def _alias(self, anchor: Any, line: int) -> None:
+        self.aliases += 1
+        known = self.anchors.get(anchor, ())
+        if known == ():
+            self.refuse(
+                f"*{anchor} names nothing that stands above it", line, "Put a text that begins with * in quotes"
+            )
+        if known is None:
+            self.refuse(f"*{anchor} stands inside what it names", line, "Write the values out")
+        if self.aliases > MAX_ALIASES:
+            self.refuse(f"has more than {MAX_ALIASES} aliases", line, "Write the values out")
+        value, nodes = known  # type: ignore[misc]
+        self._count(line, nodes)
+        self._put(value, line, plain=False)
+
+    def _count(self, line: int, nodes: int = 1) -> None:
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            self.refuse(f"holds more than {MAX_NODES:,} values", line)
+
+    def _put(self, value: Any, line: int, *, plain: bool) -> None:
+        """A value where it belongs: the root, the next item, the next key or its value."""
+        self._last = value
+        if not self.stack:
+            self.root = value
+            return
+        top = self.stack[-1]
+        if isinstance(top.value, list):
+            self.lines[(*top.path, len(top.value))] = line
+            top.value.append(value)
+        elif not top.has_key:
+            top.key, top.has_key = self._key(value, top.value, line, plain=plain), True
+            self.lines[(*top.path, top.key)] = line
+        else:
+            top.value[top.key] = value
+            top.has_key = False
+
+    def _key(self, key: Any, mapping: Mapping[Any, Any], line: int, *, plain: bool) -> str:
+        if self.as_text and isinstance(key, (str, bool)):
+            return str(key)
+        if plain and key == "<<":
+            self.refuse("<< merges mappings in some readers of YAML only", line, "Write the keys out")
+        if key is None or key == "":
+            self.refuse("a key is empty", line, "Give it a name")
+        if not isinstance(key, str):
+            self.refuse(f"the key {quoted(key)} is no text", line, "Put it in quotes")
+        if key in mapping:
+            self.refuse(f"the key {quoted(key)} stands twice", line, "Keep one of them")
+        return key
+
+    def _scalar(self, event: Any, line: int) -> Any:
+        text: str = event.value
+        if found := _WRONG_TEXT.search(text):
+            self.refuse(f"holds {quoted(found[0])}, which is no text", line)
+        if event.tag is not None and not self.as_text:
+            if event.tag in self.constructors:
+                return self.constructors[event.tag](text)
+            self.refuse(
+                f"{quoted(event.tag.replace(_TAG, '!!'))} is a tag that is not read here",
+                line,
+                "Write the value without it",
+            )
+        if not event.implicit[0]:  # in quotes
+            return text
+        kind = self.resolver.resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return self.resolver.bool_values[text.lower()]
+        return text if self.as_text or kind in ("str", "merge") else self._number(kind, text, line)
+
+    def _number(self, kind: str, text: str, line: int) -> int | float:
+        if kind == "int" and _INTEGER.fullmatch(text):
+            if len(text.lstrip("+-")) > _MOST_DIGITS:
+                self.refuse(f"{quoted(text)} has more digits than a number may have", line, "Put a text in quotes")
+            return int(text.replace("_", ""))
+        if kind == "float" and ":" not in text and not text.lower().endswith((".inf", ".nan")):
+            value = float(text.replace("_", ""))
+            if value - value == 0:
+                return value
+        what = {"timestamp": "a date", "value": "a sign of its own", "float": "no finite number"}.get(
+            kind, "a number to some readers of YAML only"
+        )
+        return self.refuse(
+            f"{quoted(text)} is {what}", line, "Put a text in quotes, and write numbers in decimal digits"
+        )

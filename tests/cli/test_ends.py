@@ -1,0 +1,115 @@
+"""How the command line ends where the system, and not an input, is at fault: one line, and an exit code that means it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command import process as cli
+
+MODULE = [sys.executable, "-m", "meta_eval"]
+
+
+@pytest.mark.parametrize("arguments", [["tasks", "--json"], ["--help"], ["--version"]])
+def test_stdout_on_a_full_disk(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*MODULE, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_reader_that_goes_away() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*MODULE, "tasks", "--json"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.returncode == 2
+    assert "Broken pipe" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_stderr_that_nobody_reads_takes_nothing_from_stdout() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*MODULE, "tasks", "--json"], stdout=subprocess.PIPE, stderr=full, text=True, check=False)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "99999999999", "-3"])
+def test_any_width_of_terminal(columns: str, tmp_path: Path) -> None:
+    done = cli("tasks", cwd=tmp_path, COLUMNS=columns)
+    assert done.returncode == 0
+    assert "meta_" in done.stderr.replace("\n", "")
+    assert max(map(len, done.stderr.splitlines())) <= 500
+
+
+def test_letters_that_the_terminal_does_not_have(tmp_path: Path) -> None:
+    done = cli("verify", "café", cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 2
+    assert "caf\\xe9" in done.stderr
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    done = subprocess.run(
+        ["sh", "-c", f'mkdir "{gone}" && cd "{gone}" && rmdir "{gone}" && exec "$@"', "sh", *MODULE, "tasks"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the working directory is not there any more")
+
+
+@pytest.mark.parametrize("after", [0.06, 0.12, 0.2])
+def test_an_interrupt_while_modules_are_imported(after: float) -> None:
+    """Before Python has read a line of ours there is nobody to take it; from then on it ends in one line."""
+    ready = "import meta_eval.__main__ as m, os; os.write(1, b'.'); m.main()"
+    running = subprocess.Popen(
+        [sys.executable, "-c", ready, "tasks"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None
+    assert running.stdout.read(1) == "."
+    time.sleep(after)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate()
+    assert running.returncode in (0, 130)
+    assert "Traceback" not in err
+    if running.returncode:
+        assert err.splitlines()[-1].startswith("interrupted: ")
+
+
+def test_a_bug_leaves_a_report_without_data(tmp_path: Path) -> None:
+    secret = "hf_secretsecretsecret"
+    broken = (
+        "import sys\nfrom meta_eval import cli\nfrom meta_eval.cli import tasks\n"
+        f"def fail(*_, **__):\n    row = {secret!r}\n    raise KeyError(row)\n"
+        "import meta_eval.templates.listing as listing\nlisting.list_tasks = fail\n"
+        f"sys.argv = ['meta-eval', 'tasks', '--evals-dataset', 'sample']\ncli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", broken],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 70
+    (report,) = tmp_path.glob("meta-eval-bug-*.txt")
+    assert str(report) in done.stderr
+    text = report.read_text(encoding="utf-8")
+    assert "KeyError" in text
+    assert "in fail" in text
+    assert secret not in text + done.stderr
+
+
+def test_an_exit_in_a_template_is_no_success(tmp_path: Path) -> None:
+    code = "import sys, meta_eval.cli as c\nimport meta_eval.templates.listing as l\nl.list_tasks = lambda *_: sys.exit(0)\nsys.argv = ['m', 'tasks']\nc.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "ended the program" in done.stderr

@@ -1,0 +1,161 @@
+"""MATH's graders on pairs of our own, and the processes that grade: as many as there are, the verdicts are the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import REPOSITORY, TEMPLATES
+from template_modules import inner_module, load_module
+
+TEMPLATE = TEMPLATES / "math_hard"
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[ModuleType]:
+    """The template's functions, with two processes of their own."""
+    utils = load_module(TEMPLATE / "utils.py")
+    utils.PROCESSES = 2
+    yield utils
+    utils._grader().close()
+
+
+def pairs() -> list[tuple[bool, str, str]]:
+    kinds = yaml.safe_load((REPOSITORY / "tests" / "data" / "math_pairs.yaml").read_text(encoding="utf-8"))
+    golds = [one for golds in kinds.values() for one in golds]
+    return [
+        (right, one["gold"], answer)
+        for one in golds
+        for right in (True, False)
+        for answer in one["right" if right else "wrong"]
+    ]
+
+
+def test_the_graders_err_no_more_than_was_measured(grader: ModuleType) -> None:
+    judged = pairs()
+    docs = [
+        {"gold": gold, "answers": [gold], "subtask_name": None, "input_question_hash": "h"} for _, gold, _ in judged
+    ]
+    outputs = [[rf"Therefore, the final answer is: $\boxed{{{answer}}}$."] for _, _, answer in judged]
+    scores = [
+        grader.process_results(doc, output) for doc, output in zip(docs, grader.grade_ahead(outputs, docs), strict=True)
+    ]
+    wrong = {
+        metric: [pair for pair, one in zip(judged, scores, strict=True) if bool(one[metric]) != pair[0]]
+        for metric in ("exact_match", "math_verify")
+    }
+    assert len(judged) >= 300
+    assert wrong["exact_match"] == []
+    assert len(wrong["math_verify"]) <= 26
+    assert not any(one["ungraded"] for one in scores)
+
+
+REQUESTS = [
+    ("math_verify", gold, rf"It is $\boxed{{{answer}}}$.")
+    for gold, answer in (
+        *((str(n), f"{2 * n}/2") for n in range(60)),
+        *((rf"\frac{{{n}}}{{7}}", rf"\frac{{{n + n % 2}}}{{7}}") for n in range(60)),
+    )
+]
+
+
+def verdicts(processes: int) -> list[tuple[bool, str | None]]:
+    pool = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=5.0, processes=processes)
+    pool.grade_all(REQUESTS)
+    found = [pool.grade(*request) for request in REQUESTS]
+    pool.close()
+    return found
+
+
+def test_as_many_processes_as_there_are_the_verdicts_are_the_same() -> None:
+    alone = verdicts(1)
+    assert alone == verdicts(3)
+    assert {one.equal for one in alone} == {True, False}
+
+
+def test_a_process_that_hangs_or_is_killed_costs_its_own_verdict_alone() -> None:
+    pool = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=1.0, processes=2)
+    tower = ("sympy", "7", "9^{9^{9^9}}")
+    pool.grade_all([*REQUESTS, tower])
+    assert pool.grade(*tower) == (False, "no verdict within 1 s")
+    worker = next(worker for worker in pool._workers if worker._process is not None)
+    os.kill(worker._process.pid, signal.SIGKILL)
+    pool.grade_all([("math_verify", "5", f"It is {n}.") for n in range(100)])
+    found = [pool.grade("math_verify", "5", f"It is {n}.") for n in range(100)]
+    again = [pool.grade(*request) for request in REQUESTS]
+    pool.close()
+    assert sum(one.failure is not None for one in found) <= 1
+    assert [one for one in again if one.failure] == []
+
+
+ASK = """
+import sys, time
+sys.path.insert(0, {helpers!r})
+from template_modules import inner_module
+from pathlib import Path
+pool = inner_module(Path({grader!r})).Grader(limit_s=30.0, processes=2)
+pool.check()
+print(*(worker._process.pid for worker in pool._workers if worker._process), flush=True)
+pool.grade("sympy", "7", "9^{{9^{{9^9}}}}")
+"""
+
+
+def test_when_the_asking_process_is_killed_an_idle_grader_ends(tmp_path: Path) -> None:
+    text = ASK.format(helpers=str(REPOSITORY / "tests" / "helpers"), grader=str(TEMPLATE / "math_grader.py"))
+    (tmp_path / "ask.py").write_text(text.replace('pool.grade("sympy"', 'time.sleep(60)  # pool.grade("sympy"'))
+    asking = subprocess.Popen([sys.executable, tmp_path / "ask.py"], stdout=subprocess.PIPE, text=True)
+    assert asking.stdout is not None
+    (pid,) = map(int, asking.stdout.readline().split())
+    asking.kill()
+    asking.wait()
+    asking.stdout.close()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and _runs(pid):
+        time.sleep(0.1)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+numbers = st.one_of(
+    st.integers(-(10**12), 10**12).map(str),
+    st.from_regex(r"-?0{0,2}[0-9]{1,12}\.[0-9]{1,12}", fullmatch=True),
+    st.tuples(st.sampled_from(["", "-"]), st.integers(0, 10**6), st.integers(1, 10**6)).map(
+        lambda part: rf"{part[0]}\frac{{{part[1]}}}{{{part[2]}}}"
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(numbers)
+def test_a_number_is_read_as_math_verifys_own_parser_reads_it(text: str) -> None:
+    from latex2sympy2_extended.latex2sympy2 import latex2sympy
+    from sympy import srepr
+
+    theirs = latex2sympy(text, is_real=True, convert_degrees=False, normalization_config=None)
+    assert srepr(inner_module(TEMPLATE / "algebra.py").read_number(text)) == srepr(theirs)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "apart"),
+    [("x+1", "x+2", True), ("(x+1)**2", "x**2+2*x+1", False), ("sqrt(8)", "2*sqrt(2)", False), ("x", "y", True)],
+)
+def test_expressions_differ_where_their_values_do(first: str, second: str, apart: bool) -> None:
+    from sympy import sympify
+
+    assert inner_module(TEMPLATE / "algebra.py").differ(sympify(first), sympify(second)) is apart

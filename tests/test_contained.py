@@ -1,0 +1,119 @@
+"""Code of templates and packs: what it prints, ends or interrupts does not pass for what meta-eval says."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command import process
+from packs import prepare, reseal
+from places import TEMPLATES
+
+ENDS = {
+    "exit": "import sys; sys.exit(0)",
+    "quit": "raise SystemExit",
+    "hard": "import os; os._exit(0)",
+    "interrupt": "raise KeyboardInterrupt",
+    "own": "class Gone(BaseException): pass\n    raise Gone",
+}
+PRINTS = """
+import atexit, ctypes, os, subprocess, sys
+print("touch /tmp/printed")
+sys.__stdout__.write("touch /tmp/kept\\n")
+os.write(1, b"touch /tmp/written\\n")
+subprocess.run(["echo", "touch /tmp/started"])
+ctypes.CDLL(None).puts(b"touch /tmp/c")
+"""
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(TEMPLATES, tmp_path / "meta_template", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def put_into(folder: Path, function: str, code: str) -> None:
+    """Code at the head of a function that templates share; at the top of the file where none is named."""
+    path = folder / "_common" / "rows.py"
+    text = path.read_text()
+    if not function:
+        path.write_text(text + "\n" + code + "\n")
+        return
+    head, found, tail = text.partition(f"def {function}(")
+    assert found, function
+    signature, _, body = tail.partition(":\n")
+    path.write_text(f"{head}{found}{signature}:\n    {code}\n{body}")
+
+
+def prepared(templates: Path) -> subprocess.CompletedProcess[str]:
+    return process(
+        "prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa",
+        "--set", f"template_dir={templates}", "--config", templates.parent / "c.yaml", cwd=templates.parent,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("function", ["", "make_doc"])
+def test_a_template_cannot_end_prepare(templates: Path, end: str, function: str) -> None:
+    (templates.parent / "c.yaml").write_text("{}\n")
+    put_into(templates, function, ENDS[end] if function else ENDS[end].replace("\n    ", "\n"))
+    done = prepared(templates)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "_common/rows.py, line " in done.stderr
+    assert f"in {function or '<module>'}: " in done.stderr
+    assert "the program (" in done.stderr
+    assert not (templates.parent / "work_dir").exists()
+
+
+def test_nothing_that_a_template_prints_reaches_stdout(templates: Path) -> None:
+    (templates.parent / "c.yaml").write_text("{}\n")
+    put_into(templates, "", PRINTS)
+    done = prepared(templates)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("lm_eval --model vllm ")
+    assert done.stdout.count("\n") == 1
+    for word in ("printed", "kept", "written", "started", "/c"):
+        assert f"touch /tmp/{word.strip('/')}" in done.stderr
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("function", ["", "process_results"])
+def test_a_scorer_cannot_end_verify_and_is_no_pass(tmp_path: Path, end: str, function: str) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    put_into(pack, function, ENDS[end] if function else ENDS[end].replace("\n    ", "\n"))
+    reseal(pack)
+    done = process("verify", pack, "--json", "--min-agreement", "0")
+    assert done.returncode == 2
+    assert "the program (" in done.stderr
+    assert "_common/rows.py, line " in done.stderr
+
+
+def test_nothing_that_a_scorer_prints_reaches_stdout(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    put_into(pack, "", PRINTS)
+    reseal(pack)
+    done = process("verify", pack, "--min-agreement", "0.5")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+def test_ctrl_c_is_the_users(tmp_path: Path, swallow: bool) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    there = str(tmp_path / "there")
+    wait = f"import os, time\n    if not os.path.exists({there!r}):\n        open({there!r}, 'w'); time.sleep(60)"
+    put_into(pack, "", f"try:\n    {wait}\nexcept BaseException:\n    {'pass' if swallow else 'raise'}")
+    reseal(pack)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "meta_eval", "verify", str(pack)], stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(600):
+        if (tmp_path / "there").exists():
+            break
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert running.returncode == 130

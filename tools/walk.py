@@ -1,0 +1,114 @@
+"""The walk of one doc through the code: which files a reader visits who follows it, and how often they turn back.
+
+A command of meta-eval runs in this process. Written down is each function of the package that has the doc in hand, in
+its arguments or in what it returns, where it first has. A doc is known by its question, and by the question's SHA-256.
+Functions that follow each other in one file are one visit; a turn back is a visit to a file that was visited before.
+
+    python tools/walk.py --question 'Find the sum …' prepare --set evals_dataset=sample --set tasks=meta_math_hard
+    python tools/walk.py --checkout ../other --question … report eval_results --pack work_dir --html report.html
+
+The walk is printed on stderr, after what the command prints. Calls from C code alone, and the inside of data frames and
+tables, are not seen; of a long list only the first items are looked at, so take a doc that stands at the beginning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+# Deep enough for a row in a list in an attribute, and long enough for the columns of a row.
+_DEPTH, _ITEMS = 4, 40
+
+
+def holds(value: Any, texts: Sequence[str], depth: int = _DEPTH) -> bool:
+    """Whether one of some texts stands in a value, or in what the value consists of."""
+    if isinstance(value, str):
+        return any(text in value for text in texts)
+    if depth == 0:
+        return False
+    if isinstance(value, Mapping):
+        parts = list(itertools.islice(value.values(), _ITEMS))
+    elif isinstance(value, list | tuple):
+        parts = list(value[:_ITEMS])
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    else:
+        return False
+    return any(holds(part, texts, depth - 1) for part in parts)
+
+
+class Walk:
+    """Watches calls, as a profile function of `sys.setprofile`.
+
+    Attributes:
+        functions: File below the package and name of each function that had the doc, in the order of the walk.
+    """
+
+    def __init__(self, package: Path, question: str, skip: Sequence[str] = ()) -> None:
+        self.functions: list[tuple[str, str]] = []
+        self._package = f"{package}/"
+        self._skip = tuple(f"{package}/{one}" for one in skip)
+        self._texts = (question, hashlib.sha256(question.encode()).hexdigest())
+        self._known: set[CodeType] = set()
+
+    def __call__(self, frame: FrameType, event: str, result: Any) -> None:
+        code = frame.f_code
+        ours = code.co_filename.startswith(self._package) and not code.co_filename.startswith(self._skip)
+        if not ours or code.co_name.startswith("<") or code in self._known or event not in ("call", "return"):
+            return
+        if event == "call":
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            values: list[Any] = [frame.f_locals.get(name) for name in names]
+        else:
+            values = [result]
+        if any(holds(value, self._texts) for value in values):
+            self._known.add(code)
+            self.functions.append((code.co_filename.removeprefix(self._package), code.co_name))
+
+    @property
+    def visits(self) -> list[tuple[str, list[str]]]:
+        """The files in the order of the walk, each with the functions of that visit."""
+        grouped = itertools.groupby(self.functions, key=lambda one: one[0])
+        return [(file, [name for _, name in functions]) for file, functions in grouped]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--checkout", type=Path, default=Path(__file__).parent.parent, help="whose code is walked")
+    parser.add_argument("--question", required=True, help="the doc's question, whole")
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="PREFIX", help="files to leave out: source/sample"
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="of meta-eval, with its arguments")
+    arguments = parser.parse_args()
+    source = arguments.checkout.resolve() / "src"
+    sys.path.insert(0, str(source))
+    sys.argv = ["meta-eval", *arguments.command]
+    from meta_eval.cli import main as command
+
+    walk = Walk(source / "meta_eval", arguments.question, arguments.skip)
+    sys.setprofile(walk)
+    try:
+        command()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.setprofile(None)
+    visited: set[str] = set()
+    for file, names in walk.visits:
+        print(f"{'<' if file in visited else ' '} {file}: {', '.join(names)}", file=sys.stderr)
+        visited.add(file)
+    turns = len(walk.visits) - len(visited)
+    print(f"{len(visited)} files, {turns} turns back, {len(walk.functions)} functions", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
