@@ -19,7 +19,7 @@ from golden import all_tasks, prepare_sample
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM, TemplateLM
-from packs import edit, prepare, read_docs, yaml_of
+from packs import edit, prepare, read_docs, reseal, yaml_of
 from places import REPOSITORY
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -110,6 +110,7 @@ def test_a_limit_of_the_pack_is_that_of_lm_eval(limit: float, tmp_path: Path) ->
 
 def test_each_repeat_of_a_doc_is_a_request(pack: Path) -> None:
     edit(yaml_of(pack, LETTERS), "generation_kwargs:", "repeats: 2\ngeneration_kwargs:")
+    reseal(pack)
     _, *requests = exported(pack, LETTERS)
     assert as_sent(requests) == sent_by_lm_eval(pack, [LETTERS])
     assert [one["id"] for one in requests[:3]] == [f"{LETTERS}/0/0", f"{LETTERS}/0/1", f"{LETTERS}/1/0"]
@@ -223,12 +224,41 @@ def test_without_a_tokenizer_there_are_no_token_ids_and_it_says_so(pack: Path) -
 # What a user can do wrong
 
 
+def test_nothing_of_an_edited_pack_is_run(pack: Path) -> None:
+    ran = pack.parent / "ran"
+    with (pack / "_common" / "rows.py").open("a") as file:
+        file.write(f"open({str(ran)!r}, 'w')\n")
+    (pack.parent / "a.jsonl").touch()
+    for command in (["export", pack], ["grade", pack.parent / "a.jsonl", "--pack", pack]):
+        done = cli(*command, cwd=pack.parent)
+        assert done.returncode == 2
+        assert "so nothing of it was run" in " ".join(done.stderr.split())
+    assert not ran.exists()
+    export(pack, pack.parent / "r.jsonl", edited=True)
+    assert lines_of(pack.parent / "r.jsonl")[0]["edited"] == ["_common/rows.py"]
+
+
+@pytest.mark.parametrize("body", ["raise TypeError('no')", "raise SystemExit(3)", "os._exit(4)"])
+def test_code_of_a_pack_that_fails_is_one_message(body: str, tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_ifeval")
+    edit(
+        pack / "ifeval" / "utils.py",
+        "def doc_to_text(",
+        f"def doc_to_text(*_):\n    import os\n    {body}\n\n\ndef other(",
+    )
+    reseal(pack)
+    done = cli("export", pack, "--output", tmp_path / "r.jsonl")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert not (tmp_path / "r.jsonl").exists()
+
+
 def test_what_cannot_be_exported_leaves_the_old_file(pack: Path) -> None:
     file = pack.parent / "requests.jsonl"
     file.write_text("mine")
     next(pack.rglob(f"{CHOICE}.parquet")).write_bytes(b"torn")
     with pytest.raises(UserError, match="is not the file that was prepared"):
-        export(pack, file)
+        export(pack, file, edited=True)
     assert file.read_text() == "mine"
     assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
 
