@@ -102,6 +102,7 @@ def export(
     file: Path | str = "requests.jsonl",
     *,
     tasks: Sequence[str] = (),
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Exported:
     """Write what a pack asks as a file that anything can answer; docs/answers.md says how.
@@ -116,14 +117,15 @@ def export(
         pack: The folder that prepare wrote.
         file: Where to write; replaced if it is there.
         tasks: Tasks and groups of the pack; empty for all.
+        edited: Take a pack that was edited as it is; the file says so.
         progress: Called with the task, the requests written, and how many docs it has.
 
     Raises:
-        UserError: The folder is no pack, a name is none of its tasks, or the file cannot be written.
+        UserError: The folder is no pack or was edited, a name is none of its tasks, or the file cannot be written.
     """
     from meta_eval.answers.export import export as run
 
-    return run(Path(pack), Path(file), tasks=tasks, progress=progress)
+    return run(Path(pack), Path(file), tasks=tasks, edited=edited, progress=progress)
 
 
 def grade(
@@ -135,6 +137,7 @@ def grade(
     partial: bool = False,
     prefer: Literal["last"] | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Graded:
     """Score answers that were made anywhere, and write results and samples as lm_eval writes them.
@@ -154,6 +157,7 @@ def grade(
         partial: Grade what is answered where answers are missing or failed; report calls such a run unfinished.
         prefer: ``last`` takes the last of answers to one request that are not alike, instead of refusing them.
         allow_code: Also grade the tasks whose scoring runs programs that a model wrote.
+        edited: Take a pack that was edited as it is; the results file says so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
@@ -169,6 +173,7 @@ def grade(
         partial=partial,
         prefer=prefer,
         allow_code=allow_code,
+        edited=edited,
         progress=progress,
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -17,10 +19,12 @@ from golden import all_tasks, prepare_sample
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM, TemplateLM
-from packs import edit, prepare, read_docs, yaml_of
+from packs import edit, prepare, read_docs, reseal, yaml_of
+from places import REPOSITORY
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
+from meta_eval.answers import read as reading
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.errors import UserError
 
@@ -106,6 +110,7 @@ def test_a_limit_of_the_pack_is_that_of_lm_eval(limit: float, tmp_path: Path) ->
 
 def test_each_repeat_of_a_doc_is_a_request(pack: Path) -> None:
     edit(yaml_of(pack, LETTERS), "generation_kwargs:", "repeats: 2\ngeneration_kwargs:")
+    reseal(pack)
     _, *requests = exported(pack, LETTERS)
     assert as_sent(requests) == sent_by_lm_eval(pack, [LETTERS])
     assert [one["id"] for one in requests[:3]] == [f"{LETTERS}/0/0", f"{LETTERS}/0/1", f"{LETTERS}/1/0"]
@@ -121,6 +126,21 @@ def test_the_same_pack_gives_the_same_bytes(pack: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert cli("export", pack, "--output", tmp_path / name).returncode == 0
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_every_field_is_documented(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    (tmp_path / "model").mkdir()
+    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
+    pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
+    text = (REPOSITORY / "docs" / "answers.md").read_text(encoding="utf-8")
+    head, requests, answers = re.split(r"\| a request \||## The answers", text)
+    header, *lines = exported(pack)
+    assert {f"`{name}`" for name in header} <= set(re.findall(r"`\w+`", head))
+    assert {f"`{name}`" for line in lines for name in line} <= set(re.findall(r"`\w+`", requests))
+    read = set(re.findall(r'(?:fields\.\w+|content\.get)\("(\w+)"\)', inspect.getsource(reading)))
+    assert {"id", "text", "choices", "error", "ended"} <= read
+    assert {f"`{name}`" for name in read - {"logprob", "is_greedy"}} <= set(re.findall(r"`\w+`", answers))
 
 
 # Token ids
@@ -204,12 +224,41 @@ def test_without_a_tokenizer_there_are_no_token_ids_and_it_says_so(pack: Path) -
 # What a user can do wrong
 
 
+def test_nothing_of_an_edited_pack_is_run(pack: Path) -> None:
+    ran = pack.parent / "ran"
+    with (pack / "_common" / "rows.py").open("a") as file:
+        file.write(f"open({str(ran)!r}, 'w')\n")
+    (pack.parent / "a.jsonl").touch()
+    for command in (["export", pack], ["grade", pack.parent / "a.jsonl", "--pack", pack]):
+        done = cli(*command, cwd=pack.parent)
+        assert done.returncode == 2
+        assert "so nothing of it was run" in " ".join(done.stderr.split())
+    assert not ran.exists()
+    export(pack, pack.parent / "r.jsonl", edited=True)
+    assert lines_of(pack.parent / "r.jsonl")[0]["edited"] == ["_common/rows.py"]
+
+
+@pytest.mark.parametrize("body", ["raise TypeError('no')", "raise SystemExit(3)", "os._exit(4)"])
+def test_code_of_a_pack_that_fails_is_one_message(body: str, tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_ifeval")
+    edit(
+        pack / "ifeval" / "utils.py",
+        "def doc_to_text(",
+        f"def doc_to_text(*_):\n    import os\n    {body}\n\n\ndef other(",
+    )
+    reseal(pack)
+    done = cli("export", pack, "--output", tmp_path / "r.jsonl")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert not (tmp_path / "r.jsonl").exists()
+
+
 def test_what_cannot_be_exported_leaves_the_old_file(pack: Path) -> None:
     file = pack.parent / "requests.jsonl"
     file.write_text("mine")
     next(pack.rglob(f"{CHOICE}.parquet")).write_bytes(b"torn")
     with pytest.raises(UserError, match="is not the file that was prepared"):
-        export(pack, file)
+        export(pack, file, edited=True)
     assert file.read_text() == "mine"
     assert [path.name for path in pack.parent.iterdir() if path.name.startswith(".requests")] == []
 

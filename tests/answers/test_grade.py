@@ -219,6 +219,14 @@ def test_engine_and_model_are_those_of_the_answers(place: Path) -> None:
     assert done.results.parent.name == "org__theirs"
 
 
+def test_an_edited_pack_is_graded_where_asked_for_and_the_results_say_so(place: Path) -> None:
+    with (place / "work_dir" / "_common" / "rows.py").open("a") as file:
+        file.write("# mine\n")
+    assert "--edited" in refusal(place)
+    done = graded(place, edited=True)
+    assert json.loads(done.results.read_text())["config"]["meta_eval"]["edited"] == ["_common/rows.py"]
+
+
 # What is no answer
 
 

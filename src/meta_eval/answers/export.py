@@ -15,6 +15,7 @@ from typing import Any
 from meta_eval.answers.requests import Encoder, Request, requests_of
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.results.baseline import pack_keys
@@ -37,21 +38,26 @@ class Exported:
     tasks: dict[str, int] = field(default_factory=dict)
 
 
-def export(pack: Path, file: Path, *, tasks: Sequence[str] = (), progress: Progress = silent) -> Exported:
+def export(
+    pack: Path, file: Path, *, tasks: Sequence[str] = (), edited: bool = False, progress: Progress = silent
+) -> Exported:
     """Write what a pack asks, whole or not at all.
 
     Args:
         pack: The folder that prepare wrote.
         file: Where to write; replaced if it is there.
         tasks: Tasks and groups of the pack; empty for all.
+        edited: Take a pack that was edited as it is; the file says so.
         progress: Called with the task, the requests written, and how many docs it has.
 
     Raises:
-        PackError: The folder is no pack, asks what no file of requests holds, or the file cannot be written.
+        PackError: The folder is no pack or was edited, asks what no file of requests holds, or nothing can be
+            written.
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
     chosen = choose(manifest, tasks)
+    changed = check(pack, manifest, edited=edited)
     encoder = _encoder(manifest)
     evaluator = Evaluator(pack)
     done = Exported(file, encoder is not None)
@@ -59,11 +65,11 @@ def export(pack: Path, file: Path, *, tasks: Sequence[str] = (), progress: Progr
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with new.open("w", encoding="utf-8") as out:
-            out.write(_line(_header(pack, manifest, chosen, encoder)))
+            out.write(_line({**_header(pack, manifest, chosen, encoder), **({"edited": changed} if changed else {})}))
             for name in chosen:
                 progress(name, 0, manifest.tasks[name].docs)
                 done.tasks[name] = 0
-                requests = requests_of(name, evaluator.load(name, listed=False), manifest.run.limit)
+                requests = requests_of(evaluator, name, manifest.run.limit)
                 for line in _lines(requests, encoder):
                     out.write(line)
                     done.tasks[name] += 1

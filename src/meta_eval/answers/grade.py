@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from meta_eval.answers.requests import requests_of
 from meta_eval.answers.results import Speed, Writer
 from meta_eval.errors import ConfigError
 from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.replay import Answers as Replayed
 from meta_eval.verify import choose
@@ -30,18 +31,18 @@ class Graded:
     Attributes:
         results: The results file; the samples lie beside it.
         model: Whose answers they are.
+        speed: Tokens and seconds of the answers.
         scores: By task, 0 to 1 by ``metric,filter``, as the task's own aggregations give them.
         missing: Requests without an answer, left out.
         failed: Requests whose every attempt failed, left out.
-        speed: Tokens and seconds of the answers.
     """
 
     results: Path
     model: str
+    speed: Speed
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     missing: int = 0
     failed: int = 0
-    speed: Speed | None = None
 
 
 def grade(
@@ -53,6 +54,7 @@ def grade(
     partial: bool = False,
     prefer: Literal["last"] | None = None,
     allow_code: bool = False,
+    edited: bool = False,
     progress: Progress = silent,
 ) -> Graded:
     """Score answers with the filters and metrics of a pack.
@@ -65,12 +67,13 @@ def grade(
         partial: Grade the docs that are answered where others are not. Report then says that the run is unfinished.
         prefer: ``last``: of answers to one request that are not alike the last counts, instead of none.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; the results file says so.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
         AnswersError: A file cannot be read, is of another pack or of several models; an answer is missing, and
             ``partial`` is not asked for.
-        PackError: The folder is no pack, or the results cannot be written.
+        PackError: The folder is no pack or was edited, or the results cannot be written.
         ConfigError: A name that the pack does not have, or a task that runs code.
     """
     started = time.time()
@@ -83,6 +86,7 @@ def grade(
             where="--tasks",
             hint="Allow it with --allow-code, or name the other tasks with --tasks",
         )
+    changed = check(pack, manifest, edited=edited)
     given = read_answers(answers, prefer=prefer)
     evaluator = Evaluator(pack)
     problems = Problems()
@@ -95,7 +99,7 @@ def grade(
     model = _one_model(used, manifest)
     _say(matched, problems, given)
     writer = Writer(output or Path(manifest.run.output_path).expanduser(), model)
-    done = Graded(Path(), model, {}, len(problems.missing), len(problems.failed), Speed.of(used))
+    done = Graded(Path(), model, Speed.of(used), {}, len(problems.missing), len(problems.failed))
     with writer:
         for name in chosen:
             task = evaluator.load(name)
@@ -119,7 +123,7 @@ def grade(
             engine=", ".join(engines) or "unknown engine",
             limit=manifest.run.limit,
             started=min((answer.span[0] for answer in used if answer.span), default=started),
-            speed=done.speed,
+            made={**asdict(done.speed), **({"edited": changed} if changed else {})},
         )
     return done
 
@@ -137,7 +141,7 @@ def _match_all(
     for name in chosen:
 
         def noted(name: str = name) -> Iterable[Any]:
-            for request in requests_of(name, evaluator.load(name, listed=False), manifest.run.limit):
+            for request in requests_of(evaluator, name, manifest.run.limit):
                 known.add(request.id)
                 yield request
 

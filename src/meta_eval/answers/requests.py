@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.errors import PackError
-from meta_eval.verify.evaluate import quiet
+from meta_eval.verify.evaluate import Evaluator
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -68,29 +68,26 @@ def docs_to_run(docs: int, limit: float | None) -> range:
     return range(min(docs, math.ceil(docs * limit) if limit < 1 else int(limit)))
 
 
-def requests_of(name: str, task: Any, limit: float | None) -> Iterator[Request]:
+def requests_of(evaluator: Evaluator, name: str, limit: float | None) -> Iterator[Request]:
     """The requests of one task, in its order.
 
     Args:
+        evaluator: Of the pack.
         name: The task.
-        task: lm-eval's object, as `meta_eval.verify.evaluate.Evaluator.load` gives it; nothing is left in it.
         limit: ``--limit`` of the pack's command.
 
     Raises:
-        PackError: It asks for what no file of requests holds.
+        PackError: lm-eval cannot load the task, or it asks for what no file of requests holds.
     """
+    task = evaluator.load(name, listed=False)
     (split, all_docs), *_ = task.dataset.items()
     wanted, read = docs_to_run(len(all_docs), limit), iter(all_docs)
     for start in range(0, len(wanted), _CHUNK):
         docs = wanted[start : start + _CHUNK]
-        with quiet():
-            task.dataset = {split: list(itertools.islice(read, len(docs)))}
-            # What lm-eval's evaluator calls, and how, where neither a chat template nor a cache is asked for.
-            task.build_all_requests(limit=None, samples=None, rank=0, world_size=1)
+        task.dataset = {split: list(itertools.islice(read, len(docs)))}
         groups: dict[int, list[Any]] = {}
-        for instance in task.instances:  # they count the docs that are there, from 0
+        for instance in evaluator.instances(name, task):  # they count the docs that are there, from 0
             groups.setdefault(docs[instance.doc_id], []).append(instance)
-        task._instances = None
         for doc, instances in groups.items():
             repeats = instances[0].repeats or 1
             for repeat in range(repeats):

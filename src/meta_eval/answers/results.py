@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -135,14 +135,14 @@ class Writer:
         for part, tree in self._tree.items():
             tree.update(evaluated.results.get(part) or {})
 
-    def finish(self, *, engine: str, limit: float | None, started: float, speed: Speed | None) -> Path:
+    def finish(self, *, engine: str, limit: float | None, started: float, made: Mapping[str, Any]) -> Path:
         """Write the results file, and put all into their place; the path of the results file.
 
         Args:
             engine: What answered.
             limit: ``--limit`` of the pack.
             started: Seconds since 1970.
-            speed: Of all answers.
+            made: How the answers were made: what `Speed` says, and the files of the pack that were edited.
 
         Raises:
             PackError: They cannot be written.
@@ -154,13 +154,13 @@ class Writer:
             "model_args": {"pretrained": self._model},
             "limit": limit,
             "gen_kwargs": None,
-            "meta_eval": None if speed is None else asdict(speed),
+            "meta_eval": dict(made),
         }
         self._tree["date"] = started
         self._tree["lm_eval_version"] = lm_eval.__version__
-        if speed is not None and speed.seconds:
+        if made["seconds"]:
             # How long the answers took, and not how long it took to grade them.
-            self._tracker.general_config_tracker.start_time = time.perf_counter() - speed.seconds
+            self._tracker.general_config_tracker.start_time = time.perf_counter() - made["seconds"]
         with quiet():
             self._tracker.save_results_aggregated(results=self._tree, samples=self._hashes)
         name = f"results_{self._tracker.date_id}.json"

@@ -34,6 +34,7 @@ def grade(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
     ),
+    edited: bool = options.EDITED,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Score answers with lm-eval's evaluator and the pack's own filters and metrics, and write the results and samples
@@ -53,6 +54,7 @@ def grade(
             partial=partial,
             prefer=cast(Literal["last"] | None, prefer),
             allow_code=allow_code,
+            edited=edited,
             progress=steps.progress,
         )
     err.print(
@@ -65,7 +67,7 @@ def grade(
             "model": done.model,
             "missing": done.missing,
             "failed": done.failed,
-            "speed": None if done.speed is None else asdict(done.speed),
+            "speed": asdict(done.speed),
             "tasks": done.scores,
         }
         say(json.dumps(payload))

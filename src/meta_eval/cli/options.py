@@ -25,6 +25,9 @@ def _config(note: str = "") -> Path:
 CONFIG = _config()
 CONFIG_OF_PACK = _config("; read only where no PACK is named")
 PACK = typer.Argument(None, metavar="[PACK]", help="The pack; default: the configuration's work_dir.")
+EDITED = typer.Option(
+    False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
+)
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
 

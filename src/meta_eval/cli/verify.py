@@ -38,9 +38,7 @@ def verify(
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also check tasks whose scoring runs code that a model wrote."
     ),
-    edited: bool = typer.Option(
-        False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
-    ),
+    edited: bool = options.EDITED,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Prove a pack without a model: Meta's recorded answers in, lm-eval's verdicts out, compared doc by doc.

@@ -94,6 +94,28 @@ class Evaluator:
         task.config.process_docs = None  # they are made
         return task
 
+    def instances(self, name: str, task: Any) -> list[Any]:
+        """lm-eval's requests of all docs of a task, as its evaluator has them built for any model.
+
+        Args:
+            name: The task.
+            task: What `load` gave; it holds none of them afterwards.
+
+        Raises:
+            PackError: lm-eval cannot build them.
+        """
+        try:
+            with contained(self.pack), quiet():
+                # As the evaluator calls it where neither a chat template nor a cache of requests is asked for.
+                task.build_all_requests(limit=None, samples=None, rank=0, world_size=1)
+        except UserError:
+            raise
+        except Exception as error:
+            raise _in_one_line(error, self.pack, name) from None
+        built: list[Any] = task.instances
+        task._instances = None
+        return built
+
     def evaluate(
         self,
         name: str,
