@@ -19,11 +19,7 @@ ROOMS = [
     "secrets",
     "errors",
     "notes",
-    "inputs",  # files that are not ours
-    "yaml_files",
-    "names",
-    "contained",  # code of templates and packs at work
-    "outputs",
+    "boundary",  # files and names that are not ours, the code of templates and packs at work
     "assets",  # what the wheel carries along
     "stats",
     "catalog",  # what Meta published

@@ -9,7 +9,7 @@ import pytest
 from command import cli
 from runs import write_run
 
-from meta_eval.outputs import OutputError, check_outputs, replacing
+from meta_eval.boundary.outputs import OutputError, check_outputs, replacing
 
 
 @pytest.mark.parametrize("option", ["--html", "--markdown", "--eval-results"])

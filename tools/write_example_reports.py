@@ -61,7 +61,11 @@ def meta_eval(*arguments: str) -> tuple[str, str]:
     """stdout and stderr of the command line on a terminal of 80 columns; its gate may say no."""
     done = subprocess.run(
         [sys.executable, "-m", "meta_eval", *arguments], capture_output=True, text=True, check=False,
-        env={**os.environ, "COLUMNS": "80", "HF_HUB_OFFLINE": "1", "NO_COLOR": "1"},
+        # A home of its own: a pack takes nltk's punkt_tab along where a machine has it, and would have other files.
+        env={
+            **os.environ, "COLUMNS": "80", "HF_HUB_OFFLINE": "1", "NO_COLOR": "1",
+            "HOME": str(Path.cwd()), "NLTK_DATA": "",
+        },
     )  # fmt: skip
     if done.returncode not in (0, 1, 3):
         sys.exit(done.stderr)

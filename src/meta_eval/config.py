@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
 )
 
+from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.engines import ENGINES
 from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text
 from meta_eval.errors import ConfigError, suggestion
@@ -30,7 +31,6 @@ from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
 from meta_eval.secrets import holds_secret, is_secret
 from meta_eval.shown import quoted
-from meta_eval.yaml_files import NotYamlError, parse_yaml, read_yaml
 
 _INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score
 from rich.console import Console
 
+from meta_eval.boundary.outputs import OutputError, replacing
 from meta_eval.judging.model import Alarmed, Task
-from meta_eval.outputs import OutputError, replacing
 from meta_eval.report import eval_results, markdown, terminal
 from meta_eval.report.html import write_html
 from meta_eval.report.model import Report

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, working
 from meta_eval.errors import ConfigError
-from meta_eval.outputs import check_outputs
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -132,7 +132,7 @@ def _write(
     Raises:
         OutputError: One cannot be written.
     """
-    from meta_eval.outputs import replacing
+    from meta_eval.boundary.outputs import replacing
     from meta_eval.report import eval_results as hub
     from meta_eval.report import markdown as card
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from meta_eval.boundary.inputs import reason
 from meta_eval.errors import DataError, JoinError
-from meta_eval.inputs import reason
 from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown, sha256
 from meta_eval.source.rows import Place, Row
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.judging.decide import MARGIN
-from meta_eval.yaml_files import read_yaml
 
 Against = Literal["published", "recorded", "baseline"]
 

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.contained import contained
+from meta_eval.boundary.contained import contained
+from meta_eval.boundary.inputs import reason
 from meta_eval.errors import DataError, TemplateError, UserError
-from meta_eval.inputs import reason
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals

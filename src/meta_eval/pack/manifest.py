@@ -9,13 +9,13 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from meta_eval.boundary.inputs import InputError, read_text, reason
+from meta_eval.boundary.names import PackPath, TaskName, is_inside
 from meta_eval.engines import ENGINES
 from meta_eval.engines.base import Engine
 from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError
-from meta_eval.inputs import InputError, read_text, reason
 from meta_eval.joins.base import Original
-from meta_eval.names import PackPath, TaskName, is_inside
 from meta_eval.shown import quoted
 
 MANIFEST = "manifest.json"

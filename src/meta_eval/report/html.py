@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
+from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import Subtask, Task
-from meta_eval.outputs import replacing
 from meta_eval.report import text
 from meta_eval.report.model import Report, RunFacts, Sample
 from meta_eval.report.packed import FLAGS, pack

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from meta_eval.inputs import open_regular
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.results.answers import ResultsError
 
 # Longer than any sample: 100,000 tokens of context, repeated for each of four choices, are a tenth of it.

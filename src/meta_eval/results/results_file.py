@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from meta_eval.inputs import MAX_DEPTH, is_deep, open_regular, read_regular
-from meta_eval.names import RULE, is_name
+from meta_eval.boundary.inputs import MAX_DEPTH, is_deep, open_regular, read_regular
+from meta_eval.boundary.names import RULE, is_name
 from meta_eval.results.answers import NO_SHARE, ResultsError
 from meta_eval.shown import quoted
 from meta_eval.stats import Interval

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.inputs import is_deep, open_regular
+from meta_eval.boundary.inputs import is_deep, open_regular
 from meta_eval.results.answers import Answer, Doc, ResultsError, doc_number, foreign, limit_hit, read_sample
 from meta_eval.results.pieces import pieces
 

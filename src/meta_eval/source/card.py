@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+from meta_eval.boundary.yaml_files import YamlError, parse_yaml
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError, suggestion
 from meta_eval.source.base import DataFile, Kind
-from meta_eval.yaml_files import YamlError, parse_yaml
 
 CARD = "README.md"
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from meta_eval.boundary.inputs import expand, open_regular, read_regular
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
-from meta_eval.inputs import expand, open_regular, read_regular
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile
 

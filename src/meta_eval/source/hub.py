@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from meta_eval.boundary.inputs import read_regular, reason
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
-from meta_eval.inputs import read_regular, reason
 from meta_eval.notes import without_secrets
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile

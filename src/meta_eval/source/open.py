@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meta_eval import catalog
+from meta_eval.boundary.inputs import expand
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import ConfigError, SourceError, suggestion
-from meta_eval.inputs import expand
 from meta_eval.notes import log
 from meta_eval.source.base import DataFile, EvalsDataset, Kind, OriginalDataset
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from meta_eval.boundary.inputs import MAX_DEPTH, is_deep, reason
 from meta_eval.errors import SourceError
-from meta_eval.inputs import MAX_DEPTH, is_deep, reason
 from meta_eval.shown import quoted
 from meta_eval.source.base import DataFile
 

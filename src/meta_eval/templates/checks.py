@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from meta_eval.boundary.inputs import reason
 from meta_eval.errors import TemplateError, suggestion
-from meta_eval.inputs import reason
 from meta_eval.shown import quoted
 from meta_eval.templates.spec import FunctionRef, Template, functions_in
 

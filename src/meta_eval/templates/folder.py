@@ -20,13 +20,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from meta_eval import assets
+from meta_eval.boundary.inputs import InputError, read_text
+from meta_eval.boundary.names import RULE, is_inside, is_name
+from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.errors import TemplateError, suggestion
-from meta_eval.inputs import InputError, read_text
-from meta_eval.names import RULE, is_inside, is_name
 from meta_eval.shown import quoted
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, functions_in
-from meta_eval.yaml_files import MAX_BYTES, YamlError, parse_yaml
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from meta_eval import assets
+from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import ConfigError, TemplateError, suggestion
-from meta_eval.names import RULE, is_name
 from meta_eval.shown import quoted
 from meta_eval.templates import rewrite
 from meta_eval.templates.folder import TemplateFolder, discover, place_of

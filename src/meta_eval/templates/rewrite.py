@@ -14,8 +14,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from meta_eval.boundary.inputs import reason
 from meta_eval.errors import TemplateError
-from meta_eval.inputs import reason
 
 # Beside each task's YAML; see assets/pack_docs.py.
 LOADER_MODULE = "pack_docs"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from meta_eval.contained import contained
+from meta_eval.boundary.contained import contained
+from meta_eval.boundary.outputs import replacing
 from meta_eval.errors import ConfigError, PackError, UserError, suggestion
 from meta_eval.notes import Progress, log, silent
-from meta_eval.outputs import replacing
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
 from meta_eval.replay import has_recorded_answer

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.contained import contained
+from meta_eval.boundary.contained import contained
 from meta_eval.errors import PackError, TemplateError, UserError
 from meta_eval.replay import Answers, ReplayLM
 

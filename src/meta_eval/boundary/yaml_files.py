@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import yaml
 
+from meta_eval.boundary.inputs import read_text
 from meta_eval.errors import UserError
-from meta_eval.inputs import read_text
 from meta_eval.shown import quoted
 
 # The largest template is 6 KB, the card of an evals dataset some 100 KB.
