@@ -476,6 +476,7 @@ def kinds(judgement: Judgement) -> list[str]:
     [
         ({"unextracted": 1.0}, {}, "nothing extracted"),
         ({"metrics": ["exact_match", "ungraded"], "ungraded": 1.0}, {}, "not graded"),
+        ({"metrics": ["exact_match", "self_judged"], "self_judged": 1.0}, {}, "self-judged passes"),
         ({"resps": [[" \n"]]}, {}, "empty answers"),
         ({}, {"prompt": "What was asked before"}, "changed prompts"),
     ],

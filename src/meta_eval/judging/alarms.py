@@ -24,6 +24,9 @@ UNGRADED = 0.01
 # Of answers that nothing was extracted from: they count as wrong, so that a drop has them in it already; as many as
 # this are no weakness of a model any more, but of how it was run.
 GRAVE = 0.2
+# Programs that passed by their own word are rarely more than one in a hundred: one in twenty more than the baseline's
+# is no accident.
+SELF_JUDGED = 0.05
 # Of one score over another, where only the second takes answers in another format than the prompt asks for.
 OTHER_FORMAT = 0.05
 # Free answers cannot be guessed, so that nothing says which score is too low to be one of a model that works. Less than
@@ -34,7 +37,7 @@ QUARTER = 0.25
 
 Kind = Literal[
     "no pack", "not run", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side", "empty",
-    "chance", "floor", "unextracted", "limit", "ungraded", "alone", "cut unknown", "format",
+    "chance", "floor", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown", "format",
 ]  # fmt: skip
 
 # What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
@@ -63,6 +66,11 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
     "unextracted": ("nothing extracted", "Answers that nothing could be extracted from count as wrong.", "unextracted"),
     "limit": ("limit hit", "Answers as long as they were allowed to be may have been cut off.", "limit hit"),
     "ungraded": ("not graded", "A grader failed; these answers count as wrong. lm_eval's log names them.", "ungraded"),
+    "self judged": (
+        "self-judged passes",
+        "These programs could only be run in one process with their tests, where a program can make any test pass.",
+        None,
+    ),
     "alone": ("nothing to compare with", "Nothing is decided of these tasks.", None),
     "cut unknown": (
         "cut off: unknown",
@@ -112,6 +120,8 @@ def alarms(
     if unknown and hit <= LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", Alarmed(task, None, unknown, len(docs), veto=False)
     yield from raised("ungraded", _count(docs, "ungraded", spec), UNGRADED, _share(baseline, "ungraded", spec))
+    own = _count(docs, "self_judged", spec)
+    yield from raised("self judged", own, 0.0, _share(baseline, "self_judged", spec), SELF_JUDGED)
     yield from _format(task, result, side, run, spec)
 
 
