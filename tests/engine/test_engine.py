@@ -185,6 +185,11 @@ def test_the_report_reads_what_the_engine_left(finished: Finished, folder: Path)
     )  # fmt: skip
     report = json.loads(done.stdout)
     assert {task["name"] for task in report["tasks"]} == set(finished.prepared["tasks"])
-    assert not {alarm["kind"] for alarm in report["alarms"]} & {"not run", "no samples", "not all docs", "changed prompts"}
+    assert not {alarm["kind"] for alarm in report["alarms"]} & {
+        "not run",
+        "no samples",
+        "not all docs",
+        "changed prompts",
+    }
     assert report["runs"][0]["facts"]["backend"] == "vllm"
     assert (folder.with_name("moved") / "r.html").stat().st_size > 10_000
