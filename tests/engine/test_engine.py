@@ -23,6 +23,10 @@ from places import GOLDEN, REPOSITORY
 
 pytestmark = pytest.mark.engine
 
+# "terminate called without an active exception": once in some twenty runs a C++ thread of the engine on a CPU outlives its
+# process, when all is answered. Nothing of ours runs then, and a second run tells the same.
+ABORTED = 134
+
 TAUGHT = 24
 
 # What the same model says under transformers, where the number of BOS in front is ours to choose: the greedy answer
@@ -114,7 +118,13 @@ def finished(folder: Path, prepared: dict[str, Any], taught: dict[str, str], eng
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
     }
-    subprocess.run(["sh", "-c", prepared["command"]], cwd=there, check=True, env=environment)
+    command = ["sh", "-c", prepared["command"]]
+    done = subprocess.run(command, cwd=there, check=False, env=environment)
+    if done.returncode == ABORTED:
+        print("the engine aborted at its end; once more", file=sys.stderr)
+        shutil.rmtree(there / "eval_results", ignore_errors=True)
+        done = subprocess.run(command, cwd=there, check=False, env=environment)
+    assert done.returncode == 0
     (results,) = (there / "eval_results").rglob("results_*.json")
     samples = {
         path.name.removeprefix("samples_").rpartition("_")[0]: [
