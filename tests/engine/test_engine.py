@@ -24,7 +24,7 @@ from places import GOLDEN, REPOSITORY
 
 pytestmark = pytest.mark.engine
 
-# "terminate called without an active exception": seen once, when all was answered and written; a C++ thread outlived the
+# "terminate called without an active exception": seen once, when all was answered; some C++ thread outlived its
 # process. A second run must then do without.
 ABORTED = 134
 
