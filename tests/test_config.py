@@ -100,7 +100,7 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("model_args: {a: 'x,y'}", ["model_args", "','"]),
         ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
-        ("engine: vlm", ["engine", "did you mean 'vllm'", "Allowed: vllm"]),
+        ("backend: vlm", ["backend", "did you mean 'vllm'", "Allowed: vllm"]),
         ("bundle: perhaps", ["bundle", "'perhaps'"]),
     ],
 )

@@ -34,6 +34,7 @@ ROOMS = [
     "results",  # what lm_eval wrote
     "verify",
     "answers",  # requests out, answers in
+    "running",  # from the ones to the others, on any engine
     "judging",
     "report",
     "api",

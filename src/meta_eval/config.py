@@ -107,17 +107,17 @@ class Config(Settings):
     def _no_task_twice(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(tasks))
 
-    @field_validator("engine")
+    @field_validator("backend")
     @classmethod
-    def _known_engine(cls, engine: str) -> str:
-        if engine not in ENGINES:
-            raise ValueError(f"{engine!r} is no engine{suggestion(engine, ENGINES)}")
-        return engine
+    def _known_backend(cls, backend: str) -> str:
+        if backend not in ENGINES:
+            raise ValueError(f"{backend!r} is no backend{suggestion(backend, ENGINES)}")
+        return backend
 
     @field_validator("model_args")
     @classmethod
     def _no_reserved_argument(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
-        engine = ENGINES.get(info.data.get("engine", ""))  # not there where it is no engine, which is said instead
+        engine = ENGINES.get(info.data.get("backend", ""))  # not there where it is no engine, which is said instead
         reserved = engine.reserved if engine else {}
         for name, value in args.items():
             if name in reserved:
@@ -288,7 +288,7 @@ def _first_error(error: ValidationError, place: _Place) -> ConfigError:
 
 
 ALLOWED = {
-    "engine": ", ".join(ENGINES),
+    "backend": ", ".join(ENGINES),
     "model_name": "a model id of the hub or the path of a local folder",
     "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
     "tasks": "a comma list or a YAML list of tasks and groups, such as meta_instruct",

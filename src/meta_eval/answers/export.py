@@ -127,6 +127,7 @@ def _fields(request: Request) -> dict[str, Any]:
         "kind": request.kind,
         "prompt": request.prompt,
         "prompt_sha256": request.prompt_sha256,
+        "request_sha256": request.sha256,
     }
     if request.kind == "choices":
         return {**asked, "continuations": request.continuations}

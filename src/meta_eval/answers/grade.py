@@ -18,7 +18,7 @@ from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.replay import Answers as Replayed
 from meta_eval.verify import choose
-from meta_eval.verify.evaluate import Evaluator
+from meta_eval.verify.evaluate import Evaluated, Evaluator
 
 # What lm_eval's command line has.
 _BOOTSTRAP_ITERS = 100_000
@@ -71,61 +71,130 @@ def grade(
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        AnswersError: A file cannot be read, is of another pack or of several models; an answer is missing, and
-            ``partial`` is not asked for.
+        AnswersError: A file cannot be read, is of another pack, of several models or settings; an answer is missing,
+            and ``partial`` is not asked for.
         PackError: The folder is no pack or was edited, or the results cannot be written.
         ConfigError: A name that the pack does not have, or a task that runs code.
     """
-    started = time.time()
-    manifest = read_manifest(pack)
-    chosen = choose(manifest, tasks)
-    unsafe = [name for name in chosen if manifest.tasks[name].unsafe_code]
-    if unsafe and not allow_code:
-        raise ConfigError(
-            f"scoring {', '.join(unsafe)} runs code that a model wrote",
-            where="--tasks",
-            hint="Allow it with --allow-code, or name the other tasks with --tasks",
-        )
-    changed = check(pack, manifest, edited=edited)
+    grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     given = read_answers(answers, prefer=prefer)
-    evaluator = Evaluator(pack)
-    problems = Problems()
-    matched = _match_all(evaluator, manifest, chosen, given, problems)
-    problems.check(given, partial=partial)
-    chosen = [name for name in chosen if matched[name].docs]
-    if not chosen:
-        raise AnswersError("hold no answer that could be graded", where=", ".join(map(str, answers)))
-    used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
-    model = _one_model(used, manifest)
-    _say(matched, problems, given)
-    writer = Writer(output or Path(manifest.run.output_path).expanduser(), model)
-    done = Graded(Path(), model, Speed.of(used), {}, len(problems.missing), len(problems.failed))
-    with writer:
-        for name in chosen:
-            task = evaluator.load(name)
-            docs = list(matched[name].docs)
-            settings = task.config.generation_kwargs or {}
-            stop = settings.get("until") or ()
-            stop = (stop,) if isinstance(stop, str) else tuple(stop)
-            evaluated = evaluator.evaluate(
-                name,
-                task=task,
-                answers=[_replayed(of_doc, stop) for of_doc in matched[name].docs.values()],
-                indices=docs if len(docs) < len(task.eval_docs) else None,
-                allow_code=allow_code,
-                bootstrap_iters=_BOOTSTRAP_ITERS,
-                progress=lambda done, total, name=name: progress(name, done, total),  # type: ignore[misc]
+    if len(given.settings) > 1:
+        listed = ", ".join(given.settings.values())
+        raise AnswersError(f"these answers were made with other settings each: {listed}", hint="Grade each by itself")
+    return grading.grade(given, output=output, partial=partial)
+
+
+class Grading:
+    """A pack, ready to grade answers to what it asks.
+
+    Args:
+        pack: The folder that prepare wrote.
+        tasks: Tasks and groups of the pack; empty for all.
+        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; the results file says so.
+        progress: Called with the task, the answers scored, and how many there are.
+
+    Attributes:
+        tasks: Which are graded, in order.
+        evaluator: Of the pack.
+
+    Raises:
+        PackError: The folder is no pack or was edited.
+        ConfigError: A name that the pack does not have, or a task that runs code.
+    """
+
+    def __init__(
+        self,
+        pack: Path,
+        *,
+        tasks: Sequence[str] = (),
+        allow_code: bool = False,
+        edited: bool = False,
+        progress: Progress = silent,
+    ) -> None:
+        self._started = time.time()
+        self._manifest = read_manifest(pack)
+        self.tasks = choose(self._manifest, tasks)
+        self._allow_code, self._progress = allow_code, progress
+        unsafe = [name for name in self.tasks if self._manifest.tasks[name].unsafe_code]
+        if unsafe and not allow_code:
+            raise ConfigError(
+                f"scoring {', '.join(unsafe)} runs code that a model wrote",
+                where="--tasks",
+                hint="Allow it with --allow-code, or name the other tasks with --tasks",
             )
-            done.scores[name] = evaluated.scores
-            writer.add(name, evaluated, matched[name].docs)
-        engines = sorted({answer.engine for answer in used if answer.engine})
-        done.results = writer.finish(
-            engine=", ".join(engines) or "unknown engine",
-            limit=manifest.run.limit,
-            started=min((answer.span[0] for answer in used if answer.span), default=started),
-            made={**asdict(done.speed), **({"edited": changed} if changed else {})},
+        self._changed = check(pack, self._manifest, edited=edited)
+        self.evaluator = Evaluator(pack)
+
+    def score(self, name: str, given: Answers) -> dict[str, float]:
+        """The scores of one task, 0 to 1 by ``metric,filter``, and nothing written.
+
+        Raises:
+            AnswersError: Not one of its requests is answered.
+            PackError: lm-eval cannot score it.
+        """
+        matched = match(requests_of(self.evaluator, name, self._manifest.run.limit), given, Problems())
+        if not matched.docs:
+            raise AnswersError("holds no answer that could be graded", where=name)
+        return self._evaluate(name, matched, bootstrap_iters=0).scores
+
+    def grade(
+        self, given: Answers, *, output: Path | None = None, partial: bool = False, price_per_hour: float | None = None
+    ) -> Graded:
+        """Score all tasks, and write results and samples as lm_eval does.
+
+        Args:
+            given: The answers.
+            output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
+            partial: Grade the docs that are answered where others are not.
+            price_per_hour: What the machines that answered cost an hour; None where nobody says.
+
+        Raises:
+            AnswersError: They are of another pack or of several models; one is missing, and ``partial`` is not asked
+                for.
+            PackError: The results cannot be written.
+        """
+        manifest, problems = self._manifest, Problems()
+        matched = _match_all(self.evaluator, manifest, self.tasks, given, problems)
+        problems.check(given, partial=partial)
+        chosen = [name for name in self.tasks if matched[name].docs]
+        if not chosen:
+            raise AnswersError("there is no answer that could be graded")
+        used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
+        model = _one_model(used, manifest)
+        _say(matched, problems, given)
+        writer = Writer(output or Path(manifest.run.output_path).expanduser(), model)
+        price = manifest.run.price_per_hour if price_per_hour is None else price_per_hour
+        done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
+        with writer:
+            for name in chosen:
+                evaluated = self._evaluate(name, matched[name], bootstrap_iters=_BOOTSTRAP_ITERS)
+                done.scores[name] = evaluated.scores
+                writer.add(name, evaluated, matched[name].docs)
+            engines = sorted({answer.engine for answer in used if answer.engine})
+            done.results = writer.finish(
+                engine=", ".join(engines) or "unknown engine",
+                limit=manifest.run.limit,
+                started=min((answer.span[0] for answer in used if answer.span), default=self._started),
+                made={**asdict(done.speed), **({"edited": self._changed} if self._changed else {})},
+            )
+        return done
+
+    def _evaluate(self, name: str, matched: Matched, *, bootstrap_iters: int) -> Evaluated:
+        task = self.evaluator.load(name)
+        docs = list(matched.docs)
+        settings = task.config.generation_kwargs or {}
+        stop = settings.get("until") or ()
+        stop = (stop,) if isinstance(stop, str) else tuple(stop)
+        return self.evaluator.evaluate(
+            name,
+            task=task,
+            answers=[_replayed(of_doc, stop) for of_doc in matched.docs.values()],
+            indices=docs if len(docs) < len(task.eval_docs) else None,
+            allow_code=self._allow_code,
+            bootstrap_iters=bootstrap_iters,
+            progress=lambda done, total: self._progress(name, done, total),
         )
-    return done
 
 
 def _match_all(

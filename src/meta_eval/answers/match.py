@@ -120,16 +120,20 @@ def strangers(answers: Answers, tasks: Iterable[str], known: set[str], problems:
 
 
 def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | None:
-    if request.id in answers.failed:
-        failed = answers.failed[request.id]
+    key = answers.key(request.id, request.sha256)
+    if key in answers.failed:
+        failed = answers.failed[key]
         problems.failed.append(f"{request.id}: {failed.error:.120}")
         return None
-    answer = answers.given.get(request.id)
+    answer = answers.given.get(key)
     if answer is None:
-        problems.missing.append(request.id)
+        if request.id in answers.otherwise:
+            problems.foreign.append(f"{request.id} in {answers.otherwise[request.id]}: asked otherwise")
+        else:
+            problems.missing.append(request.id)
         return None
-    if request.id in answers.doubled:
-        problems.doubled.append(f"{request.id} in {' and '.join(answers.doubled[request.id])}")
+    if key in answers.doubled:
+        problems.doubled.append(f"{request.id} in {' and '.join(answers.doubled[key])}")
         return None
     if answer.prompt_sha256 != request.prompt_sha256:
         problems.foreign.append(f"{request.id} in {answer.where}")

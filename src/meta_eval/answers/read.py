@@ -15,6 +15,10 @@ from typing import Any, Literal
 
 from meta_eval.errors import UserError
 
+# What the first line of a file says that `meta-eval run` wrote; other files need none.
+FORMAT = "meta-eval answers"
+VERSION = 1
+
 # How an answer may have ended.
 _ENDS = ("stop", "length")
 
@@ -30,6 +34,7 @@ class Answer:
     Attributes:
         id: Of the request.
         prompt_sha256: Of the prompt that was answered.
+        request_sha256: Of all that was asked; None where the line does not repeat it.
         text: What the model wrote; None of choices.
         choices: Of each continuation its log-likelihood, in nats, and whether it is what greedy decoding gives, None
             where nobody says; empty of texts.
@@ -45,6 +50,7 @@ class Answer:
 
     id: str
     prompt_sha256: str
+    request_sha256: str | None
     text: str | None
     choices: tuple[tuple[float, bool | None], ...]
     finish_reason: str | None
@@ -62,21 +68,35 @@ class Answer:
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
+# An id, and request_sha256 where the line repeats it.
+Key = tuple[str, str | None]
+
+
 @dataclass(slots=True)
 class Answers:
     """What some files hold.
 
     Attributes:
-        given: By id; of several that are alike the first.
-        failed: By id, where every attempt failed; the last one.
-        doubled: By id, the two places of answers that are not alike.
+        given: By id and request_sha256; of several that are alike the first.
+        failed: Likewise, where every attempt failed; the last one.
+        doubled: Likewise, the two places of answers that are not alike.
         cut_off: The places of lines that are no JSON.
+        otherwise: By id, where an answer stands that repeats what was asked; of an id that has none to what is asked
+            today it says that the question was another one.
+        settings: By what `meta-eval run` hashed of its settings, the first file that says it.
     """
 
-    given: dict[str, Answer] = field(default_factory=dict)
-    failed: dict[str, Answer] = field(default_factory=dict)
-    doubled: dict[str, tuple[str, str]] = field(default_factory=dict)
+    given: dict[Key, Answer] = field(default_factory=dict)
+    failed: dict[Key, Answer] = field(default_factory=dict)
+    doubled: dict[Key, tuple[str, str]] = field(default_factory=dict)
     cut_off: list[str] = field(default_factory=list)
+    otherwise: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def key(self, request_id: str, request_sha256: str) -> Key:
+        """Where the answer to a request stands: one that repeats all that was asked, else one that does not say."""
+        exact = (request_id, request_sha256)
+        return exact if exact in self.given or exact in self.failed else (request_id, None)
 
 
 def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None) -> Answers:
@@ -92,20 +112,23 @@ def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None
     """
     found = Answers()
     for file in files:
-        for answer in _lines(file, found.cut_off):
-            known = found.given.get(answer.id)
+        for answer in _lines(file, found):
+            key = (answer.id, answer.request_sha256)
+            known = found.given.get(key)
+            if answer.request_sha256 is not None:
+                found.otherwise.setdefault(answer.id, answer.where)
             if answer.error is not None:
-                found.failed[answer.id] = answer
+                found.failed[key] = answer
             elif known is None or prefer == "last":
-                found.given[answer.id] = answer
+                found.given[key] = answer
             elif not known.says_as(answer):
-                found.doubled.setdefault(answer.id, (known.where, answer.where))
+                found.doubled.setdefault(key, (known.where, answer.where))
     for name in found.given:
         found.failed.pop(name, None)
     return found
 
 
-def _lines(file: Path, cut_off: list[str]) -> Iterator[Answer]:
+def _lines(file: Path, found: Answers) -> Iterator[Answer]:
     import orjson
 
     try:
@@ -121,8 +144,11 @@ def _lines(file: Path, cut_off: list[str]) -> Iterator[Answer]:
                         # Python writes NaN and halves of surrogate pairs, which are no JSON; its own reader takes them.
                         content = json.loads(line)
                     except (ValueError, RecursionError):
-                        cut_off.append(where)
+                        found.cut_off.append(where)
                         continue
+                if isinstance(content, dict) and content.get("format") == FORMAT:
+                    found.settings.setdefault(str(content.get("settings_sha256")), str(file))
+                    continue
                 yield _answer(content, where)
     except OSError as error:
         raise AnswersError(f"cannot be read ({error.strerror})", where=str(file)) from None
@@ -149,6 +175,7 @@ def _answer(content: Any, where: str) -> Answer:
     return Answer(
         id=own_id,
         prompt_sha256=sha256,
+        request_sha256=fields.text("request_sha256"),
         text=text,
         choices=choices,
         finish_reason=finish,

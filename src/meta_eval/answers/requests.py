@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,15 @@ class Request:
     def prompt_sha256(self) -> str:
         """SHA-256 of the prompt as UTF-8, hex: an answer repeats it, so that it is never taken for another pack's."""
         return hashlib.sha256(self.prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of all that is asked (prompt, kind, stop, max_tokens, settings, continuations), hex: an answer that
+        repeats it is never taken for one to other settings."""
+        asked = [
+            self.prompt_sha256, self.kind, self.stop, self.max_tokens, dict(self.settings or {}), self.continuations
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def docs_to_run(docs: int, limit: float | None) -> range:

@@ -40,6 +40,7 @@ class Speed:
         seconds: How long at least one of them was being made: shards side by side count once, pauses not at all. None
             where not every answer says when it was made.
         tokens_per_second: Of the texts, tokens by seconds; None where not every text says both.
+        cost: Of these seconds, in the unit of the price an hour that was given; None without both.
     """
 
     answers: int
@@ -47,18 +48,20 @@ class Speed:
     completion_tokens: int | None
     seconds: float | None
     tokens_per_second: float | None
+    cost: float | None = None
 
     @classmethod
-    def of(cls, answers: Sequence[Answer]) -> Speed:
+    def of(cls, answers: Sequence[Answer], price_per_hour: float | None = None) -> Speed:
         texts = [answer for answer in answers if answer.text is not None]
         tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
-        known = bool(texts) and None not in tokens
+        known, whole = bool(texts) and None not in tokens, _seconds(answers)
         return cls(
             answers=len(answers),
             prompt_tokens=_sum(answer.prompt_tokens for answer in answers),
             completion_tokens=_sum(tokens),
-            seconds=_seconds(answers),
+            seconds=whole,
             tokens_per_second=(_sum(tokens) or 0) / seconds if known and seconds else None,
+            cost=None if whole is None or price_per_hour is None else whole / 3600 * price_per_hour,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 from rich.table import Table
@@ -78,7 +78,7 @@ class Steps:
         self._task: Any = None
         self._name = ""
 
-    def __enter__(self) -> Steps:
+    def __enter__(self) -> Self:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         if self._console.is_terminal:

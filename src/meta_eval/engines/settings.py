@@ -26,13 +26,23 @@ def args_from_text(value: object) -> object:
     return pairs
 
 
+def _one_or_more(value: object) -> object:
+    """One address, a comma list, or a YAML list."""
+    if isinstance(value, str):
+        return tuple(item.strip() for item in value.split(",") if item.strip())
+    return () if value is None else tuple(value) if isinstance(value, list) else value
+
+
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/\S*)?$", max_length=4096)]
+
+
 class Settings(BaseModel):
     """What both the user's configuration and a pack say of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model_name: Name = Field(description="the model that is evaluated")
-    engine: Name = Field("vllm", description="what lm_eval runs the model with, its `--model`")
+    backend: Name = Field("vllm", description="how the model is reached: [running.md](running.md)")
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs that one copy of the model takes")
     data_parallel_size: int = Field(
         1, ge=1, description="copies of the model; more than 1 is reported to hang in lm-eval"
@@ -49,6 +59,24 @@ class Settings(BaseModel):
     seed: int = Field(42, ge=0, le=_MOST_SEED, description="of the engine and of lm_eval")
     model_args: Annotated[dict[str, Scalar], BeforeValidator(args_from_text)] = Field(
         default_factory=dict, description="further arguments of the engine"
+    )
+
+    base_url: Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)] = Field(
+        (), description="of backend `server`: where it answers, such as `http://localhost:8000/v1`; a list for several"
+    )
+    concurrency: int = Field(64, ge=1, le=4096, description="requests that each server is given at a time")
+    request_timeout: float = Field(
+        3600, gt=0, allow_inf_nan=False, description="seconds until an answer that did not come is asked for again"
+    )
+    retries: int = Field(5, ge=0, le=100, description="how often a request that failed is asked again")
+    serve: bool = Field(
+        False, description="backend `server`: start `vllm serve` for the run, and stop it whatever happens"
+    )
+    ray_address: Name | None = Field(
+        None, description="backend `ray`: the cluster, such as `ray://head:10001` or `auto`; null starts a local one"
+    )
+    price_per_hour: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="what all GPUs together cost an hour; report then says the cost"
     )
 
     batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = Field(

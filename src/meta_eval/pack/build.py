@@ -72,7 +72,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         },
         tasks={task.name: task.entry for task in tasks},
         groups=dict(groups),
-        command=ENGINES[run.engine].command(run),
+        command=ENGINES[run.backend].command(run),
         punkt_tab=bool(punkt) if scores_ifeval else None,
         files={
             name: FileEntry(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))

@@ -21,8 +21,8 @@ from meta_eval.shown import quoted
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20
 
-# 2: ``run`` and ``prepared_from``, typed, in the place of ``config``.
-SCHEMA_VERSION = 2
+# 2: ``run`` and ``prepared_from``, typed, in the place of ``config``. 3: ``backend`` and what goes with it.
+SCHEMA_VERSION = 3
 
 # The lm-eval versions that run a pack: functions as custom filters run from 0.4.11 on.
 LM_EVAL_MINIMUM = "0.4.11"
@@ -185,9 +185,9 @@ class Manifest(_Entry):
         Raises:
             PackError: This version of meta-eval does not know it.
         """
-        if self.run.engine not in ENGINES:
-            raise PackError(f"the pack is for the engine {self.run.engine!r}, which this meta-eval does not know")
-        return ENGINES[self.run.engine]
+        if self.run.backend not in ENGINES:
+            raise PackError(f"the pack is for the backend {self.run.backend!r}, which this meta-eval does not know")
+        return ENGINES[self.run.backend]
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"

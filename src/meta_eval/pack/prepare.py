@@ -106,5 +106,5 @@ def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
             )
         elif model.model and identity.model and model.model != identity.model:
             log.warning(f"published numbers and recorded verdicts are those of {identity.model}, not of {model.model}")
-    for warning in ENGINES[config.engine].warnings(config):
+    for warning in ENGINES[config.backend].warnings(config):
         log.warning(warning)

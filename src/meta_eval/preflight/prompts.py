@@ -81,7 +81,7 @@ def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: d
     prompt in this way shows what the engine will see.
     """
     name = "BOS"
-    backend = manifest.run.engine
+    backend = manifest.run.backend
     for task, texts in prompts.items():
         number = next((index for index, text in enumerate(texts) if text.startswith(BOS)), None)
         if number is not None:

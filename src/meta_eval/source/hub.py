@@ -137,6 +137,27 @@ def open_evals_dataset(
     )
 
 
+def download_model_file(model: str, name: str, *, client: HubClient | None = None) -> Path:
+    """A small file of a model's repository, from the cache or the hub.
+
+    Raises:
+        SourceError: It is missing, gated or unreachable.
+    """
+    from huggingface_hub import hf_hub_download
+
+    client = client or HubClient()
+    api = client.api()
+    place = HubPlace(api.endpoint, model, None, name, kind="model")
+    try:
+        return Path(
+            client.ask(
+                lambda: hf_hub_download(model, name, endpoint=client.endpoint, cache_dir=client.cache_dir), place
+            )
+        )
+    except SourceError as error:
+        raise SourceError(error.what.replace("dataset", "model"), where=error.where, hint=error.hint) from None
+
+
 def open_original(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> cards.OriginalFiles:
     """An original dataset at the commit that ``revision`` now means (None: the default branch).
 

@@ -20,6 +20,7 @@ class HubPlace:
     dataset_id: str
     revision: str | None
     file: str | None = None
+    kind: str = "dataset"
 
     @property
     def where(self) -> str:
@@ -28,7 +29,7 @@ class HubPlace:
 
     @property
     def page(self) -> str:
-        return f"{self.endpoint}/datasets/{self.dataset_id}"
+        return f"{self.endpoint}/{'datasets/' if self.kind == 'dataset' else ''}{self.dataset_id}"
 
 
 class UnreachableError(SourceError):

@@ -1,0 +1,142 @@
+"""What a run must know of a backend: requests go in, answers come out, in any order and as soon as they are there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from meta_eval.answers.requests import Encoder, Request
+from meta_eval.engines.settings import RunSettings
+from meta_eval.errors import UserError
+
+
+class BackendError(UserError):
+    """A backend cannot be started, does not know the model, or is gone; what was answered before is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request, ready to be sent.
+
+    Attributes:
+        request: What the pack asks.
+        prompt_ids: Its prompt with exactly one BOS; None where the model's tokenizer is not on this machine.
+        continuation_ids: Of ``choices``, the tokens of each continuation behind those of the prompt; None likewise.
+    """
+
+    request: Request
+    prompt_ids: Sequence[int] | None = None
+    continuation_ids: Sequence[Sequence[int]] | None = None
+
+    @property
+    def one_token_each(self) -> bool:
+        """Whether each continuation is one token and no two are the same: one prefill then tells them all apart."""
+        ids = self.continuation_ids
+        return ids is not None and all(len(one) == 1 for one in ids) and len({one[0] for one in ids}) == len(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of an `Ask`: one of text, choices and error.
+
+    Attributes:
+        request: What was asked.
+        text: Of ``generate``, without stop text and end token.
+        choices: Of ``choices``, in the order of the continuations: log-likelihood (nats, summed over tokens), and
+            whether every token is the likeliest one, None where the engine does not say.
+        finish_reason: ``stop``, or ``length`` at max_tokens; None where the engine does not say.
+        token_ids: Of the text, where the engine says them.
+        prompt_tokens: Tokens of the prompt, BOS included.
+        completion_tokens: Tokens of the answer.
+        cached_tokens: Tokens of the prompt that the engine had in its prefix cache; None where it does not say.
+        started, ended: Seconds since 1970.
+        error: Why there is no answer.
+        again: Of an error: whether asking again may help.
+    """
+
+    request: Request
+    text: str | None = None
+    choices: Sequence[tuple[float, bool | None]] = ()
+    finish_reason: str | None = None
+    token_ids: Sequence[int] | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    error: str | None = None
+    again: bool = True
+
+
+class Client(ABC):
+    """A backend at work. Entered it is ready; left it has let go of everything that it started, whatever happened.
+
+    Args:
+        settings: Of the pack.
+        model: What to load or to ask for, `RunSettings.model_name` unless a sweep says otherwise.
+        logs: A folder for the logs of what it starts.
+        end: Texts that end every answer, besides the stop texts of its request: the model's end token.
+
+    Attributes:
+        needs_token_ids: Whether it can only be asked with token ids.
+    """
+
+    needs_token_ids: ClassVar[bool] = True
+
+    def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
+        self.settings, self.model, self.logs, self.end = settings, model, logs, tuple(end)
+
+    def __enter__(self) -> Self:
+        """Start it.
+
+        Raises:
+            BackendError: It cannot be started; with the tail of its log.
+        """
+        return self
+
+    def __exit__(  # noqa: B027 (some start nothing)
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it."""
+
+    @property
+    @abstractmethod
+    def engine(self) -> str:
+        """What answers, with its version, such as ``vllm 0.32.0``; known once it is entered."""
+
+    @abstractmethod
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        """Answer each of some requests once.
+
+        It reads ``asks`` no faster than it needs them, so that a file of requests never lies in memory, and yields
+        each answer as soon as it is there. A request that cannot be answered is a `Said` with ``error``.
+
+        Raises:
+            BackendError: The engine is gone, and nothing more can be asked.
+        """
+
+
+def with_token_ids(requests: Iterable[Request], encoder: Encoder | None, *, batch: int = 128) -> Iterator[Ask]:
+    """Requests with their token ids, encoded some at a time: an encoding is far larger than its text."""
+    import itertools
+
+    left = iter(requests)
+    while some := list(itertools.islice(left, batch)):
+        ids: Sequence[dict[str, Any]] = encoder.fields(some) if encoder else [{} for _ in some]
+        for request, found in zip(some, ids, strict=True):
+            yield Ask(request, found.get("prompt_token_ids"), found.get("continuation_token_ids"))
+
+
+def too_long(ask: Ask, room: int) -> str | None:
+    """Why a request does not fit a context, or None. Stock lm-eval would cut the prompt from the left, in silence."""
+    if ask.prompt_ids is None:
+        return None
+    longest = max((len(one) for one in ask.continuation_ids or ()), default=0)
+    tokens = len(ask.prompt_ids) + (longest or ask.request.max_tokens)
+    if tokens <= room:
+        return None
+    return f"its prompt of {len(ask.prompt_ids):,} tokens and its answer need {tokens:,}, and max_model_len is {room:,}"

@@ -1,0 +1,24 @@
+"""The backends that run can ask: one file each, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from meta_eval.running.client import Client
+
+# By the name in the configuration, the module and the class; imported when it is asked for.
+_CLIENTS: Mapping[str, tuple[str, str]] = {
+    "vllm": ("vllm", "VllmClient"),
+}
+
+
+def client_of(backend: str) -> type[Client]:
+    """The class of a backend.
+
+    Raises:
+        KeyError: There is none of that name.
+    """
+    module, name = _CLIENTS[backend]
+    found: type[Client] = getattr(import_module(f"meta_eval.running.{module}"), name)
+    return found

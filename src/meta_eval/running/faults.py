@@ -1,0 +1,105 @@
+"""What went wrong in an engine, as one message with its mend and the tail of its log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from meta_eval.notes import log
+from meta_eval.running.client import BackendError
+
+# Lines of a log that are shown, and bytes that are searched.
+_LINES = 8
+_BYTES = 1 << 18
+
+# By what an engine, CUDA or the hub says: what that means, and what mends it. The first that is found.
+_KNOWN: tuple[tuple[str, str, str], ...] = (
+    (
+        r"GatedRepoError|gated repo|access to model .* is restricted",
+        "the model is gated, and this machine has not been granted access",
+        "Accept its licence on the hub, and log in with `hf auth login` or set HF_TOKEN",
+    ),
+    (
+        r"RepositoryNotFoundError|is not a local folder and is not a valid model identifier|Invalid repository ID",
+        "there is no such model, or it is private",
+        "Check model_name; if it is private, log in with `hf auth login` or set HF_TOKEN",
+    ),
+    (
+        r"No available memory for the cache blocks|larger than the available KV cache memory|"
+        r"KV cache is needed.*larger than|max seq len .* is larger than the maximum number of tokens",
+        "the memory that is left for the KV cache does not hold one context",
+        "Lower max_model_len, or raise gpu_memory_utilization or tensor_parallel_size",
+    ),
+    (
+        r"CUDA out of memory|OutOfMemoryError|out of memory|Free memory on device .* is less than desired",
+        "the GPU has not enough free memory",
+        "Lower gpu_memory_utilization where others use the card, or max_model_len; raise tensor_parallel_size; "
+        "or pass model_args: {quantization: fp8}",
+    ),
+    (
+        r"CUDA driver version is insufficient|no kernel image is available|forward compatibility was attempted|"
+        r"CUDA error: system has unsupported|The NVIDIA driver on your system is too old",
+        "this build of the engine and this machine's CUDA driver do not fit each other",
+        "Install a build for the driver that `nvidia-smi` shows, or a newer driver",
+    ),
+    (
+        r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver",
+        "there is no GPU here that the engine can use",
+        "Check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another backend",
+    ),
+    (
+        r"Address already in use|address already in use|EADDRINUSE",
+        "the port is taken",
+        "Stop what listens there, or let `serve: true` choose a free port",
+    ),
+    (
+        r"No space left on device",
+        "the disk is full",
+        "Make room; what was answered before is kept",
+    ),
+    (
+        r"User-specified max_model_len .* is greater than the derived max_model_len",
+        "max_model_len is more than the model's own context",
+        "Lower max_model_len",
+    ),
+)
+
+
+def diagnosed(error: BaseException | None, log_file: Path | None, *, where: str) -> BackendError:
+    """One message of what an engine died of.
+
+    Args:
+        error: What Python was told; None where a process just ended.
+        log_file: What the engine wrote, if it wrote any.
+        where: Which backend, for the message.
+    """
+    tail = _tail(log_file)
+    said = f"{type(error).__name__}: {error}" if error is not None else ""
+    for text in (said, tail):
+        for pattern, what, hint in _KNOWN:
+            if re.search(pattern, text):
+                return _with_log(what, hint, tail, log_file, where)
+    last = said or next((line for line in reversed(tail.splitlines()) if line.strip()), "it ended")
+    return _with_log(last[:500], None, tail, log_file, where)
+
+
+def _with_log(what: str, hint: str | None, tail: str, log_file: Path | None, where: str) -> BackendError:
+    lines = [line for line in tail.splitlines() if line.strip()][-_LINES:]
+    if lines:
+        log.warning(f"the engine's last words, of {log_file}:")
+        for line in lines:
+            log.warning(line[:300])
+    place = f"All of its log: {log_file}" if log_file is not None and log_file.exists() else None
+    return BackendError(what, where=where, hint=". ".join(filter(None, (hint, place))) or None)
+
+
+def _tail(log_file: Path | None) -> str:
+    if log_file is None:
+        return ""
+    try:
+        with log_file.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,194 @@
+"""Where a run keeps its answers: a file that only grows, so that the same command goes on where it stopped.
+
+``OUTPUT/answers/MODEL.KEY.jsonl``, or ``MODEL.KEY.I-of-N.jsonl`` of a shard. KEY is a hash of everything that an answer
+depends on besides its request (`identity`); a run with other settings therefore never meets this one's answers. A line
+names the hash of its request besides, so that an answer to a prompt, a stop text or a limit that was changed since is
+no answer any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from meta_eval.answers.read import FORMAT, VERSION, Answers, read_answers
+from meta_eval.errors import PackError
+from meta_eval.running.client import Said
+
+# Bytes from which of a file of weights only samples are read, how many, and how large each is.
+_WHOLE = 16 * 2**20
+_BLOCKS, _BLOCK = 256, 4096
+
+
+class Journal:
+    """The file of one run or of one of its shards. Entered it is open and nobody else's.
+
+    Args:
+        folder: ``OUTPUT/answers``.
+        model: As the user names it.
+        identity: What `identity` says.
+        shard: ``(I, N)``, of a run that is split over machines; ``(0, 1)`` of a whole one.
+
+    Raises:
+        PackError: It cannot be written, or another process is writing it.
+    """
+
+    def __init__(self, folder: Path, model: str, identity: Mapping[str, Any], shard: tuple[int, int] = (0, 1)) -> None:
+        self._folder, self._model, self._identity = folder, model, dict(identity)
+        text = json.dumps(self._identity, sort_keys=True)
+        self.key = hashlib.sha256(text.encode()).hexdigest()
+        self._stem = f"{_file_name(model)}.{self.key[:12]}"
+        part = f".{shard[0]}-of-{shard[1]}" if shard[1] > 1 else ""
+        self.path = folder / f"{self._stem}{part}.jsonl"
+
+    def __enter__(self) -> Self:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise PackError(
+                "another run is writing this file of answers",
+                where=str(self.path),
+                hint="Wait for it, or give each of several its part with --shard",
+            ) from None
+        try:
+            size = os.fstat(self._file).st_size
+            if size == 0:
+                header = {"format": FORMAT, "version": VERSION, "model": self._model, "settings_sha256": self.key}
+                self._append({**header, "settings": self._identity})
+            elif os.pread(self._file, 1, size - 1) != b"\n":
+                self._write(b"\n")  # ends a line that a crash cut off; its request is asked again
+        except BaseException:
+            os.close(self._file)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            os.fsync(self._file)
+        except OSError:
+            pass  # what can be kept is kept; a full disk was said already
+        finally:
+            os.close(self._file)
+
+    def files(self) -> list[Path]:
+        """All files of this run that are there, those of its shards too, sorted."""
+        return sorted(self._folder.glob(f"{_literal(self._stem)}*.jsonl"))
+
+    def read(self) -> Answers:
+        """What was answered so far, by this process or any other."""
+        return read_answers(self.files(), prefer="last")
+
+    def add(self, said: Said, *, engine: str) -> None:
+        """Append an answer: one line, one write.
+
+        Raises:
+            PackError: It cannot be written.
+        """
+        request = said.request
+        fields: dict[str, Any] = {
+            "id": request.id,
+            "prompt_sha256": request.prompt_sha256,
+            "request_sha256": request.sha256,
+            "text": said.text,
+            "choices": [
+                {"logprob": logprob, **({} if greedy is None else {"is_greedy": greedy})}
+                for logprob, greedy in said.choices
+            ]
+            or None,
+            "error": said.error,
+            "finish_reason": said.finish_reason,
+            "token_ids": None if said.token_ids is None else list(said.token_ids),
+            "prompt_tokens": said.prompt_tokens,
+            "completion_tokens": said.completion_tokens,
+            "cached_tokens": said.cached_tokens,
+            "engine": engine,
+            "model": self._model,
+            "started": said.started,
+            "ended": said.ended,
+        }
+        self._append({name: value for name, value in fields.items() if value is not None})
+
+    def _append(self, content: Mapping[str, Any]) -> None:
+        self._write(json.dumps(content).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> PackError:
+        return PackError(
+            f"cannot be written ({error.strerror})",
+            where=str(self.path),
+            hint="What was answered before is kept: make room, and run the same command again",
+        )
+
+
+def model_fingerprint(model: str) -> str:
+    """What tells a model from another of its name: of a folder a hash of its files, of the hub the commit.
+
+    Files of 16 MiB and more go in by their size and 256 samples of 4 KiB, evenly spread: weights that were trained on
+    differ everywhere, and hashing a terabyte would take longer than the run. ``""`` where nothing is known, as of a
+    model that only a server has.
+    """
+    folder = Path(model)
+    if folder.is_dir():
+        digest = hashlib.sha256()
+        for path in sorted(_files(folder)):
+            digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+            for block in _samples(path):
+                digest.update(block)
+        return f"sha256:{digest.hexdigest()}"
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model, "config.json")
+    except HFValidationError:
+        return ""
+    return f"commit:{Path(found).parent.name}" if isinstance(found, str) else ""
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
+
+
+def _samples(path: Path) -> Iterator[bytes]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size < _WHOLE:
+            yield file.read()
+            return
+        for number in range(_BLOCKS):
+            file.seek((size - _BLOCK) * number // (_BLOCKS - 1))
+            yield file.read(_BLOCK)
+
+
+def _file_name(model: str) -> str:
+    """A model's name as a part of a file's: its last two parts."""
+    name = "__".join(part for part in model.split("/")[-2:] if part not in ("", ".", ".."))
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:100].lstrip(".") or "model"
+
+
+def _literal(stem: str) -> str:
+    return re.sub(r"([\[\]*?])", r"[\1]", stem)

@@ -1,0 +1,118 @@
+"""How far a run is, how fast, and when it will be done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from meta_eval.notes import Progress
+from meta_eval.pack.manifest import Manifest
+from meta_eval.running.client import Said
+
+# Reading a prompt costs about a thirtieth of writing as many tokens, on the engines that were measured; a cached
+# prefix costs nothing. It only has to tell tasks of long prompts from tasks of long answers.
+_PROMPT = 1 / 30
+
+# Answers of a task from which its own mean length is believed more than that of Meta's recorded answers.
+_ENOUGH = 32
+
+# Characters a token of English has, under Llama 3's tokenizer.
+_CHARACTERS = 4.4
+
+
+class Pace:
+    """Counts what was said, and estimates the rest.
+
+    Args:
+        left: By task, the requests that are to be asked.
+        expected: By task, the tokens that an answer may have, of `expected_tokens`.
+        progress: Told after each answer.
+        clock: Seconds.
+    """
+
+    def __init__(
+        self,
+        left: Mapping[str, int],
+        expected: Mapping[str, float],
+        progress: Progress,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._left, self._expected, self._progress, self._clock = dict(left), expected, progress, clock
+        self._total = sum(left.values())
+        self._started = clock()
+        self._work = 0.0
+        self._tokens = {name: [0, 0] for name in left}  # answers, their tokens
+        self._prompts = [0, 0]  # prompts, their tokens
+        self.failed = 0
+
+    def add(self, said: Said) -> None:
+        """One more answer."""
+        task = said.request.task
+        self._left[task] -= 1
+        if said.error is not None:
+            self.failed += 1
+            return
+        written = said.completion_tokens or 0
+        self._tokens[task][0] += 1
+        self._tokens[task][1] += written
+        fresh = max(0, (said.prompt_tokens or 0) - (said.cached_tokens or 0))
+        self._prompts[0] += 1
+        self._prompts[1] += fresh
+        self._work += written + fresh * _PROMPT
+        done = self._total - sum(self._left.values())
+        self._progress(f"{task}: {self.line()}", done, self._total)
+
+    def line(self) -> str:
+        """``1.2M tokens, 3,400 a second, 12 min left``."""
+        seconds = max(self._clock() - self._started, 1e-9)
+        tokens = sum(written for _, written in self._tokens.values())
+        words = [f"{_short(tokens)} tokens, {tokens / seconds:,.0f} a second"]
+        left = self.seconds_left()
+        if left is not None:
+            words.append(f"{duration(left)} left")
+        if self.failed:
+            words.append(f"{self.failed:,} failed")
+        return ", ".join(words)
+
+    def seconds_left(self) -> float | None:
+        """None while nothing is known."""
+        if not self._work:
+            return None
+        prompt = self._prompts[1] / self._prompts[0] * _PROMPT
+        work = sum(count * (self._mean(task) + prompt) for task, count in self._left.items())
+        return work * max(self._clock() - self._started, 1e-9) / self._work
+
+    def _mean(self, task: str) -> float:
+        answers, written = self._tokens[task]
+        return written / answers if answers >= _ENOUGH else self._expected.get(task, 0.0)
+
+
+def expected_tokens(pack: Path, manifest: Manifest, task: str) -> float:
+    """The mean length of the recorded answers of a task, in tokens; 0 of choices and where none are recorded."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    file = manifest.tasks[task].docs_file
+    if file is None or "recorded_output" not in manifest.tasks[task].columns:
+        return 0.0
+    if "continuations" in manifest.tasks[task].columns:
+        return 0.0
+    texts = pq.read_table(pack / file, columns=["recorded_output"]).column(0)
+    mean = pc.mean(pc.utf8_length(texts)).as_py()
+    return (mean or 0.0) / _CHARACTERS
+
+
+def duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``2 h 5 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _short(count: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= 10 * size or (count >= size and letter != "k"):
+            return f"{count / size:.1f}{letter}"
+    return f"{count:,.0f}"

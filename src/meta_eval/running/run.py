@@ -1,0 +1,221 @@
+"""run: prepare if it is needed, check, ask what has no answer yet, grade.
+
+The story of one request: it is built by lm-eval's task (`answers.requests`), found to have no answer (`wanted`), given
+its tokens (`tokens`), asked (`client`), kept (`journal`), and graded with all others of its task (`answers.grade`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.answers.grade import Graded, Grading
+from meta_eval.answers.requests import Request
+from meta_eval.config import Config
+from meta_eval.engines.settings import RunSettings
+from meta_eval.errors import UserError
+from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.integrity import check
+from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.running.client import Client, Said, with_token_ids
+from meta_eval.running.clients import client_of
+from meta_eval.running.journal import Journal, model_fingerprint
+from meta_eval.running.pace import Pace, expected_tokens
+from meta_eval.running.tokens import Tokens, tokens_of
+from meta_eval.running.wanted import Wanted, only
+
+# What of the settings may change from run to run: where results go, how many requests at a time, on how many copies, at
+# which address. No answer depends on it, or only as on the weather in a data centre.
+_FREE = frozenset(
+    (
+        "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization", "log_samples",
+        "margin", "output_path", "price_per_hour", "ray_address", "request_timeout", "retries", "serve", "show_config",
+        "verbosity",
+    )
+)  # fmt: skip
+
+# Which docs are asked is the pack's; an answer is the same.
+_NO_MATTER = _FREE | {"limit"}
+
+# What only the pack says.
+_OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
+
+# How often a request that failed is asked in all, and the seconds before each further round: what fails together
+# with others (a server that restarts) may be answered when they are done.
+_ROUNDS = (0, 2, 10)
+
+# Called with a task that is answered whole and its scores, 0 to 1 by ``metric,filter``.
+Scored = Callable[[str, dict[str, float]], None]
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a run came to.
+
+    Attributes:
+        pack: The folder of the pack.
+        answers: The files of answers, those of all shards.
+        engine: What answered; None where there was nothing to ask.
+        before: Requests that were answered when it began.
+        asked: Requests that it asked.
+        failed: Requests whose every attempt failed.
+        graded: Scores and the results file; None of a shard, which somebody grades when all are done.
+    """
+
+    pack: Path
+    answers: list[Path] = field(default_factory=list)
+    engine: str | None = None
+    before: int = 0
+    asked: int = 0
+    failed: int = 0
+    graded: Graded | None = None
+
+
+def run(
+    config: Config,
+    *,
+    config_place: str = "the configuration",
+    tasks: Sequence[str] = (),
+    shard: tuple[int, int] = (0, 1),
+    allow_code: bool = False,
+    edited: bool = False,
+    progress: Progress = silent,
+    scored: Scored = lambda _task, _scores: None,
+) -> Ran:
+    """Ask a model what a pack asks, and grade its answers.
+
+    Args:
+        config: What to evaluate and how. A pack that lies in its work_dir and is of the same settings is used as it is.
+        config_place: Where it was written, for messages.
+        tasks: Tasks and groups of the pack; empty for all.
+        shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
+        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; all that follows says so.
+        progress: Called with what is being done, and how far it is.
+        scored: Called with each task that is answered whole.
+
+    Raises:
+        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+    """
+    pack = _prepared(config, config_place, edited=edited, progress=progress)
+    manifest = read_manifest(pack)
+    settings = _settings(manifest, config)
+    grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
+    model, output = settings.model_name, Path(settings.output_path).expanduser()
+    make_client = client_of(settings.backend)
+    progress(f"reading the tokenizer of {model}")
+    tokens = tokens_of(model, needed=make_client.needs_token_ids)
+    with Journal(output / "answers", model, identity(settings), shard) as journal:
+        progress("looking for what is not answered yet")
+        wanted = Wanted(grading.evaluator, grading.tasks, settings.limit, shard, journal.read())
+        done = Ran(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
+        if any(wanted.left.values()):
+            progress(f"starting {settings.backend}; its log: {output / 'answers' / 'logs'}")
+            with make_client(settings, model=model, logs=output / "answers" / "logs", end=tokens.ends) as client:
+                done.engine = client.engine
+                expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
+                asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected, progress))
+                for name in asking.run():
+                    if shard[1] == 1:
+                        _tell(name, grading, journal, wanted, scored)
+            done.asked, done.failed = asking.asked, asking.failed
+        done.answers = journal.files()
+        if shard[1] == 1:
+            progress("grading")
+            done.graded = grading.grade(
+                only(journal.read(), wanted.hashes()), output=output, partial=True,
+                price_per_hour=settings.price_per_hour,
+            )  # fmt: skip
+    return done
+
+
+class _Asking:
+    """Everything that is wanted, asked in rounds until it is answered or has failed for good."""
+
+    def __init__(self, client: Client, journal: Journal, tokens: Tokens, wanted: Wanted, pace: Pace) -> None:
+        self._client, self._journal, self._tokens, self._wanted, self._pace = client, journal, tokens, wanted, pace
+        self._left = dict(wanted.left)
+        self.asked = self.failed = 0
+
+    def run(self) -> Iterator[str]:
+        """The name of each task as soon as it is done."""
+        yield from (name for name, left in self._left.items() if not left)
+        requests: Sequence[Request] | Wanted = self._wanted
+        for number, wait in enumerate(_ROUNDS):
+            time.sleep(wait if requests else 0)
+            again: list[Request] = []
+            for said in self._client.answer(with_token_ids(requests, self._tokens.encoder)):
+                if said.error is not None and said.again and number + 1 < len(_ROUNDS):
+                    again.append(said.request)
+                    continue
+                yield from self._keep(said)
+            if again:
+                log.warning(f"{len(again):,} requests failed and are asked again; the first: {again[0].id}")
+            requests = again
+            if not again:
+                return
+
+    def _keep(self, said: Said) -> Iterator[str]:
+        self._journal.add(said, engine=self._client.engine)
+        self._pace.add(said)
+        self.asked += 1
+        self.failed += said.error is not None
+        task = said.request.task
+        self._left[task] -= 1
+        if not self._left[task]:
+            yield task
+
+
+def identity(settings: RunSettings) -> dict[str, Any]:
+    """Everything besides its request that an answer depends on, as plain JSON: it tells whose answer may be used."""
+    dumped = settings.model_dump(mode="json")
+    kept = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
+    return {**kept, "model_files": model_fingerprint(settings.model_name)}
+
+
+def _prepared(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
+    """The pack of a configuration: the one that lies there, if it is of the same settings."""
+    pack = Path(config.work_dir)
+    if (pack / MANIFEST).exists():
+        manifest = read_manifest(pack)
+        changed = _changed(manifest, config)
+        if not changed:
+            check(pack, manifest, edited=edited)
+            return pack
+        log.warning(f"{pack} was prepared with another {', '.join(changed)}: preparing it again")
+    from meta_eval.pack.prepare import prepare
+
+    prepare(config, config_place=config_place, progress=progress)
+    return pack
+
+
+def _changed(manifest: Manifest, config: Config) -> list[str]:
+    """The keys in which a configuration is not that of a pack, but for those that no answer depends on."""
+    asked = manifest.prepared_from
+    pairs = {
+        name: (getattr(manifest.run, name), getattr(config, name))
+        for name in RunSettings.model_fields
+        if name not in _FREE | _OF_PACK
+    }
+    for name in type(asked).model_fields:
+        wanted = config.originals.by_join() if name == "originals" else getattr(config, name)
+        pairs[name] = (getattr(asked, name), wanted)
+    return [name for name, (there, wanted) in pairs.items() if there != wanted]
+
+
+def _settings(manifest: Manifest, config: Config) -> RunSettings:
+    """The pack's, with what the user may change from run to run."""
+    return manifest.run.model_copy(update={name: getattr(config, name) for name in _FREE})
+
+
+def _tell(name: str, grading: Grading, journal: Journal, wanted: Wanted, scored: Scored) -> None:
+    """Grade one task before the others are asked. It is graded with them again; what fails here only is said."""
+    try:
+        scores = grading.score(name, only(journal.read(), wanted.hashes(name)))
+    except UserError as error:
+        log.warning(f"{name} cannot be graded: {error}")
+    else:
+        scored(name, scores)

@@ -1,0 +1,88 @@
+"""The tokens of a model: what a prompt becomes, and what ends an answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from meta_eval.answers.requests import Encoder
+from meta_eval.errors import SourceError
+from meta_eval.notes import log
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.running.client import BackendError
+
+_FILES = ("tokenizer.json", "tokenizer_config.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What is known of a model's tokens.
+
+    Attributes:
+        encoder: Makes token ids of requests; None where the tokenizer cannot be had.
+        end: The end token as text, which ends every answer: Llama's instruct models end at ``<|eot_id|>``, and a copy
+            whose generation_config.json forgot it would go on. None where nobody says it.
+    """
+
+    encoder: Encoder | None
+    end: str | None
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The texts that end every answer."""
+        return (self.end,) if self.end else ()
+
+
+def tokens_of(model: str, *, needed: bool) -> Tokens:
+    """The tokenizer of a model, from its folder, the hub's cache or the hub.
+
+    Args:
+        model: The name of a repository or the path of a folder.
+        needed: Whether nothing can be asked without it.
+
+    Raises:
+        BackendError: It is needed and cannot be had, or does not put one BOS before a text.
+    """
+    if find_tokenizer(model) is None and not Path(model).is_dir():
+        _download(model, needed)
+    tokenizer = find_tokenizer(model)
+    if tokenizer is None:
+        if needed:
+            raise BackendError("has no tokenizer.json", where=model, hint="model_name names the folder of a model")
+        log.warning(f"the tokenizer of {model} cannot be had: prompts go out as text, and the server adds the BOS")
+        return Tokens(None, None)
+    try:
+        return Tokens(Encoder(tokenizer), _end_token(model))
+    except ValueError as error:
+        raise BackendError(f"its tokenizer {error}", where=model) from None
+
+
+def _download(model: str, needed: bool) -> None:
+    from meta_eval.source.hub import download_model_file
+
+    for name in _FILES:
+        try:
+            download_model_file(model, name)
+        except SourceError as error:
+            if needed:
+                raise BackendError(error.what, where=error.where, hint=error.hint) from None
+            return
+
+
+def _end_token(model: str) -> str | None:
+    folder = Path(model)
+    path: Path | str | None = folder / _FILES[1]
+    if not folder.is_dir():
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(model, _FILES[1])
+        path = found if isinstance(found, str) else None
+    try:
+        tree = json.loads(Path(path or "").read_bytes())
+    except (OSError, ValueError):
+        return None
+    end = tree.get("eos_token") if isinstance(tree, dict) else None
+    if isinstance(end, dict):
+        end = end.get("content")
+    return end if isinstance(end, str) and end else None

@@ -1,0 +1,278 @@
+"""vLLM in this process, fed as fast as it takes requests and emptied as they finish.
+
+``LLM.generate`` gives nothing back before its last answer is there; its engine is stepped here instead, so that each
+answer is on the disk as soon as it is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from meta_eval.engines.settings import RunSettings
+from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
+from meta_eval.running.faults import diagnosed
+
+# How many requests lie in the engine for each that it works on, so that it never waits for us.
+_AHEAD = 2
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request at work: what came of each of its parts. Of choices each continuation may be one."""
+
+    ask: Ask
+    parts: int
+    started: float
+    done: dict[int, Any] = field(default_factory=dict)
+
+
+class VllmClient(Client):
+    """vLLM in this process.
+
+    Log-likelihoods of choices of one token each come from one prefill, exactly: the engine is asked for the
+    log-probabilities of their ids (``logprob_token_ids``). Others cost a prefill a continuation, as in lm-eval.
+    """
+
+    def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
+        super().__init__(settings, model=model, logs=logs, end=end)
+        self._log = logs / "vllm.log"
+        self._numbers = itertools.count()
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        # vLLM's own words go to stdout else, which is a machine's.
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+        try:
+            with _into(self._log):
+                import vllm
+
+                self._version = vllm.__version__
+                self._params = vllm.SamplingParams
+                self._lora = self._lora_request()
+                self._llm = vllm.LLM(**self._arguments())
+        except ModuleNotFoundError as error:
+            raise BackendError(
+                f"{error.name} is not installed here", where="backend vllm", hint="pip install 'meta-eval[vllm]'"
+            ) from None
+        except Exception as error:
+            raise diagnosed(error, self._log, where="backend vllm") from error
+        self._engine = self._llm.llm_engine
+        self._can_ask_ids = "logprob_token_ids" in signature(self._params).parameters
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Left to the end of the process it may abort there, when threads of its own outlive the interpreter.
+        core = getattr(getattr(self, "_engine", None), "engine_core", None)
+        with contextlib.suppress(Exception), _into(self._log):
+            if core is not None:
+                core.shutdown()
+
+    @property
+    def engine(self) -> str:
+        return f"vllm {self._version}"
+
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        room = self._engine.vllm_config.scheduler_config.max_num_seqs * _AHEAD
+        left = iter(asks)
+        owners: dict[str, tuple[_Open, int]] = {}
+        ended = False
+        while True:
+            while not ended and len(owners) < room:
+                ask = next(left, None)
+                if ask is None:
+                    ended = True
+                else:
+                    refused = self._add(ask, owners)
+                    if refused is not None:
+                        yield refused
+            if not owners:
+                return
+            if not self._engine.has_unfinished_requests():
+                raise BackendError(f"vLLM lost {len(owners):,} requests", where="backend vllm")
+            try:
+                outputs = self._engine.step()
+            except Exception as error:
+                raise diagnosed(error, self._log, where="backend vllm") from error
+            for output in outputs:
+                if output.finished and output.request_id in owners:
+                    one, part = owners.pop(output.request_id)
+                    one.done[part] = output
+                    if len(one.done) == one.parts:
+                        yield self._said(one)
+
+    def _add(self, ask: Ask, owners: dict[str, tuple[_Open, int]]) -> Said | None:
+        """Give the engine a request; what it refuses comes back."""
+        now = time.time()
+        why = too_long(ask, self.settings.max_model_len)
+        if why is not None:
+            return Said(ask.request, error=why, again=False)
+        parts = list(self._parts(ask))
+        one = _Open(ask, len(parts), now)
+        for part, (ids, params) in enumerate(parts):
+            try:
+                name = self._enqueue(ids, params)
+            except ValueError as error:  # vLLM's own errors of validation are such
+                return Said(ask.request, error=f"vLLM refuses it: {error}"[:500], again=False)
+            owners[name] = one, part
+        return None
+
+    def _enqueue(self, ids: list[int], params: Any) -> str:
+        prompt = {"prompt_token_ids": ids}
+        if hasattr(self._llm, "enqueue"):
+            (name,) = self._llm.enqueue([prompt], params, lora_request=self._lora, use_tqdm=False)
+            return str(name).partition("-")[0]  # a suffix that its outputs do not bear
+        name = str(next(self._numbers))  # older engines
+        self._engine.add_request(name, prompt, params, lora_request=self._lora)
+        return name
+
+    def _parts(self, ask: Ask) -> Iterator[tuple[list[int], Any]]:
+        request, prompt = ask.request, list(ask.prompt_ids or ())
+        if request.kind == "generate":
+            yield prompt, self._params(**self._sampling(ask))
+        elif self._in_one_pass(ask):
+            ids = [one[0] for one in ask.continuation_ids or ()]
+            yield (
+                prompt,
+                self._params(max_tokens=1, temperature=0, logprob_token_ids=ids, detokenize=False),
+            )
+        else:
+            for continuation in ask.continuation_ids or ():
+                params = self._params(max_tokens=1, temperature=0, prompt_logprobs=1, detokenize=False)
+                yield [*prompt, *continuation], params
+
+    def _in_one_pass(self, ask: Ask) -> bool:
+        return self._can_ask_ids and ask.one_token_each
+
+    def _sampling(self, ask: Ask) -> dict[str, Any]:
+        """As lm-eval turns generation_kwargs into sampling parameters: greedy unless do_sample, special tokens kept."""
+        settings = dict(ask.request.settings or {})
+        if not settings.pop("do_sample", None) and not settings.get("temperature"):
+            settings["temperature"] = 0.0
+        stop = [*ask.request.stop, *self.end]
+        return {
+            "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
+            **settings,
+            "max_tokens": ask.request.max_tokens,
+            "stop": list(dict.fromkeys(stop)),
+        }
+
+    def _said(self, one: _Open) -> Said:
+        request, ended = one.ask.request, time.time()
+        outputs = [one.done[part] for part in range(one.parts)]
+        first = outputs[0]
+        shared: dict[str, Any] = {
+            "started": one.started,
+            "ended": ended,
+            "prompt_tokens": len(one.ask.prompt_ids or ()),
+            "cached_tokens": first.num_cached_tokens,
+        }
+        if request.kind == "generate":
+            answer = first.outputs[0]
+            if answer.finish_reason not in ("stop", "length"):
+                return Said(request, error=f"vLLM ended it with {answer.finish_reason!r}", **shared)
+            ids = list(answer.token_ids)
+            return Said(
+                request, text=answer.text, finish_reason=answer.finish_reason, token_ids=ids,
+                completion_tokens=len(ids), **shared,
+            )  # fmt: skip
+        continuations = one.ask.continuation_ids or ()
+        if self._in_one_pass(one.ask):
+            answer = first.outputs[0]
+            found, greedy = answer.logprobs[0], answer.token_ids[0]
+            return Said(
+                request, choices=[(float(found[ids[0]].logprob), ids[0] == greedy) for ids in continuations],
+                completion_tokens=0, **shared,
+            )  # fmt: skip
+        choices = [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]
+        return Said(request, choices=choices, completion_tokens=0, **shared)
+
+    def _arguments(self) -> dict[str, Any]:
+        settings = self.settings
+        given = {**self._given}
+        renamed = {"max_batch_size": "max_num_seqs"}
+        arguments: dict[str, Any] = {
+            "model": self.model,
+            "tensor_parallel_size": settings.tensor_parallel_size,
+            "dtype": settings.dtype,
+            "gpu_memory_utilization": settings.gpu_memory_utilization,
+            "max_model_len": settings.max_model_len,
+            "seed": settings.seed,
+        }
+        for name, value in given.items():
+            arguments[renamed.get(name, name)] = value
+        if self._lora is not None:
+            arguments["enable_lora"] = True
+        return arguments
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        """The user's model_args, read as lm-eval reads them, without those that are lm-eval's own."""
+        typed = typed_model_args(self.settings)
+        for name in ("think_end_token", "enable_thinking", "chat_template_args", "prefix_token_id", "truncation_side"):
+            if typed.pop(name, None) is not None:
+                raise BackendError(
+                    "is lm-eval's own and not known to run", where=f"model_args.{name}",
+                    hint="Take it out, or paste the command that prepare prints",
+                )  # fmt: skip
+        typed.pop("lora_local_path", None)
+        return typed
+
+    def _lora_request(self) -> Any:
+        path = typed_model_args(self.settings).get("lora_local_path")
+        if path is None:
+            return None
+        from vllm.lora.request import LoRARequest
+
+        return LoRARequest("finetuned", 1, str(path))
+
+
+def typed_model_args(settings: RunSettings) -> dict[str, Any]:
+    """``model_args`` with the types that lm-eval gives them: it reads them as text."""
+    from lm_eval.utils import simple_parse_args_string
+
+    text = ",".join(f"{name}={value}" for name, value in settings.model_args.items())
+    found: dict[str, Any] = simple_parse_args_string(text) if text else {}
+    return found
+
+
+def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
+    """The sum of the log-probabilities of a prompt's last tokens, and whether each is the likeliest."""
+    ids = list(continuation)
+    total, greedy = 0.0, True
+    for token, found in zip(ids, output.prompt_logprobs[-len(ids) :], strict=True):
+        total += float(found[token].logprob)
+        greedy = greedy and found[token].rank == 1
+    return total, greedy
+
+
+@contextlib.contextmanager
+def _into(file: Path) -> Iterator[None]:
+    """What this process and those that it starts print goes to a file, below Python: vLLM's words come from C++ too."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, one in enumerate(kept, 1):
+            os.dup2(one, number)
+            os.close(one)
+        os.close(out)

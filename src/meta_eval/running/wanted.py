@@ -1,0 +1,77 @@
+"""What a run has to ask: the requests of its tasks and of its shard that have no answer yet."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from meta_eval.answers.read import Answers
+from meta_eval.answers.requests import Request, requests_of
+from meta_eval.verify.evaluate import Evaluator
+
+
+class Wanted:
+    """Gone through as often as one likes, task by task; the requests are built anew each time and never all held.
+
+    Args:
+        evaluator: Of the pack.
+        tasks: Which to ask, in order.
+        limit: ``--limit`` of the pack.
+        shard: ``(I, N)``: each N-th request from the I-th on, counted through all tasks.
+        answers: What was answered before.
+
+    Attributes:
+        total: By task, the requests of this shard.
+        left: Those of them that have no answer yet.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, tasks: Sequence[str], limit: float | None, shard: tuple[int, int], answers: Answers
+    ) -> None:
+        self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
+        self._answered = {(one.id, one.request_sha256) for one in answers.given.values()}
+        self.total: dict[str, int] = {}
+        self.left: dict[str, int] = {}
+        self._hashes: dict[str, dict[str, str]] = {}
+        for request in self._own():
+            self._hashes.setdefault(request.task, {})[request.id] = request.sha256
+            self.total[request.task] = self.total.get(request.task, 0) + 1
+            self.left[request.task] = self.left.get(request.task, 0) + (not self.is_answered(request))
+
+    def is_answered(self, request: Request) -> bool:
+        """Whether it was answered before this run began."""
+        return (request.id, request.sha256) in self._answered
+
+    def hashes(self, task: str | None = None) -> dict[str, str]:
+        """What is asked, by id its hash, of one task or of all."""
+        some = self._hashes.values() if task is None else [self._hashes.get(task, {})]
+        return {name: sha256 for one in some for name, sha256 in one.items()}
+
+    def __iter__(self) -> Iterator[Request]:
+        return (request for request in self._own() if not self.is_answered(request))
+
+    def _own(self) -> Iterator[Request]:
+        number, of = self._shard
+        return itertools.islice(self._all(), number, None, of)
+
+    def _all(self) -> Iterable[Request]:
+        for name in self._tasks:
+            yield from requests_of(self._evaluator, name, self._limit)
+
+
+def only(answers: Answers, wanted: Mapping[str, str]) -> Answers:
+    """The answers to some requests: a file of a run may hold those of other tasks, and of prompts that were changed.
+
+    Args:
+        answers: All that there are.
+        wanted: Their hashes by id.
+    """
+
+    def asked(key: tuple[str, str | None]) -> bool:
+        return wanted.get(key[0]) == key[1]
+
+    return Answers(
+        given={key: one for key, one in answers.given.items() if asked(key)},
+        failed={key: one for key, one in answers.failed.items() if asked(key)},
+        cut_off=answers.cut_off,
+    )
