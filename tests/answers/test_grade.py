@@ -387,3 +387,32 @@ def test_a_mistake_is_one_message(arguments: list[str], told: str, place: Path) 
     assert done.returncode == 2
     assert told in done.stderr.splitlines()[-1]
     assert done.stdout == ""
+
+
+def test_an_answer_to_another_limit_or_stop_text_is_named_and_never_a_score(place: Path) -> None:
+    asked = {line["id"]: line.get("request_sha256") for line in lines_of(place / "requests.jsonl")[1:]}
+
+    def repeat(lines: list[Line]) -> None:
+        for line in lines:
+            line["request_sha256"] = asked[line["id"]]
+
+    assert graded(place, rewrite(place, repeat)).scores == graded(place).scores
+    shutil.rmtree(place / "out")
+
+    def other(lines: list[Line]) -> None:
+        repeat(lines)
+        lines[3]["request_sha256"] = "0" * 64
+
+    message = refusal(place, rewrite(place, other))
+    assert "1 answers are of another pack" in message
+    assert "asked otherwise" in message
+
+
+def test_answers_of_two_settings_of_run_are_not_one_run(place: Path) -> None:
+    lines = lines_of(place / "answers.jsonl")
+    files = []
+    for number in range(2):
+        head = {"format": "meta-eval answers", "version": 1, "settings_sha256": str(number)}
+        files.append(place / f"{number}.jsonl")
+        files[-1].write_text("".join(json.dumps(line) + "\n" for line in [head, *lines[number::2]]))
+    assert "other settings each" in refusal(place, *files)

@@ -91,13 +91,13 @@ def test_an_answer_after_a_failure_counts(tmp_path: Path) -> None:
     failed = {"id": "t/0", "prompt_sha256": "a", "error": "out of memory"}
     for order in ([failed, TEXT], [TEXT, failed]):
         found = read_answers([write(tmp_path / "a.jsonl", order)])
-        assert (list(found.given), list(found.failed)) == (["t/0"], [])
+        assert (list(found.given), list(found.failed)) == ([("t/0", None)], [])
 
 
 def test_the_same_answer_twice_is_one(tmp_path: Path) -> None:
     again = {**TEXT, "started": 1.0, "ended": 2.0, "engine": "another"}
     found = read_answers([write(tmp_path / "a.jsonl", [TEXT, again])])
-    assert (list(found.given), found.doubled) == (["t/0"], {})
+    assert (list(found.given), found.doubled) == ([("t/0", None)], {})
 
 
 @pytest.mark.parametrize(
@@ -107,19 +107,19 @@ def test_two_answers_that_are_not_alike_are_named_and_the_last_wins_only_where_a
     change: dict[str, Any], tmp_path: Path
 ) -> None:
     one, two = write(tmp_path / "1.jsonl", [TEXT]), write(tmp_path / "2.jsonl", [LIKELIHOODS, {**TEXT, **change}])
-    assert read_answers([one, two]).doubled == {"t/0": (f"{one}, line 1", f"{two}, line 2")}
+    assert read_answers([one, two]).doubled == {("t/0", None): (f"{one}, line 1", f"{two}, line 2")}
     last = read_answers([one, two], prefer="last")
-    assert (last.doubled, last.given["t/0"].where) == ({}, f"{two}, line 2")
+    assert (last.doubled, last.given["t/0", None].where) == ({}, f"{two}, line 2")
 
 
 def test_token_ids_are_counted(tmp_path: Path) -> None:
     found = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "token_ids": [5, 6, 7]}])])
-    assert found.given["t/0"].completion_tokens == 3
+    assert found.given["t/0", None].completion_tokens == 3
 
 
 def test_another_end_than_stop_and_length_is_a_failure(tmp_path: Path) -> None:
     found = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "finish_reason": "abort"}])])
-    assert found.failed["t/0"].error == "finish_reason is 'abort', neither 'stop' nor 'length'"
+    assert found.failed["t/0", None].error == "finish_reason is 'abort', neither 'stop' nor 'length'"
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from places import GOLDEN, REPOSITORY
 
 pytestmark = pytest.mark.engine
 
-# "terminate called without an active exception": seen once, when all was answered; some C++ thread outlived its
-# process. A second run must then do without.
+# "terminate called without an active exception": seen when all was answered and written; some C++ thread of the engine
+# outlived its process. lm_eval had ended by then, so what it wrote is what counts.
 ABORTED = 134
 
 TAUGHT = 24
@@ -121,11 +121,10 @@ def finished(folder: Path, prepared: dict[str, Any], taught: dict[str, str], eng
     }
     command = ["sh", "-c", prepared["command"]]
     done = subprocess.run(command, cwd=there, check=False, env=environment)
-    if done.returncode == ABORTED:
-        warnings.warn("the engine aborted at its end; once more", stacklevel=1)
-        shutil.rmtree(there / "eval_results", ignore_errors=True)
-        done = subprocess.run(command, cwd=there, check=False, env=environment)
-    assert done.returncode == 0
+    if done.returncode == ABORTED and list((there / "eval_results").rglob("results_*.json")):
+        warnings.warn("the engine aborted at its end, when all was written", stacklevel=1)
+    else:
+        assert done.returncode == 0
     (results,) = (there / "eval_results").rglob("results_*.json")
     samples = {
         path.name.removeprefix("samples_").rpartition("_")[0]: [

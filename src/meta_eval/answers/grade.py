@@ -159,7 +159,7 @@ class Grading:
         problems.check(given, partial=partial)
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
-            raise AnswersError("there is no answer that could be graded")
+            raise AnswersError("hold no answer that could be graded", where="the answers")
         used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
         model = _one_model(used, manifest)
         _say(matched, problems, given)

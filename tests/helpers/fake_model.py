@@ -1,0 +1,87 @@
+"""A model's folder with a tokenizer, and a backend that answers from the hash of a prompt: no engine, no weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+from meta_eval.answers.requests import Request
+from meta_eval.running.client import Ask, Client, Said
+
+BOS = "<|begin_of_text|>"
+
+
+def byte_tokenizer() -> Tokenizer:
+    """Bytes, with one BOS in front, as Llama 3's tokenizer.json puts it."""
+    vocabulary = {sign: index for index, sign in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([BOS, "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"])
+    bos = tokenizer.token_to_id(BOS)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A", pair=f"{BOS} $A {BOS} $B", special_tokens=[(BOS, bos)]
+    )
+    return tokenizer
+
+
+def model_folder(path: Path, *, weights: bytes = b"weights") -> Path:
+    """A folder that looks like a model's."""
+    path.mkdir(parents=True)
+    byte_tokenizer().save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|eot_id|>"}))
+    (path / "model.safetensors").write_bytes(weights)
+    return path
+
+
+def says(request: Request) -> dict[str, Any]:
+    """What the fake model answers to a request: always the same."""
+    number = int(request.prompt_sha256[:8], 16)
+    if request.kind == "choices":
+        return {"choices": [(-float((number >> shift) % 7 + 1), None) for shift, _ in enumerate(request.continuations)]}
+    letter = "ABCDEFGHIJ"[number % 10]
+    return {"text": f"The best answer is {letter}.", "finish_reason": "stop", "completion_tokens": 6}
+
+
+class FakeClient(Client):
+    """Answers as `says`.
+
+    Attributes:
+        asked: The ids of all requests that any of them was asked, in order.
+        made: All that were made.
+        before: Called before each answer with how many this one gave; what it raises ends the run there.
+        fails: Gives the error of a request's n-th attempt (from 1), or None.
+    """
+
+    asked: list[str] = []
+    made: list[FakeClient] = []
+    before: Callable[[int], None] = staticmethod(lambda _given: None)
+    fails: Callable[[Request, int], str | None] = staticmethod(lambda _request, _attempt: None)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.made.append(self)
+        self.left = False
+
+    def __exit__(self, *_: object) -> None:
+        self.left = True
+
+    @property
+    def engine(self) -> str:
+        return "fake 1.0"
+
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        for given, ask in enumerate(asks):
+            type(self).before(given)
+            self.asked.append(ask.request.id)
+            error = type(self).fails(ask.request, self.asked.count(ask.request.id))
+            times = {"started": 1000.0 + given, "ended": 1001.0 + given}
+            if error is not None:
+                yield Said(ask.request, error=error, **times)
+            else:
+                tokens = len(ask.prompt_ids or ())
+                yield Said(ask.request, prompt_tokens=tokens, **says(ask.request), **times)

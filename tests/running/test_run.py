@@ -1,0 +1,308 @@
+"""run: every answer is kept, none is asked twice, and the scores are those of a run that nothing disturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_model import FakeClient, model_folder, says
+from golden import verdicts
+from noted import noted
+from packs import yaml_of
+
+from meta_eval import Config
+from meta_eval.answers.requests import Request, requests_of
+from meta_eval.errors import PackError, UserError
+from meta_eval.running.client import BackendError
+from meta_eval.running.run import Ran, run
+from meta_eval.verify.evaluate import Evaluator
+
+TASKS = ("meta_mmlu_pro_instruct", "meta_mmlu_pretrain")
+FIRST = 15
+DOCS = FIRST + 16
+
+
+@pytest.fixture(autouse=True)
+def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
+    """A class of its own for each test, in the place of every backend."""
+    made = type("Client", (FakeClient,), {"asked": [], "made": []})
+    monkeypatch.setattr("meta_eval.running.run.client_of", lambda _backend: made)
+    monkeypatch.setattr("meta_eval.running.run._ROUNDS", (0, 0, 0))
+    return made
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model_folder(tmp_path_factory.mktemp("model") / "m")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    model_folder(tmp_path / "m")
+    return tmp_path
+
+
+def config(**keys: Any) -> Config:
+    return Config(**{"model_name": "m", "evals_dataset": "sample", "tasks": TASKS, **keys})
+
+
+def scores(ran: Ran) -> dict[str, dict[str, float]]:
+    assert ran.graded is not None
+    return ran.graded.scores
+
+
+def samples(ran: Ran) -> list[str]:
+    """The verdicts of all docs."""
+    assert ran.graded is not None
+    lines = []
+    for file in sorted(ran.graded.results.parent.glob(f"samples_*_{ran.graded.results.stem[8:]}.jsonl")):
+        lines += verdicts([json.loads(line) for line in file.read_text().splitlines()])
+    return lines
+
+
+def after(number: int, error: BaseException) -> Callable[[int], None]:
+    def before(given: int) -> None:
+        if given == number:
+            raise error
+
+    return staticmethod(before)  # type: ignore[return-value]
+
+
+def test_a_run_prepares_asks_everything_once_and_grades(place: Path, client: type[FakeClient]) -> None:
+    ran = run(config())
+    assert len(client.asked) == len(set(client.asked)) == DOCS == ran.asked
+    assert set(scores(ran)) == set(TASKS)
+    assert ran.graded is not None
+    assert ran.graded.missing == ran.graded.failed == 0
+
+
+def test_the_scores_are_those_of_the_same_answers_through_grade(place: Path, client: type[FakeClient]) -> None:
+    from meta_eval import grade
+
+    ran = run(config())
+    answers = place / "answers.jsonl"
+    with answers.open("w") as out:
+        for request in asked_of(place / "work_dir"):
+            said = says(request)
+            if "choices" in said:
+                said = {"choices": [{"logprob": value} for value, _ in said["choices"]]}
+            out.write(json.dumps({"id": request.id, "prompt_sha256": request.prompt_sha256, **said}) + "\n")
+    assert grade(answers, pack=place / "work_dir", output=place / "other").scores == scores(ran)
+
+
+def asked_of(pack: Path) -> Iterator[Request]:
+    evaluator = Evaluator(pack)
+    for name in TASKS:
+        yield from requests_of(evaluator, name, None)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BackendError("the engine is gone"), MemoryError()])
+def test_whatever_ends_it_the_same_again_asks_the_rest(
+    place: Path, client: type[FakeClient], error: BaseException
+) -> None:
+    whole = run(config(output_path="undisturbed"))
+    client.asked.clear()
+    client.before = after(20, error)
+    with pytest.raises(type(error)):
+        run(config())
+    assert client.made[-1].left, "what it started is stopped"
+    assert len(client.asked) == 20
+    client.before = after(DOCS, error)
+    ran = run(config())
+    assert (ran.before, ran.asked) == (20, DOCS - 20)
+    assert len(client.asked) == len(set(client.asked)) == DOCS
+    assert scores(ran) == scores(whole)
+    assert samples(ran) == samples(whole)
+
+
+def test_a_run_that_is_done_starts_no_engine(place: Path, client: type[FakeClient]) -> None:
+    first = run(config())
+    client.made.clear()
+    again = run(config())
+    assert not client.made
+    assert (again.before, again.asked, again.engine) == (DOCS, 0, None)
+    assert scores(again) == scores(first)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 60])
+def test_a_line_that_a_crash_cut_off_is_asked_again(place: Path, client: type[FakeClient], cut: int) -> None:
+    whole = run(config())
+    (file,) = whole.answers
+    file.write_bytes(file.read_bytes()[:-cut])
+    client.asked.clear()
+    ran = run(config())
+    assert len(client.asked) == (1 if cut > 1 else 0)  # one byte is the newline
+    assert scores(ran) == scores(whole)
+    assert all(json.loads(line) for line in file.read_bytes().splitlines()[:-2])
+
+
+def test_shards_share_a_run(place: Path, client: type[FakeClient]) -> None:
+    whole = run(config(output_path="undisturbed"))
+    client.asked.clear()
+    for number in (2, 0, 1):
+        part = run(config(), shard=(number, 3))
+        assert part.graded is None
+    assert len(client.asked) == len(set(client.asked)) == DOCS
+    ran = run(config())
+    assert (ran.before, ran.asked) == (DOCS, 0)
+    assert samples(ran) == samples(whole)
+
+
+def test_a_whole_run_asks_what_a_lost_shard_left(place: Path, client: type[FakeClient]) -> None:
+    run(config(), shard=(0, 2))
+    client.asked.clear()
+    ran = run(config())
+    assert ran.asked == len(client.asked) == DOCS // 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"dtype": "float16"}, {"seed": 7}, {"model_args": {"quantization": "fp8"}}, {"tensor_parallel_size": 2},
+     {"max_model_len": 4096}],
+)  # fmt: skip
+def test_other_settings_never_use_these_answers(place: Path, client: type[FakeClient], change: dict[str, Any]) -> None:
+    run(config())
+    client.asked.clear()
+    with noted() as notes:
+        ran = run(config(**change))
+    assert ran.before == 0
+    assert len(client.asked) == DOCS
+    assert any(next(iter(change)) in note for note in notes), "it says why it prepares again"
+
+
+def test_another_model_of_the_same_name_never_uses_these_answers(place: Path, client: type[FakeClient]) -> None:
+    run(config())
+    (place / "m" / "model.safetensors").write_bytes(b"trained")
+    assert run(config()).before == 0
+
+
+@pytest.mark.parametrize("change", [{"concurrency": 3}, {"output_path": "eval_results"}, {"price_per_hour": 2.5}])
+def test_what_no_answer_depends_on_changes_nothing(
+    place: Path, client: type[FakeClient], change: dict[str, Any]
+) -> None:
+    run(config())
+    assert run(config(**change)).before == DOCS
+
+
+def test_more_tasks_ask_only_what_is_new(place: Path, client: type[FakeClient]) -> None:
+    run(config(tasks=TASKS[:1]))
+    ran = run(config())
+    assert (ran.before, ran.asked) == (FIRST, 16)
+
+
+def test_an_answer_to_a_prompt_that_was_changed_is_none(place: Path, client: type[FakeClient]) -> None:
+    ran = run(config())
+    (file,) = ran.answers
+    lines = file.read_text().splitlines()
+    changed = json.loads(lines[5]) | {"request_sha256": "0" * 64}
+    file.write_text("\n".join([*lines[:5], json.dumps(changed), *lines[6:]]) + "\n")
+    client.asked.clear()
+    again = run(config())
+    assert client.asked == [changed["id"]]
+    assert scores(again) == scores(ran)
+
+
+def test_what_fails_at_first_is_asked_again_and_counts(place: Path, client: type[FakeClient]) -> None:
+    client.fails = staticmethod(lambda request, attempt: "busy" if attempt == 1 and request.doc % 7 == 0 else None)
+    ran = run(config())
+    assert ran.failed == 0
+    assert ran.graded is not None
+    assert ran.graded.missing == ran.graded.failed == 0
+
+
+def test_what_fails_for_good_is_recorded_and_stops_nothing_else(place: Path, client: type[FakeClient]) -> None:
+    client.fails = staticmethod(lambda request, _: "no" if request.task == TASKS[0] and request.doc < 2 else None)
+    ran = run(config())
+    assert ran.failed == 2
+    assert ran.graded is not None
+    assert ran.graded.failed == 2
+    assert set(ran.graded.scores) == set(TASKS)
+    client.fails = staticmethod(lambda _request, _attempt: None)
+    client.asked.clear()
+    again = run(config())
+    assert sorted(client.asked) == [f"{TASKS[0]}/0", f"{TASKS[0]}/1"], "the same command asks it again"
+    assert again.failed == 0
+
+
+def test_two_runs_never_write_one_file(place: Path, client: type[FakeClient]) -> None:
+    def second(given: int) -> None:
+        if given == 3:
+            client.before = staticmethod(lambda _given: None)
+            with pytest.raises(PackError, match="another run is writing"):
+                run(config())
+            client.before = staticmethod(lambda _given: None)
+
+    run(config(tasks=TASKS[:1]))
+    client.before = staticmethod(second)
+    assert run(config()).asked == 16
+
+
+def test_a_full_disk_is_a_message_and_loses_nothing(
+    place: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run(config(output_path="undisturbed"))
+    real, left = os.write, [20]
+
+    def write(number: int, data: Any) -> int:
+        if bytes(data[:5]) == b'{"id"' or left[0] <= 0:
+            left[0] -= 1
+            if left[0] == 0:
+                return real(number, data[: len(data) // 2])  # half a line fits
+            if left[0] < 0:
+                raise OSError(28, "No space left on device")
+        return real(number, data)
+
+    monkeypatch.setattr("meta_eval.running.journal.os.write", write)
+    with pytest.raises(PackError, match="No space left on device.*make room"):
+        run(config())
+    monkeypatch.setattr("meta_eval.running.journal.os.write", real)
+    client.asked.clear()
+    ran = run(config())
+    assert ran.before == 19
+    assert samples(ran) == samples(whole)
+
+
+def test_a_pack_of_other_settings_is_prepared_again_and_an_edited_one_refused(
+    place: Path, client: type[FakeClient]
+) -> None:
+    run(config(tasks=TASKS[:1]))
+    yaml = yaml_of(place / "work_dir", TASKS[0])
+    yaml.write_text(yaml.read_text() + "# mine\n")
+    with pytest.raises(UserError, match=re.escape(yaml.name)):
+        run(config(tasks=TASKS[:1]))
+
+
+def test_a_task_is_scored_as_soon_as_it_is_answered(place: Path, client: type[FakeClient]) -> None:
+    told: dict[str, dict[str, float]] = {}
+    asked_then: list[int] = []
+
+    def scored(task: str, found: dict[str, float]) -> None:
+        told[task] = found
+        asked_then.append(len(client.asked))
+
+    ran = run(config(), scored=scored)
+    assert asked_then == [FIRST, DOCS]
+    assert {task: found.keys() for task, found in told.items()} == {t: f.keys() for t, f in scores(ran).items()}
+
+
+def test_progress_says_tokens_pace_and_end(place: Path, client: type[FakeClient]) -> None:
+    lines: list[tuple[str, int, int]] = []
+    run(config(), progress=lambda what, done=0, total=0: lines.append((what, done, total)))
+    shown = [line for line in lines if " tokens, " in line[0]]
+    assert [done for _, done, _ in shown] == list(range(1, DOCS + 1))
+    assert {total for *_, total in shown} == {DOCS}
+    assert all(re.search(r"tokens, [\d,]+ a second, \d+ \w+ left", what) for what, *_ in shown)
+
+
+def test_the_file_says_what_its_answers_depend_on_and_no_secret(place: Path, client: type[FakeClient]) -> None:
+    ran = run(config(model_args={"quantization": "fp8"}))
+    head = json.loads(ran.answers[0].read_text().splitlines()[0])
+    assert head["settings"]["model_args"] == {"quantization": "fp8"}
+    assert head["settings"]["model_files"].startswith("sha256:")
+    assert head["model"] == "m"
