@@ -1,7 +1,7 @@
 """meta-eval: lm-eval task packs from Meta's published Llama evals datasets.
 
-``from meta_eval import prepare, verify, export, grade, report, compare, Config, Manifest``; importing this loads none
-of them yet.
+``from meta_eval import prepare, verify, run, export, grade, report, compare, Config, Manifest``; importing this loads
+none of them yet.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
-    from meta_eval.api import compare, export, grade, prepare, report, verify
+    from meta_eval.api import compare, export, grade, prepare, report, run, verify
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
 
-__all__ = ["Config", "Manifest", "__version__", "compare", "export", "grade", "prepare", "report", "verify"]
+__all__ = ["Config", "Manifest", "__version__", "compare", "export", "grade", "prepare", "report", "run", "verify"]
 
 _HOMES = {
-    **dict.fromkeys(("compare", "export", "grade", "prepare", "report", "verify"), "meta_eval.api"),
+    **dict.fromkeys(("compare", "export", "grade", "prepare", "report", "run", "verify"), "meta_eval.api"),
     "Config": "meta_eval.config",
     "Manifest": "meta_eval.pack.manifest",
 }

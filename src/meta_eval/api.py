@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from meta_eval.report.model import Report
     from meta_eval.results.baseline import Baseline
     from meta_eval.results.run import Run
+    from meta_eval.running.run import Ran
     from meta_eval.verify import Proof
 
-__all__ = ["compare", "export", "grade", "prepare", "report", "verify"]
+__all__ = ["compare", "export", "grade", "prepare", "report", "run", "verify"]
 
 
 def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prepared:
@@ -94,6 +95,45 @@ def verify(
         allow_code=allow_code,
         edited=edited,
         progress=progress,
+    )
+
+
+def run(
+    config: Config | Path | str,
+    *,
+    tasks: Sequence[str] = (),
+    shard: tuple[int, int] = (0, 1),
+    allow_code: bool = False,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> Ran:
+    """Ask the model of a configuration what its pack asks, and grade the answers; docs/running.md says how.
+
+    ::
+
+        from meta_eval import report, run
+
+        ran = run("eval_config.yaml")
+        print(report(ran.graded.results, pack=ran.pack).summary)
+
+    Args:
+        config: What to evaluate and how, or the YAML file that says it. A pack of the same settings is used as it is.
+        tasks: Tasks and groups of the pack; empty for all.
+        shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
+        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; all that follows says so.
+        progress: Called with what is being done, the answers so far, and how many there will be.
+
+    Raises:
+        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+    """
+    from meta_eval.config import Config, load_config
+    from meta_eval.running.run import run as ask
+
+    place = "the configuration" if isinstance(config, Config) else str(config)
+    settings = config if isinstance(config, Config) else load_config(Path(config))
+    return ask(
+        settings, config_place=place, tasks=tasks, shard=shard, allow_code=allow_code, edited=edited, progress=progress
     )
 
 

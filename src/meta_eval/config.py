@@ -129,7 +129,15 @@ class Config(Settings):
         return args
 
     @field_validator(
-        "model_name", "evals_dataset", "evals_revision", "work_dir", "output_path", "template_dir", "tasks"
+        "model_name",
+        "evals_dataset",
+        "evals_revision",
+        "work_dir",
+        "output_path",
+        "template_dir",
+        "tasks",
+        "base_url",
+        "ray_address",
     )
     @classmethod
     def _no_secret(cls, value: Any) -> Any:
@@ -295,6 +303,10 @@ ALLOWED = {
     "batch_size": "`auto`, `auto:N` or a whole number from 1",
     "limit": "null for all docs, a whole number of docs from 1, or a fraction between 0 and 1",
     "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",
+    "base_url": "an address such as http://localhost:8000/v1, or a list of several",
+    "request_timeout": "a number of seconds above 0",
+    "ray_address": "null for a local cluster, `auto`, or an address such as ray://head:10001",
+    "price_per_hour": "null, or a number above 0",
     "gpu_memory_utilization": "a number above 0 and up to 1",
     "margin": "a number of points above 0 and below 100: the largest drop that report allows",
     "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -57,8 +57,8 @@ class FakeClient(Client):
         fails: Gives the error of a request's n-th attempt (from 1), or None.
     """
 
-    asked: list[str] = []
-    made: list[FakeClient] = []
+    asked: ClassVar[list[str]] = []
+    made: ClassVar[list[FakeClient]] = []
     before: Callable[[int], None] = staticmethod(lambda _given: None)
     fails: Callable[[Request, int], str | None] = staticmethod(lambda _request, _attempt: None)
 
