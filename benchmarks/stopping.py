@@ -57,8 +57,8 @@ def _docs(task: Task) -> TaskDocs:
 class Followed:
     """One run, looked at after each round.
 
-    ``asked`` docs until it stopped, ``below`` docs until any task was shown below (0: never), ``stopped`` and ``whole``
-    the verdicts when it stopped (or none) and of all docs, ``under`` whether the drop on all docs is under the margin.
+    ``asked`` docs until it stopped, ``below`` docs until any task was shown below (0: never seen), ``stopped`` the
+    verdict when it stopped, or none, ``whole`` that of all docs, ``under`` whether their drop is under the margin.
     """
 
     asked: int
@@ -79,26 +79,27 @@ def follow(
     margin: float,
     rng: np.random.Generator,
     whole: bool = True,
+    watch: bool = True,
 ) -> Followed:
     everything = {task.name: drawn(task, drop, rng) for task, drop in zip(tasks, drops, strict=True)}
     values = {name: (before.tolist(), after.tolist()) for name, (before, after, _, _) in everything.items()}
     followed, below, asked = Sequential(order, margin), 0, 0
-    state = followed.state()
     for end in order.ends:
         for name, doc in order.order[asked:end]:
             before, after = values[name]
             followed.add(name, doc, before[doc], after[doc])
         asked = end
-        state = followed.state()
-        if not below and any(one.outcome == "shown below" for one in state.tasks):
-            below = end
-        if state.outcome:
-            break
+        if watch:
+            state = followed.state()
+            below = below or end * any(one.outcome == "shown below" for one in state.tasks)
+            if state.outcome:
+                break
+    state = followed.state()
     if not whole:
-        return Followed(asked, below, state.outcome, "", False)
+        return Followed(state.docs, below, state.outcome, "", False)
     judged = decide([Evidence(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin)
     assert judged.mean is not None
-    return Followed(asked, below, state.outcome, judged.outcome, judged.mean.value < margin)
+    return Followed(state.docs, below, state.outcome, judged.outcome, judged.mean.value < margin)
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def wrong(runs: int) -> None:
     table = Table(
         f"Every task truly drops by the margin: percent of {runs:,} runs",
         "tasks", "margin, points", "stopped with SHIP (at most 2.5)", "stopped with DON'T (at most 5)",
-        "SHIP in the end (at most 5)", "DON'T in the end (at most 5)", "SHIP of whole runs", "DON'T of whole runs",
+        "SHIP in the end (at most 5)", "DON'T in the end", "SHIP of whole runs", "DON'T of whole runs",
         "the drop on these docs is under the margin",
     )  # fmt: skip
     for name, tasks, margin in AT_MARGIN:
@@ -166,14 +167,14 @@ def wrong(runs: int) -> None:
         def work(
             rng: np.random.Generator, tasks: Sequence[Task] = tasks, order: Plan = order, margin: float = margin
         ) -> Counter[str]:
-            one = follow(tasks, order, [margin] * len(tasks), margin, rng)
+            one = follow(tasks, order, [margin] * len(tasks), margin, rng, watch=False)
             return Counter([f"stopped {one.stopped}", f"end {one.end}", f"whole {one.whole}", f"under {one.under}"])
 
         found = simulate(work, f"wrong {name} {margin}", runs)
         table.row(
             name, f"{100 * margin:.3g}", rate(found["stopped SHIP"], runs, most=0.025),
             rate(found["stopped DON'T"], runs, most=0.05), rate(found["end SHIP"], runs, most=0.05),
-            rate(found["end DON'T"], runs, most=0.05), rate(found["whole SHIP"], runs),
+            rate(found["end DON'T"], runs), rate(found["whole SHIP"], runs),
             rate(found["whole DON'T"], runs), rate(found["under True"], runs),
         )  # fmt: skip
 
