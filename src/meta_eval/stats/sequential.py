@@ -219,7 +219,8 @@ class Sequential:
 
     Docs may come in any order and as many at once as an engine likes: a look is taken wherever a round has become
     complete, in the order of the plan, so that the same scores give the same states after a crash, a retry and on
-    another engine. A doc that never comes ends the looks: the run goes on to its end, and is judged as a whole.
+    another engine. Docs that were under way at the decision change nothing. A doc that never comes ends the looks: the
+    run goes on to its end, and is judged as a whole. What vetoes SHIP (`judging.alarms`) is the caller's to know.
 
     Args:
         plan: Of all tasks that the gate is about.
