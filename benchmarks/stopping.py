@@ -1,6 +1,6 @@
 """Stopping when decided: how often that is wrong, and how many docs it saves. Simulated through ``stats.sequential``.
 
-    python benchmarks/stopping.py                   all, 1,000 runs each, on two processes; writes stopping.svg
+    python benchmarks/stopping.py                   all, 1,000 runs each, on two processes: hours; writes stopping.svg
     python benchmarks/stopping.py wrong found       some: wrong, lost, found, saved, curve
     python benchmarks/stopping.py --runs 200
 
