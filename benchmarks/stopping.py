@@ -1,0 +1,357 @@
+"""Stopping when decided: how often that is wrong, and how many docs it saves. Simulated through ``stats.sequential``.
+
+    python benchmarks/stopping.py                   all, 1,000 runs each, on two processes: hours; writes stopping.svg
+    python benchmarks/stopping.py wrong found       some: wrong, lost, found, saved, curve
+    python benchmarks/stopping.py --runs 200
+
+Verdicts are drawn as for verdicts.py. A look is taken after each round of about 32 docs. A run that is not decided by
+its last doc gets the verdict of a whole run, through ``judging.decide``; "in the end" counts that. Each rate stands
+with its Monte-Carlo standard error and what it should be; the exit code is 1 where one is not, by more than twice that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from counting import Table, rate, simulate
+from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, cluster_ids, draw, instruct
+
+from meta_eval import stats
+from meta_eval.judging.decide import Evidence, decide
+from meta_eval.stats.sequential import Plan, Sequential, TaskDocs, plan
+
+WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44
+COLOURS = ("#0b6e99", "#b3541e", "#4a7c3a")
+
+
+def mmlu_pro(flips: float) -> list[Task]:
+    return [Task("meta_mmlu_pro_instruct", MMLU_PRO, 0.48, flips)]
+
+
+def planned(tasks: Sequence[Task]) -> Plan:
+    """Its order is as good as any: what is drawn for a doc does not hang on its number."""
+    return plan([_docs(task) for task in tasks])
+
+
+def _docs(task: Task) -> TaskDocs:
+    many = len(task.subtasks) > 1
+    labels = [f"s{index}" for index, n in enumerate(task.subtasks) for _ in range(n)] if many else None
+    clusters = cluster_ids(task)
+    reach = None
+    if task.ifeval:
+        right = [(True,) * count for count, n in enumerate(INSTRUCTIONS, 1) for _ in range(n)]
+        reach = stats.mean_of_four_shares([(one, one) for one in right])
+    return TaskDocs(
+        task.name, range(task.docs), labels, None if clusters is None else [f"c{c}" for c in clusters.tolist()], reach
+    )
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One run, looked at after each round.
+
+    ``asked`` docs until it stopped, ``below`` docs until any task was shown below (0: never seen), ``stopped`` the
+    verdict when it stopped, or none, ``whole`` that of all docs, ``under`` whether their drop is under the margin.
+    """
+
+    asked: int
+    below: int
+    stopped: str | None
+    whole: str
+    under: bool
+
+    @property
+    def end(self) -> str:
+        return self.stopped or self.whole
+
+
+def follow(
+    tasks: Sequence[Task],
+    order: Plan,
+    drops: Sequence[float],
+    margin: float,
+    rng: np.random.Generator,
+    whole: bool = True,
+    watch: bool = True,
+) -> Followed:
+    everything = {task.name: drawn(task, drop, rng) for task, drop in zip(tasks, drops, strict=True)}
+    values = {name: (before.tolist(), after.tolist()) for name, (before, after, _, _) in everything.items()}
+    followed, below, asked = Sequential(order, margin), 0, 0
+    for end in order.ends:
+        for name, doc in order.order[asked:end]:
+            before, after = values[name]
+            followed.add(name, doc, before[doc], after[doc])
+        asked = end
+        if watch:
+            state = followed.state()
+            below = below or end * any(one.outcome == "shown below" for one in state.tasks)
+            if state.outcome:
+                break
+    state = followed.state()
+    if not whole:
+        return Followed(state.docs, below, state.outcome, "", False)
+    judged = decide([Evidence(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin)
+    assert judged.mean is not None
+    return Followed(state.docs, below, state.outcome, judged.outcome, judged.mean.value < margin)
+
+
+@dataclass(frozen=True)
+class Uneven(Task):
+    """A task that loses in every other subtask alone, twice as much there as on average (by the macro average)."""
+
+
+@dataclass(frozen=True)
+class Exact(Task):
+    """A task of these docs and no others: so many are lost and won, and chance is the order alone."""
+
+
+@dataclass(frozen=True)
+class Gained(Task):
+    """A task that wins instead of losing."""
+
+
+def drawn(task: Task, drop: float, rng: np.random.Generator) -> Drawn:
+    if isinstance(task, Gained):
+        after, before, labels, clusters = draw(task, drop, rng)
+        return before, after, labels, clusters
+    if isinstance(task, Exact):
+        lost, won = round(task.docs * (task.flips / 2 + drop)), round(task.docs * task.flips / 2)
+        changes = rng.permutation(np.repeat([-1.0, 1.0, 0.0], [lost, won, task.docs - lost - won]))
+        return np.maximum(-changes, 0.0), np.maximum(changes, 0.0), None, None
+    if isinstance(task, Uneven):
+        parts = [
+            draw(Task("", (n,), task.accuracy, task.flips), 2 * drop * (index % 2), rng)
+            for index, n in enumerate(task.subtasks)
+        ]
+        labels = [index for index, n in enumerate(task.subtasks) for _ in range(n)]
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), labels, None
+    return draw(task, drop, rng)
+
+
+SHAPES = (
+    *((f"MMLU-Pro, {100 * flips:g} % of docs flip", mmlu_pro(flips)) for flips in (0.0, 0.02, 0.06)),
+    ("MMLU-Pro, lost in every other subtask alone, 6 %", [Uneven("mmlu_pro", MMLU_PRO, 0.48, 0.06)]),
+    ("GPQA, 6 %", [Task("meta_gpqa_cot", (448,), 0.31, 0.06)]),
+    ("IFEval, 6 %", [instruct(0.06)[0]]),
+    ("MGSM, 250 questions in 7 languages, correlation 0.6, 6 %",
+     [Task("mgsm", (250,) * 7, 0.69, 0.06, "across", 0.6)]),
+    ("4,800 docs of 800 uneven passages, correlation 0.6, 6 %",
+     [Task("squad", (4800,), 0.7, 0.06, tuple(range(1, 12)) * 72 + (6,) * 8, 0.6)]),
+    ("meta_instruct, four tasks, 6 %", instruct(0.06)),
+)  # fmt: skip
+AT_MARGIN = (
+    *((name, tasks, 0.01) for name, tasks in SHAPES),
+    ("12,032 docs that themselves drop by just the margin, 2 %", [Exact("exact", (12_032,), 0.48, 0.02)], 0.01),
+    ("448 docs that themselves drop by just the margin, 6 %", [Exact("exact", (448,), 0.48, 0.06)], 0.0290178571),
+    *((name, tasks, 0.03) for name, tasks in SHAPES if name.startswith(("MMLU-Pro, 6", "MGSM", "4,800"))),
+)
+
+
+def wrong(runs: int) -> None:
+    table = Table(
+        f"Every task truly drops by the margin: percent of {runs:,} runs",
+        "tasks", "margin, points", "stopped with SHIP (at most 2.5)", "stopped with DON'T (at most 5)",
+        "SHIP in the end (at most 5)", "DON'T in the end", "SHIP of whole runs", "DON'T of whole runs",
+        "the drop on these docs is under the margin",
+    )  # fmt: skip
+    for name, tasks, margin in AT_MARGIN:
+        order = planned(tasks)
+
+        def work(
+            rng: np.random.Generator, tasks: Sequence[Task] = tasks, order: Plan = order, margin: float = margin
+        ) -> Counter[str]:
+            one = follow(tasks, order, [margin] * len(tasks), margin, rng, watch=False)
+            return Counter([f"stopped {one.stopped}", f"end {one.end}", f"whole {one.whole}", f"under {one.under}"])
+
+        found = simulate(work, f"wrong {name} {margin}", runs)
+        table.row(
+            name, f"{100 * margin:.3g}", rate(found["stopped SHIP"], runs, most=0.025),
+            rate(found["stopped DON'T"], runs, most=0.05), rate(found["end SHIP"], runs, most=0.05),
+            rate(found["end DON'T"], runs), rate(found["whole SHIP"], runs),
+            rate(found["whole DON'T"], runs), rate(found["under True"], runs),
+        )  # fmt: skip
+
+
+def lost(runs: int) -> None:
+    table = Table(
+        f"No task truly drops, margin 1 point: percent of {runs:,} runs",
+        "tasks", "any task shown below at any look (at most 5)", "stopped with DON'T (at most 2.5)",
+        "stopped with SHIP", "SHIP in the end", "SHIP of whole runs",
+    )  # fmt: skip
+    for name, tasks in SHAPES:
+        order = planned(tasks)
+
+        def work(rng: np.random.Generator, tasks: Sequence[Task] = tasks, order: Plan = order) -> Counter[str]:
+            one = follow(tasks, order, [0.0] * len(tasks), 0.01, rng)
+            return Counter([f"stopped {one.stopped}", f"end {one.end}", f"whole {one.whole}", f"below {one.below > 0}"])
+
+        found = simulate(work, f"lost {name}", runs)
+        table.row(
+            name, rate(found["below True"], runs, most=0.05), rate(found["stopped DON'T"], runs, most=0.025),
+            rate(found["stopped SHIP"], runs), rate(found["end SHIP"], runs), rate(found["whole SHIP"], runs),
+        )  # fmt: skip
+
+
+def spread(found: Counter[str], name: str) -> np.ndarray:
+    """The docs that ``name`` was counted with, in order."""
+    return np.sort(
+        [int(key.split()[1]) for key, count in found.items() if key.split()[0] == name for _ in range(count)]
+    )
+
+
+def docs(counts: np.ndarray, share: float) -> str:
+    """A quantile, with the 95 % interval that the order of the runs gives it (binomial)."""
+    n = len(counts)
+    reach = 1.96 * (n * share * (1 - share)) ** 0.5
+    low, at, high = (counts[min(n - 1, max(0, round(n * share + by)))] for by in (-reach, 0, reach))
+    return f"{at:,} ({low:,} to {high:,})"
+
+
+def found(runs: int) -> None:
+    table = Table(
+        f"Every task truly drops by ten points, margin 1: docs asked, of {runs:,} runs",
+        "tasks", "docs that flip besides", "any task shown below: median", "95th percentile",
+        "within 300 docs, percent", "stopped with DON'T: median", "95th percentile", "stopped with SHIP (none)",
+    )  # fmt: skip
+    for name, make in (("MMLU-Pro", mmlu_pro), ("meta_instruct", instruct)):
+        for flips in (0.02, 0.04, 0.06, 0.1):
+            tasks = make(flips)
+            order = planned(tasks)
+
+            def work(rng: np.random.Generator, tasks: Sequence[Task] = tasks, order: Plan = order) -> Counter[str]:
+                one = follow(tasks, order, [0.1] * len(tasks), 0.01, rng, whole=False)
+                return Counter([f"below {one.below or 10**6}", f"asked {one.asked}", one.stopped or "not"])
+
+            seen = simulate(work, f"found {name} {flips}", runs)
+            below, asked = spread(seen, "below"), spread(seen, "asked")
+            table.row(
+                name, f"{100 * flips:g} %",
+                # Of several tasks the mean stops the run before any task by itself is shown below.
+                *((docs(below, 0.5), docs(below, 0.95), rate(sum(below <= 300), runs)) if len(tasks) == 1 else "---"),
+                docs(asked, 0.5), docs(asked, 0.95), rate(seen["SHIP"], runs, most=0.0),
+            )  # fmt: skip
+
+
+def saved(runs: int) -> None:
+    runs = max(1, runs // 2)
+    table = Table(
+        f"A copy that holds: docs asked, of {runs:,} runs",
+        "tasks", "true drop", "margin, points", "docs that flip", "docs asked: median", "95th percentile",
+        "docs saved on average, percent", "stopped with SHIP", "SHIP in the end", "SHIP of whole runs",
+    )  # fmt: skip
+    for name, make in (("MMLU-Pro", mmlu_pro), ("meta_instruct", instruct)):
+        for half in (False, True) if make is mmlu_pro else (False,):
+            for margin in (0.01, 0.02, 0.03):
+                for flips in (0.02, 0.04, 0.06):
+                    tasks = make(flips)
+                    order = planned(tasks)
+                    drop = margin / 2 if half else 0.0
+
+                    def work(
+                        rng: np.random.Generator,
+                        tasks: Sequence[Task] = tasks,
+                        order: Plan = order,
+                        margin: float = margin,
+                        drop: float = drop,
+                    ) -> Counter[str]:
+                        one = follow(tasks, order, [drop] * len(tasks), margin, rng)
+                        return Counter([f"asked {one.asked}", f"stopped {one.stopped}", f"end {one.end}",
+                                        f"whole {one.whole}"])  # fmt: skip
+
+                    seen = simulate(work, f"saved {name} {margin} {flips} {half}", runs)
+                    asked = spread(seen, "asked")
+                    shares = 100 * (1 - asked / order.ends[-1])
+                    table.row(
+                        name, "half the margin" if half else "none", f"{100 * margin:g}", f"{100 * flips:g} %",
+                        docs(asked, 0.5), docs(asked, 0.95),
+                        f"{shares.mean():.1f} ± {shares.std() / runs**0.5:.1f}",
+                        *(rate(seen[what], runs) for what in ("stopped SHIP", "end SHIP", "whole SHIP")),
+                    )  # fmt: skip
+
+
+def curve(runs: int) -> None:
+    """Median docs by true drop, for three margins."""
+    runs = max(20, runs // 5)
+    drops = (-0.01, 0.0, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
+    table = Table(
+        f"Docs asked of MMLU-Pro by true drop, 4 % of docs flip besides: median of {runs:,} runs",
+        "margin, points", *(f"{100 * drop:g}" for drop in drops),
+    )  # fmt: skip
+    tasks = mmlu_pro(0.04)
+    order = planned(tasks)
+    lines = []
+    for margin in (0.01, 0.02, 0.03):
+        line = []
+        for drop in drops:
+
+            def work(rng: np.random.Generator, margin: float = margin, drop: float = drop) -> Counter[str]:
+                # A gain is a drop from the other side.
+                sides = tasks if drop >= 0 else [Gained(tasks[0].name, MMLU_PRO, 0.48, 0.04)]
+                return Counter([f"asked {follow(sides, order, [abs(drop)], margin, rng, whole=False).asked}"])
+
+            asked = spread(simulate(work, f"curve {margin} {drop}", runs), "asked")
+            line.append((100 * drop, int(asked[len(asked) // 2])))
+        table.row(f"{100 * margin:g}", *(f"{count:,}" for _, count in line))
+        lines.append(line)
+    Path(__file__).with_name("stopping.svg").write_text(plot(lines, order.ends[-1]), encoding="utf-8")
+
+
+def plot(lines: Sequence[Sequence[tuple[float, int]]], total: int) -> str:
+    low, high, top = lines[0][0][0], lines[0][-1][0], 1.05 * total
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = LEFT + (x - low) / (high - low) * (WIDTH - LEFT - 20)
+        return across, HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - 30)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + 24}" font-family="sans-serif" '
+        'font-size="12" fill="#222">',
+        f'<rect width="{WIDTH}" height="{HEIGHT + 24}" fill="#fff"/>',
+        f'<text x="{LEFT}" y="18" font-weight="bold">Docs asked of {total:,}, median</text>',
+        f'<text x="{(LEFT + WIDTH) // 2}" y="{HEIGHT - 8}" text-anchor="middle">true drop, points</text>',
+    ]
+    for x in range(round(low), round(high) + 1):
+        across, down = place(x, 0)
+        out.append(f'<path d="M{across:.0f} 30V{down:.0f}" stroke="#eee"/>')
+        out.append(f'<text x="{across:.0f}" y="{down + 18:.0f}" text-anchor="middle">{x}</text>')
+    for y in range(0, total + 1, 2000):
+        across, down = place(low, y)
+        out.append(f'<path d="M{across:.0f} {down:.0f}H{WIDTH - 20}" stroke="#eee"/>')
+        out.append(f'<text x="{across - 6:.0f}" y="{down + 4:.0f}" text-anchor="end">{y:,}</text>')
+    for number, (line, colour) in enumerate(zip(lines, COLOURS, strict=True)):
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (place(*one) for one in line))
+        out.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        across = LEFT + 150 * number
+        out.append(f'<circle cx="{across}" cy="{HEIGHT + 10}" r="4" fill="{colour}"/>')
+        out.append(f'<text x="{across + 9}" y="{HEIGHT + 14}">margin {number + 1} point{"s" * (number > 0)}</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+EXPERIMENTS = {"wrong": wrong, "lost": lost, "found": found, "saved": saved, "curve": curve}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help=f"of {', '.join(EXPERIMENTS)}; all without any")
+    parser.add_argument("--runs", type=int, default=1000)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.what) - set(EXPERIMENTS):
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    for name, experiment in EXPERIMENTS.items():
+        if not arguments.what or name in arguments.what:
+            began = time.monotonic()
+            experiment(arguments.runs)
+            print(f"\n{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    print(f"\n{Table.failed or 'No'} rate is not what it should be." if Table.failed != 1 else "\nOne rate is not.")
+    return 1 if Table.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Bounds of a drop by betting on it, which hold however often somebody looks.
+
+Docs come in rounds, and X is what a unit (a doc, or a cluster of docs) adds to its round's sum, scaled so that the sum
+is on average t d, with d the true drop and t the units of a round. A gambler who stakes a share l on less being lost,
+the same in a whole round and chosen before it, multiplies the wealth by 1 - l X for each unit. Units are independent,
+so that a round multiplies it on average by the product of 1 - l E(X), which is at most exp(-l t d), whatever the units
+of the round differ in. So the wealth times exp(l t d) does not grow on average, and reaches 1/a with probability a at
+most, ever (Ville 1939). The upper bound is the least d at which it would have; for the lower one the gambler stakes on
+more being lost. Several stakes side by side are again a gambler (Robbins 1970, Annals of Mathematical Statistics
+41:1397). Means by betting, with stakes by the variance seen so far: Waudby-Smith and Ramdas 2024, JRSS B 86:1. Bounds
+of a mean over what differs: Howard, Ramdas, McAuliffe and Sekhon 2021, Annals of Statistics 49:1055.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from meta_eval.stats.basics import LEVEL, Interval
+
+Doc = tuple[str, int | str]
+
+# Stakes on less being lost than the margin, as shares of the best one for a copy that has lost nothing, and how much of
+# the wealth goes by each. Half as much is best where half the margin is lost.
+_HOLDING = ((1.0, 0.5), (0.5, 0.5))
+# Stakes on a loss: of some ten points (about half of the best one, with which fewer runs are late), and of a few.
+_LOSING = ((0.33, 0.7), (0.08, 0.3))
+# No stake may lose everything on one unit.
+_MOST = 0.95
+# Before anything is seen this share of docs is taken to flip, and to have been seen in so many units. The width of the
+# bounds hangs on it, and not their truth.
+_FLIPS, _WORTH = 0.05, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of a drop so far, from 0 to 1, positive for worse.
+
+    Attributes:
+        drop: The estimate: the mean over complete rounds; 0 before the first.
+        interval: 95 %, valid at any look: the intersection of all so far.
+    """
+
+    drop: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An average that is to be bounded.
+
+    Attributes:
+        scales: What a doc adds to its round's sum for all of a point that it loses; docs with no share are left out.
+        time: Units of a round, on average.
+        most: The most that one unit can add.
+        variance: The mean square of what units can add.
+    """
+
+    scales: Mapping[Doc, float]
+    time: float
+    most: float
+    variance: float
+
+
+class Wealth:
+    """Both gamblers on one average: see this module."""
+
+    def __init__(self, target: Target, margin: float) -> None:
+        self.target, self.margin = target, margin
+        self.lower, self.upper = -math.inf, math.inf
+        # The largest logarithm so far of the wealth against no drop, and against one of the margin.
+        self.below = self.beyond = 0.0
+        self._sum = self._rounds = 0.0
+        self._squares = _FLIPS * _WORTH * target.variance
+        self._holding = [[math.log(share), 0.0] for _, share in _HOLDING]
+        self._losing = [[math.log(share), 0.0] for _, share in _LOSING]
+
+    @property
+    def bounds(self) -> Bounds:
+        drop = self._sum / (self._rounds * self.target.time) if self._rounds else 0.0
+        return Bounds(drop, Interval(max(-1.0, self.lower), min(1.0, self.upper)))
+
+    def look(self, units: Sequence[Sequence[tuple[Doc, float]]]) -> None:
+        """One complete round: of each unit in which anything changed, its docs and what they lost."""
+        target = self.target
+        scales = target.scales
+        changes = [math.fsum(scales.get(doc, 0.0) * loss for doc, loss in unit) for unit in units]
+        changes = [change for change in changes if change]
+        variance = self._squares / (self._rounds * target.time + _WORTH)
+        cap = _MOST / target.most
+        for (share, _), state in zip(_HOLDING, self._holding, strict=True):
+            stake = min(cap, share * self.margin / variance)
+            state[0] += math.fsum(math.log1p(-stake * change) for change in changes)
+            state[1] += stake * target.time
+        for (size, _), state in zip(_LOSING, self._losing, strict=True):
+            stake = min(cap, size)
+            state[0] += math.fsum(math.log1p(stake * change) for change in changes)
+            state[1] -= stake * target.time
+        self._sum += math.fsum(changes)
+        self._squares += math.fsum(change * change for change in changes)
+        self._rounds += 1
+        # Where bounds would cross, which a truth outside of them does, the one that was first stays.
+        self.upper = max(self.lower, _least(self._holding, self.upper))
+        self.lower = min(self.upper, -_least([[won, -slope] for won, slope in self._losing], -self.lower))
+        self.below = max(self.below, _log_wealth(self._losing, 0.0))
+        self.beyond = max(self.beyond, _log_wealth(self._losing, self.margin))
+
+
+def _log_wealth(mixture: Sequence[Sequence[float]], drop: float) -> float:
+    terms = [won + slope * drop for won, slope in mixture]
+    top = max(terms)
+    return top + math.log(math.fsum(math.exp(term - top) for term in terms))
+
+
+def _least(mixture: Sequence[Sequence[float]], known: float) -> float:
+    """The least drop at which the wealth has reached what one side's level asks for, or ``known`` if that is less.
+
+    The logarithm of the wealth is convex and rises with the drop, so that Newton's method comes down to it from above.
+    """
+    needed = math.log(2 / (1 - LEVEL))
+    at = min(known, *((needed - won) / slope if slope else math.inf for won, slope in mixture))
+    for _ in range(50):
+        if at == math.inf:
+            break
+        terms = [won + slope * at for won, slope in mixture]
+        top = max(terms)
+        parts = [math.exp(term - top) for term in terms]
+        total = math.fsum(parts)
+        beyond = top + math.log(total) - needed
+        if beyond <= 1e-12:
+            break
+        at -= beyond * total / math.fsum(part * slope for part, (_, slope) in zip(parts, mixture, strict=True))
+    return at

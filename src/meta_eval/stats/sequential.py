@@ -1,0 +1,301 @@
+"""Stopping when decided: bounds of the drop that hold however often somebody looks, while a run still goes on.
+
+The drop is that of `meta_eval.stats.drop`: recorded score less new score, averaged as the published metric is, of docs
+drawn from those that could have been asked. So what a part of a run shows is the same claim as what all of it shows,
+from fewer docs. Bounds of the drop on just these N docs would be narrower, and nothing at N of N: but a copy whose true
+drop is the margin would pass them every other time, and a run that was stopped would be judged more kindly than a
+whole one.
+
+**What is drawn.** Units: docs on their own, or clusters of docs that share a question or a passage, which are asked
+together. Units that lie in the same subtasks are a stratum. `plan` puts the units of each stratum in a random order and
+cuts all strata into the same number of rounds, so that each round holds some of every stratum, as evenly as whole units
+go. In a round with k of the U units of a stratum each counts U/k times, so that the sum over a round estimates the
+average over subtasks (and over tasks) without bias, whatever the strata differ in. One look after each round.
+
+**The bounds** are those of a gambler whose wealth would be too great, were the drop beyond them: `stats.betting`.
+
+**Levels** are those of `meta_eval.judging.decide`: 2.5 % on each side of an interval; one task among several is shown
+below, or beyond its margin, at 2.5 % after Holm's correction, with p values that hold at any look (twice the inverse of
+the largest wealth so far). Each stop is thus wrong at most as often as the verdict of a whole run; what is not decided
+before the last doc is left to that verdict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal
+
+from meta_eval.stats.basics import ALPHA, holm
+from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
+
+SEED = 0
+# Docs of a round: a large loss is found after a few rounds, and a round has some of every subtask.
+ROUND = 32
+
+# What a score may differ from its bound by rounding.
+_NOTHING = 1e-9
+
+Outcome = Literal["shown to hold", "shown below", "not shown"]
+_Stratum = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDocs:
+    """The docs of one task that have a recorded score: what can be asked and compared.
+
+    Attributes:
+        task: Its name.
+        docs: The number or the name of each, as the caller calls it; none twice.
+        labels: The subtask of each, where the metric is an average over subtasks; None for a mean over docs.
+        clusters: What each shares with others, None for a doc on its own; None where no doc shares anything. Names mean
+            the same in every task.
+        reach: The largest difference that each can show; 1 for all where None. Scores that weigh docs differently need
+            it: what the doc would add with everything right (`stats.instruction_shares`, `stats.mean_of_four_shares`).
+        margin: The largest drop that is allowed; None for that of the run.
+    """
+
+    task: str
+    docs: Sequence[int | str]
+    labels: Sequence[str | None] | None = None
+    clusters: Sequence[str | None] | None = None
+    reach: Sequence[float] | None = None
+    margin: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """In which order docs are asked, and after which a look is taken.
+
+    Attributes:
+        order: Task and doc, those of one cluster one after the other.
+        ends: How many docs of ``order`` have been asked at the end of each round; the last is all.
+    """
+
+    tasks: tuple[TaskDocs, ...]
+    order: tuple[Doc, ...]
+    ends: tuple[int, ...]
+    _rounds: tuple[tuple[tuple[Doc, ...], ...], ...] = field(repr=False)
+    _targets: tuple[Target, ...] = field(repr=False)  # of each task, of the mean, of the mean that weighs tasks alike
+    _reach: Mapping[Doc, float] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """One task so far. ``outcome`` as of a whole run's task; ``beyond`` says that its drop is shown to be larger than
+    its margin, which alone decides for DON'T."""
+
+    task: str
+    outcome: Outcome
+    beyond: bool
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a run shows after its last complete round.
+
+    Attributes:
+        outcome: SHIP or DON'T once the gate is decided, before the last doc; else None. It never changes again.
+        docs: Docs in complete rounds up to the decision.
+        complete: Whether all docs have been seen undecided: then a whole run's verdict decides (`judging.decide`).
+        mean, equal: The mean drop over tasks weighed by precision, and that in which every task counts the same.
+        tasks: Each task.
+    """
+
+    outcome: Literal["SHIP", "DON'T"] | None
+    docs: int
+    complete: bool
+    mean: Bounds
+    equal: Bounds
+    tasks: tuple[TaskState, ...]
+
+
+def plan(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND) -> Plan:
+    """The order in which the docs of these tasks are asked, all tasks and subtasks in proportion, and its rounds.
+
+    Places come from SHA-256 of the seed, the task and the doc (of a cluster: its name), so that they are the same on
+    every machine, and for the same docs in whatever order they are given. The seed is chosen before anything is seen.
+
+    Args:
+        tasks: What is asked.
+        seed: Another order for another seed.
+        batch: About how many docs a round has; more where a stratum has too few units for so many rounds.
+
+    Raises:
+        ValueError: No task, a task without docs, a task or doc twice, a list of another length, a batch or a reach
+            that is not positive, a margin under 0.
+    """
+    if not tasks or batch < 1:
+        raise ValueError("a plan takes a task and a round a doc")
+    if len({one.task for one in tasks}) < len(tasks):
+        raise ValueError("a task is there twice")
+    units: dict[str, list[Doc]] = defaultdict(list)
+    subtask: dict[Doc, tuple[str, str | None]] = {}
+    reach: dict[Doc, float] = {}
+    for one in tasks:
+        for doc, label, cluster, most in _rows(one):
+            key = (one.task, doc)
+            units[json.dumps([one.task, doc] if cluster is None else [cluster])].append(key)
+            subtask[key], reach[key] = (one.task, label), most
+    weights, grains = _doc_weights(tasks, subtask, units)
+    strata: dict[_Stratum, list[tuple[str, tuple[Doc, ...]]]] = defaultdict(list)
+    for name, members in units.items():
+        stratum = tuple(sorted({(task, json.dumps(label)) for task, label in (subtask[doc] for doc in members)}))
+        digest = hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
+        strata[stratum].append((digest, tuple(sorted(members, key=str))))
+    rounds = max(1, min(*map(len, strata.values()), len(subtask) // batch))
+    cut: list[list[tuple[float, str, tuple[Doc, ...]]]] = [[] for _ in range(rounds)]
+    counted: list[tuple[tuple[Doc, ...], float]] = []
+    for of_stratum in strata.values():
+        places = [(2 * rank + 1) / (2 * len(of_stratum)) for rank in range(len(of_stratum))]
+        numbers = [(2 * rank + 1) * rounds // (2 * len(of_stratum)) for rank in range(len(of_stratum))]
+        in_round = Counter(numbers)
+        for where, number, (digest, docs) in zip(places, numbers, sorted(of_stratum), strict=True):
+            cut[number].append((where, digest, docs))
+            counted.append((docs, len(of_stratum) / in_round[number]))
+    by_round = tuple(tuple(docs for _, _, docs in sorted(part)) for part in cut)
+    order = tuple(doc for part in by_round for docs in part for doc in docs)
+    ends = tuple(accumulate(sum(map(len, part)) for part in by_round))
+    shares = [*([float(one is other) for other in tasks] for one in tasks),
+              [grain / math.fsum(grains) for grain in grains], [1 / len(tasks)] * len(tasks)]  # fmt: skip
+    targets = tuple(
+        _target(counted, weights, dict(zip((one.task for one in tasks), share, strict=True)), reach, rounds)
+        for share in shares
+    )
+    return Plan(tuple(tasks), order, ends, by_round, targets, reach)
+
+
+def _rows(one: TaskDocs) -> Iterator[tuple[int | str, str | None, str | None, float]]:
+    n = len(one.docs)
+    if not n or len(set(one.docs)) < n:
+        raise ValueError(f"{one.task}: {'a doc is there twice' if n else 'there is no doc'}")
+    if (one.margin or 0) < 0 or any(not most > 0 for most in one.reach or ()):
+        raise ValueError(f"{one.task}: a margin under 0, or a reach that is not above it")
+    lists = (one.labels or [None] * n, one.clusters or [None] * n, one.reach or [1.0] * n)
+    return zip(one.docs, *lists, strict=True)
+
+
+def _doc_weights(
+    tasks: Sequence[TaskDocs], subtask: Mapping[Doc, tuple[str, str | None]], units: Mapping[str, Sequence[Doc]]
+) -> tuple[dict[Doc, float], list[float]]:
+    """What each doc counts in its task's average, and each task's precision: as `stats.precision_weights` has it."""
+    size: dict[tuple[str, str | None], int] = defaultdict(int)
+    for name in subtask.values():
+        size[name] += 1
+    subtasks = {one.task: sum(task == one.task for task, _ in size) for one in tasks}
+    weights = {doc: 1 / (subtasks[doc[0]] * size[name]) for doc, name in subtask.items()}
+    grain = dict.fromkeys(subtasks, 0.0)
+    for members in units.values():
+        of_task: dict[str, float] = defaultdict(float)
+        for doc in members:
+            of_task[doc[0]] += weights[doc]
+        for task, weight in of_task.items():
+            grain[task] += weight**2
+    return weights, [1 / grain[one.task] for one in tasks]
+
+
+def _target(
+    units: Sequence[tuple[tuple[Doc, ...], float]],
+    weights: Mapping[Doc, float],
+    share: Mapping[str, float],
+    reach: Mapping[Doc, float],
+    rounds: int,
+) -> Target:
+    mine = [(docs, times) for docs, times in units if any(share[task] for task, _ in docs)]
+    time = len(mine) / rounds
+    scales = {doc: time * times * share[doc[0]] * weights[doc] for docs, times in mine for doc in docs}
+    largest = [math.fsum(scales[doc] * reach[doc] for doc in docs) for docs, _ in mine]
+    return Target(scales, time, max(largest), math.fsum(one * one for one in largest) / len(mine))
+
+
+class Sequential:
+    """The gate of a run that stops when it is decided; `plan` says in which order its docs are asked.
+
+    Docs may come in any order and as many at once as an engine likes: a look is taken wherever a round has become
+    complete, in the order of the plan, so that the same scores give the same states after a crash, a retry and on
+    another engine. Docs that were under way at the decision change nothing. A doc that never comes ends the looks: the
+    run goes on to its end, and is judged as a whole. What vetoes SHIP (`judging.alarms`) is the caller's to know.
+
+    Args:
+        plan: Of all tasks that the gate is about.
+        margin: The largest mean drop that is allowed, and a task's that names none of its own.
+
+    Raises:
+        ValueError: A margin under 0.
+    """
+
+    def __init__(self, plan: Plan, margin: float) -> None:
+        if not margin >= 0:
+            raise ValueError(f"a margin of {margin}")
+        self._plan = plan
+        self._seen: dict[Doc, float] = {}
+        self._done = 0
+        self._margin = margin
+        margins = [margin if one.margin is None else one.margin for one in plan.tasks]
+        *self._tasks, self._mean, self._equal = [
+            Wealth(target, allowed) for target, allowed in zip(plan._targets, [*margins, margin, margin], strict=True)
+        ]
+        self._outcome: Literal["SHIP", "DON'T"] | None = None
+
+    def add(self, task: str, doc: int | str, recorded: float, new: float) -> None:
+        """One doc's scores: what it adds to the recorded answers' average, and to the new one's (`Scores.shares`).
+
+        Raises:
+            ValueError: The doc is not of the plan, came before with another difference, or differs by more than it can.
+        """
+        key, loss = (task, doc), recorded - new
+        if key not in self._plan._reach:
+            raise ValueError(f"{task}: doc {doc} is not of the plan")
+        if not abs(loss) <= self._plan._reach[key] + _NOTHING:
+            raise ValueError(f"{task}: doc {doc}: {recorded} and {new} differ by more than {self._plan._reach[key]}")
+        if abs(self._seen.get(key, loss) - loss) > _NOTHING:
+            raise ValueError(f"{task}: doc {doc} came before with another score")
+        self._seen[key] = 0.0 if abs(loss) <= _NOTHING else loss
+
+    def state(self) -> State:
+        """What the run shows now."""
+        rounds = self._plan._rounds
+        while self._outcome is None and self._done < len(rounds):
+            part = rounds[self._done]
+            if not all(doc in self._seen for unit in part for doc in unit):
+                break
+            changed = [[(doc, self._seen[doc]) for doc in unit] for unit in part if any(map(self._seen.get, unit))]
+            for one in (*self._tasks, self._mean, self._equal):
+                one.look(changed)
+            self._done += 1
+            if self._done < len(rounds):
+                self._outcome = self._decided()
+        return State(
+            outcome=self._outcome,
+            docs=self._plan.ends[self._done - 1] if self._done else 0,
+            complete=self._outcome is None and self._done == len(rounds),
+            mean=self._mean.bounds,
+            equal=self._equal.bounds,
+            tasks=tuple(self._task_states()),
+        )
+
+    def _task_states(self) -> Iterator[TaskState]:
+        below = holm([min(1.0, 2 * math.exp(-one.below)) for one in self._tasks])
+        beyond = holm([min(1.0, 2 * math.exp(-one.beyond)) for one in self._tasks])
+        for docs, one, p_below, p_beyond in zip(self._plan.tasks, self._tasks, below, beyond, strict=True):
+            outcome: Outcome = "shown below" if p_below < ALPHA else "not shown"
+            if one.bounds.interval.upper < one.margin:
+                outcome = "shown to hold"
+            yield TaskState(docs.task, outcome, p_beyond < ALPHA, one.bounds)
+
+    def _decided(self) -> Literal["SHIP", "DON'T"] | None:
+        """As `judging.decide` decides over whole tasks, but for NOT SHOWN, which only a whole run can be."""
+        tasks = list(self._task_states())
+        mean, equal = self._mean.bounds.interval, self._equal.bounds
+        if mean.lower > self._margin or any(one.beyond for one in tasks):
+            return "DON'T"
+        if mean.upper >= self._margin or any(one.outcome == "shown below" for one in tasks):
+            return None
+        lost = equal.interval.lower > 0 and equal.interval.upper >= self._margin
+        return None if lost or equal.drop >= self._margin else "SHIP"
