@@ -34,8 +34,8 @@ ROOMS = [
     "results",  # what lm_eval wrote
     "verify",
     "answers",  # requests out, answers in
-    "running",  # from the ones to the others, on any engine
     "judging",
+    "running",  # from requests to answers, on any engine, until it is decided
     "report",
     "api",
     "cli",

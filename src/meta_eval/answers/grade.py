@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +115,7 @@ class Grading:
         self._started = time.time()
         self._manifest = read_manifest(pack)
         self.tasks = choose(self._manifest, tasks)
-        self._allow_code, self._progress = allow_code, progress
+        self.allow_code, self.edited, self._progress = allow_code, edited, progress
         unsafe = [name for name in self.tasks if self._manifest.tasks[name].unsafe_code]
         if unsafe and not allow_code:
             raise ConfigError(
@@ -136,10 +136,16 @@ class Grading:
         matched = match(requests_of(self.evaluator, name, self._manifest.run.limit), given, Problems())
         if not matched.docs:
             raise AnswersError("holds no answer that could be graded", where=name)
-        return self._evaluate(name, matched, bootstrap_iters=0).scores
+        return self.evaluate(name, matched.docs).scores
 
     def grade(
-        self, given: Answers, *, output: Path | None = None, partial: bool = False, price_per_hour: float | None = None
+        self,
+        given: Answers,
+        *,
+        output: Path | None = None,
+        partial: bool = False,
+        price_per_hour: float | None = None,
+        stopped: Mapping[str, Any] | None = None,
     ) -> Graded:
         """Score all tasks, and write results and samples as lm_eval does.
 
@@ -148,6 +154,7 @@ class Grading:
             output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
             partial: Grade the docs that are answered where others are not.
             price_per_hour: What the machines that answered cost an hour; None where nobody says.
+            stopped: When and how a run was decided before its end; the results file says so.
 
         Raises:
             AnswersError: They are of another pack or of several models; one is missing, and ``partial`` is not asked
@@ -168,7 +175,7 @@ class Grading:
         done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
         with writer:
             for name in chosen:
-                evaluated = self._evaluate(name, matched[name], bootstrap_iters=_BOOTSTRAP_ITERS)
+                evaluated = self.evaluate(name, matched[name].docs, bootstrap_iters=_BOOTSTRAP_ITERS)
                 done.scores[name] = evaluated.scores
                 writer.add(name, evaluated, matched[name].docs)
             engines = sorted({answer.engine for answer in used if answer.engine})
@@ -176,22 +183,36 @@ class Grading:
                 engine=", ".join(engines) or "unknown engine",
                 limit=manifest.run.limit,
                 started=min((answer.span[0] for answer in used if answer.span), default=self._started),
-                made={**asdict(done.speed), **({"edited": self._changed} if self._changed else {})},
+                made={
+                    **asdict(done.speed),
+                    **({"edited": self._changed} if self._changed else {}),
+                    **({"stopped": dict(stopped)} if stopped else {}),
+                },
             )
         return done
 
-    def _evaluate(self, name: str, matched: Matched, *, bootstrap_iters: int) -> Evaluated:
+    def evaluate(self, name: str, docs: Mapping[int, Sequence[Answer]], *, bootstrap_iters: int = 0) -> Evaluated:
+        """What lm-eval's evaluator makes of answers.
+
+        Args:
+            name: The task.
+            docs: By doc the answer to each of its repeats; only these docs are scored.
+            bootstrap_iters: lm-eval's, for standard errors; 0 for none.
+
+        Raises:
+            PackError: lm-eval cannot score them.
+        """
         task = self.evaluator.load(name)
-        docs = list(matched.docs)
+        numbers = sorted(docs)
         settings = task.config.generation_kwargs or {}
         stop = settings.get("until") or ()
         stop = (stop,) if isinstance(stop, str) else tuple(stop)
         return self.evaluator.evaluate(
             name,
             task=task,
-            answers=[_replayed(of_doc, stop) for of_doc in matched.docs.values()],
-            indices=docs if len(docs) < len(task.eval_docs) else None,
-            allow_code=self._allow_code,
+            answers=[_replayed(docs[number], stop) for number in numbers],
+            indices=numbers if len(numbers) < len(task.eval_docs) else None,
+            allow_code=self.allow_code,
             bootstrap_iters=bootstrap_iters,
             progress=lambda done, total: self._progress(name, done, total),
         )

@@ -17,6 +17,7 @@ from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from meta_eval.running.run import Ran
+    from meta_eval.stats.sequential import State
 
 # Seconds between two lines in a log that is no terminal.
 _EVERY = 30.0
@@ -31,6 +32,11 @@ def run(
     ),
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
+    ),
+    stop_when_decided: bool = typer.Option(
+        False,
+        "--stop-when-decided",
+        help="Ask docs in a random order and stop once SHIP or DON'T is shown at the margin; no whole run's result.",
     ),
     edited: bool = options.EDITED,
     as_json: bool = options.SHARES_AS_JSON,
@@ -55,6 +61,7 @@ def run(
             shard=part,
             allow_code=allow_code,
             edited=edited,
+            stop_when_decided=stop_when_decided,
             progress=steps.progress,
             scored=lambda task, scores: steps.line(f"{task}: {_score(scores)}"),
         )
@@ -83,6 +90,15 @@ class _Log(Steps):
         self._console.print(text, soft_wrap=True)
 
 
+def _decided(state: State) -> str:
+    drop = f"the mean drop is {100 * state.mean.drop:.1f} points"
+    bounds = state.mean.interval
+    between = f"between {100 * bounds.lower:.1f} and {100 * bounds.upper:.1f} at every look"
+    if state.outcome is None:
+        return f"undecided to the last doc, {drop}, {between}: report judges the whole run"
+    return f"{state.outcome}, shown after {state.docs:,} docs: {drop}, {between}"
+
+
 def _shard(text: str) -> tuple[int, int]:
     number, slash, of = text.partition("/")
     if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of) <= 1_000_000):
@@ -100,6 +116,8 @@ def _score(scores: dict[str, float]) -> str:
 def _finish(ran: Ran, work_dir: str, *, as_json: bool) -> None:
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
+    if ran.stopped is not None:
+        err.print(_decided(ran.stopped), soft_wrap=True)
     if ran.graded is None:
         files = " ".join(map(str, ran.answers))
         err.print(
@@ -118,6 +136,7 @@ def _finish(ran: Ran, work_dir: str, *, as_json: bool) -> None:
                     "before": ran.before,
                     "asked": ran.asked,
                     "failed": ran.failed,
+                    "stopped": None if ran.stopped is None else asdict(ran.stopped),
                     "results": None if graded is None else str(graded.results),
                     "speed": None if graded is None else asdict(graded.speed),
                     "tasks": None if graded is None else graded.scores,

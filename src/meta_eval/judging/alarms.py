@@ -228,7 +228,8 @@ def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
         return f"{result.skipped} damaged lines or docs are left out"
     if len(result.docs) != entry.docs:
         limited = f" (--limit {provenance.limit:g})" if provenance.limit is not None else ""
-        return f"{len(result.docs)} of {entry.docs} docs were run{limited}"
+        stopped = f": it stopped when it was decided, {provenance.stopped}" if provenance.stopped else ""
+        return f"{len(result.docs)} of {entry.docs} docs were run{limited}{stopped}"
     return None
 
 

@@ -88,6 +88,21 @@ def baseline_text(
         has_answer: Whether a doc has a recorded answer. What has none was answered with nothing, which is no verdict.
         edited: The files of the pack that were not as prepare wrote them.
     """
+    docs = _by_doc(samples, has_answer)
+    if not docs:
+        return missing_text(key, "no doc has a recorded answer", edited)
+    return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
+
+
+def graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[Doc, ...]:
+    """Samples as docs in the form of the baseline's, so that both compare."""
+    docs = _by_doc(samples, lambda _doc: True)
+    return tuple(_doc(json.loads(json.dumps(docs[number])), f"doc {number}") for number in sorted(docs))
+
+
+def _by_doc(
+    samples: Sequence[Mapping[str, Any]], has_answer: Callable[[Mapping[str, Any]], bool]
+) -> dict[int, dict[str, Any]]:
     docs: dict[int, dict[str, Any]] = {}
     for sample in samples:
         number, doc = sample["doc_id"], sample["doc"]
@@ -108,9 +123,7 @@ def baseline_text(
             "extracted": None if found is None else found[:EXTRACTED],
             "metrics": {name: sample[name] for name in metric_names(sample)},
         }
-    if not docs:
-        return missing_text(key, "no doc has a recorded answer", edited)
-    return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
+    return docs
 
 
 def missing_text(key: str, reason: str, edited: Sequence[str] = ()) -> str:

@@ -39,6 +39,7 @@ class Provenance:
         docs_run: How many lm_eval says that it ran; with ``--samples`` and lm-eval up to 0.4.11 all of the task.
         completion_tokens: The tokens of all answers, where the engine's word on it was kept.
         tokens_per_second: Of all answers together.
+        stopped: How a run was decided before its end, on purpose; None of a run that went on.
     """
 
     results_file: Path | None
@@ -59,6 +60,7 @@ class Provenance:
     docs_run: int | None
     completion_tokens: float | None = None
     tokens_per_second: float | None = None
+    stopped: str | None = None
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -107,6 +109,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         docs_run=results.count(task, "effective") if results else None,
         completion_tokens=number(elsewhere.get("completion_tokens")),
         tokens_per_second=number(elsewhere.get("tokens_per_second")),
+        stopped=_stopped(elsewhere.get("stopped")),
     )
 
 
@@ -122,3 +125,13 @@ def _arguments(given: Any) -> dict[str, str]:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
+
+
+def _stopped(told: Any) -> str | None:
+    """``SHIP at a margin of 1 points after 1,953 of 12,032 docs``, of what run wrote."""
+    if not isinstance(told, Mapping):
+        return None
+    margin, docs, of = (number(told.get(name)) for name in ("margin", "docs", "of"))
+    if margin is None or docs is None or of is None:
+        return str(told.get("outcome"))[:20]
+    return f"{str(told.get('outcome'))[:20]} at a margin of {100 * margin:g} points after {docs:,.0f} of {of:,.0f} docs"

@@ -16,16 +16,19 @@ from meta_eval.answers.grade import Graded, Grading
 from meta_eval.answers.requests import Request
 from meta_eval.config import Config
 from meta_eval.engines.settings import RunSettings
-from meta_eval.errors import UserError
+from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.results.baseline import read_baseline
 from meta_eval.running.client import Client, Said, with_token_ids
 from meta_eval.running.clients import client_of
 from meta_eval.running.journal import Journal, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
+from meta_eval.running.stopping import Stopping
 from meta_eval.running.tokens import Tokens, tokens_of
 from meta_eval.running.wanted import Wanted, only
+from meta_eval.stats.sequential import State
 
 # What of the settings may change from run to run: where results go, how many requests at a time, on how many copies, at
 # which address. No answer depends on it, or only as on the weather in a data centre.
@@ -63,6 +66,7 @@ class Ran:
         asked: Requests that it asked.
         failed: Requests whose every attempt failed.
         graded: Scores and the results file; None of a shard, which somebody grades when all are done.
+        stopped: What was shown when it ended, of a run that stops when it is decided.
     """
 
     pack: Path
@@ -72,6 +76,7 @@ class Ran:
     asked: int = 0
     failed: int = 0
     graded: Graded | None = None
+    stopped: State | None = None
 
 
 def run(
@@ -82,6 +87,7 @@ def run(
     shard: tuple[int, int] = (0, 1),
     allow_code: bool = False,
     edited: bool = False,
+    stop_when_decided: bool = False,
     progress: Progress = silent,
     scored: Scored = lambda _task, _scores: None,
 ) -> Ran:
@@ -94,6 +100,8 @@ def run(
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
+        stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin. The
+            results say so, and are no whole run's.
         progress: Called with what is being done, and how far it is.
         scored: Called with each task that is answered whole.
 
@@ -111,6 +119,9 @@ def run(
     with Journal(output / "answers", model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
         wanted = Wanted(grading.evaluator, grading.tasks, settings.limit, shard, journal.read())
+        stopping = (
+            _stopping(pack, manifest, grading, wanted, shard, settings.margin, progress) if stop_when_decided else None
+        )
         done = Ran(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         if any(wanted.left.values()):
             progress(f"starting {settings.backend}; its log: {output / 'answers' / 'logs'}")
@@ -118,16 +129,19 @@ def run(
                 done.engine = client.engine
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
                 asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected, progress))
-                for name in asking.run():
-                    if shard[1] == 1:
-                        _tell(name, grading, journal, wanted, scored)
+                if stopping is not None:
+                    done.stopped = asking.until_decided(stopping, progress)
+                else:
+                    for name in asking.run(wanted):
+                        if shard[1] == 1:
+                            _tell(name, grading, journal, wanted, scored)
             done.asked, done.failed = asking.asked, asking.failed
         done.answers = journal.files()
         if shard[1] == 1:
             progress("grading")
             done.graded = grading.grade(
                 only(journal.read(), wanted.hashes()), output=output, partial=True,
-                price_per_hour=settings.price_per_hour,
+                price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping),
             )  # fmt: skip
     return done
 
@@ -140,10 +154,18 @@ class _Asking:
         self._left = dict(wanted.left)
         self.asked = self.failed = 0
 
-    def run(self) -> Iterator[str]:
-        """The name of each task as soon as it is done."""
+    def until_decided(self, stopping: Stopping, progress: Progress) -> State:
+        """Ask batch by batch until the gate is decided, or all was asked."""
+        state = stopping.look(self._journal.read(), progress)
+        for batch in stopping.batches():
+            for _ in self.run([request for request in batch if not self._wanted.is_answered(request)]):
+                pass
+            state = stopping.look(self._journal.read(), progress)
+        return state
+
+    def run(self, requests: Sequence[Request] | Wanted) -> Iterator[str]:
+        """Ask these; the name of each task as soon as it is done."""
         yield from (name for name, left in self._left.items() if not left)
-        requests: Sequence[Request] | Wanted = self._wanted
         for number, wait in enumerate(_ROUNDS):
             time.sleep(wait if requests else 0)
             again: list[Request] = []
@@ -167,6 +189,32 @@ class _Asking:
         self._left[task] -= 1
         if not self._left[task]:
             yield task
+
+
+def _stopping(
+    pack: Path,
+    manifest: Manifest,
+    grading: Grading,
+    wanted: Wanted,
+    shard: tuple[int, int],
+    margin: float,
+    progress: Progress,
+) -> Stopping:
+    if shard[1] > 1:
+        raise ConfigError("a part of a run cannot be decided", where="--stop-when-decided", hint="Leave out --shard")
+    if any(name in read_baseline(pack, manifest).missing for name in grading.tasks):
+        from meta_eval.verify import verify
+
+        progress("grading Meta's recorded answers, which a run is decided against")
+        verify(pack, tasks=grading.tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)
+    return Stopping(pack, manifest, grading, wanted.by_doc(), margin / 100)
+
+
+def _stopped(state: State | None, stopping: Stopping | None) -> dict[str, Any] | None:
+    """What the results file says of a run that stopped; nothing of one that went on to its last doc."""
+    if state is None or stopping is None or state.outcome is None:
+        return None
+    return {"outcome": state.outcome, "margin": stopping.margin, "docs": state.docs, "of": stopping.docs}
 
 
 def identity(settings: RunSettings) -> dict[str, Any]:

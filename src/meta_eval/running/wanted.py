@@ -38,6 +38,13 @@ class Wanted:
             self.total[request.task] = self.total.get(request.task, 0) + 1
             self.left[request.task] = self.left.get(request.task, 0) + (not self.is_answered(request))
 
+    def by_doc(self) -> dict[str, dict[int, list[Request]]]:
+        """All requests, answered or not, by task and doc; of all docs at once, in memory."""
+        found: dict[str, dict[int, list[Request]]] = {}
+        for request in self._own():
+            found.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
+        return found
+
     def is_answered(self, request: Request) -> bool:
         """Whether it was answered before this run began."""
         return (request.id, request.sha256) in self._answered

@@ -1,0 +1,176 @@
+"""--stop-when-decided: docs in the order of a plan, a look after each batch, and an end as soon as the gate is decided.
+
+The statistics, their guarantees and their limits are those of `meta_eval.stats.sequential`; this brings the scores: of
+each doc Meta's recorded answer as the pack grades it, and the new answer graded by the same graders.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from meta_eval.answers.grade import Grading
+from meta_eval.answers.read import Answer, Answers
+from meta_eval.answers.requests import Request
+from meta_eval.errors import ConfigError
+from meta_eval.judging.sides import Side, cluster_names, shared_questions
+from meta_eval.notes import Progress
+from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.results.answers import Doc
+from meta_eval.results.baseline import graded_docs, read_baseline
+from meta_eval.results.scores import Scores
+from meta_eval.stats.sequential import Sequential, State, TaskDocs, plan
+
+# Docs of the first batch; each later one is a quarter of what was asked before, so that an engine is kept busy and no
+# more than a fifth is asked beyond the decision.
+_FIRST, _GROWTH = 64, 0.25
+
+
+@dataclass(slots=True)
+class _Task:
+    """One task of the gate: the metric of its drop, its docs as Meta answered them, and the new ones."""
+
+    spec: str
+    docs: tuple[Doc, ...]
+    recorded: Scores
+    new: dict[int, Doc]
+
+
+class Stopping:
+    """The gate of one run.
+
+    Args:
+        pack: The folder of the pack; verify must have kept its baseline.
+        manifest: Its manifest.
+        grading: Of the tasks.
+        requests: All that they ask, by task and doc.
+        margin: The largest drop that is allowed, from 0 to 1.
+
+    Raises:
+        ConfigError: A task has no recorded answer to every doc, so that there is nothing to decide with.
+    """
+
+    def __init__(
+        self,
+        pack: Path,
+        manifest: Manifest,
+        grading: Grading,
+        requests: Mapping[str, Mapping[int, Sequence[Request]]],
+        margin: float,
+    ) -> None:
+        self._grading, self._requests = grading, requests
+        baseline = read_baseline(pack, manifest)
+        self._tasks: dict[str, _Task] = {}
+        for name in grading.tasks:
+            docs = tuple(doc for doc in baseline.docs.get(name, ()) if doc.doc_id in requests[name])
+            found = _metric(docs, manifest.tasks[name])
+            if found is None or len(found.positions) < len(requests[name]):
+                why = baseline.missing.get(name, "some docs have no recorded answer")
+                raise ConfigError(
+                    f"{name} cannot be decided doc by doc: {why}",
+                    where="--stop-when-decided",
+                    hint="Leave the task out with --tasks, or run the whole of it",
+                )
+            self._tasks[name] = _Task(found.spec, docs, found, {})
+        shared = shared_questions([one.docs for one in self._tasks.values()])
+        self._plan = plan([_task_docs(name, one, shared) for name, one in self._tasks.items()])
+        self._gate = Sequential(self._plan, margin)
+        self.margin = margin
+
+    def batches(self) -> Iterator[list[Request]]:
+        """What to ask next, until it is decided or all was asked; `look` at the answers between two batches."""
+        left = iter(self._plan.order)
+        asked = 0
+        while self._gate.state().outcome is None:
+            docs = list(itertools.islice(left, max(_FIRST, int(asked * _GROWTH))))
+            if not docs:
+                return
+            asked += len(docs)
+            yield [request for task, doc in docs for request in self._requests[task][int(doc)]]
+
+    def look(self, answers: Answers, progress: Progress) -> State:
+        """Grade what was not graded yet, and decide.
+
+        Args:
+            answers: All that there are. What failed for good counts as lost.
+            progress: Called with what is being done.
+        """
+        for name, one in self._tasks.items():
+            fresh: dict[int, list[Answer]] = {}
+            for doc, requests in self._requests[name].items():
+                if doc in one.new:
+                    continue
+                keys = [answers.key(request.id, request.sha256) for request in requests]
+                if all(key in answers.given for key in keys):
+                    fresh[doc] = [answers.given[key] for key in keys]
+                elif any(key in answers.failed for key in keys):
+                    self._gate.add(name, doc, _share(one, doc), 0.0)
+            if fresh:
+                progress(f"{name}: looking at {len(fresh):,} new answers")
+                evaluated = self._grading.evaluate(name, fresh)
+                one.new.update({doc.doc_id: doc for doc in graded_docs(evaluated.samples)})
+                self._add(name, one, fresh)
+        return self._gate.state()
+
+    def _add(self, name: str, one: _Task, fresh: Mapping[int, object]) -> None:
+        # Scores that weigh docs differently need all docs: those that were not asked stand in as Meta answered them.
+        mixed = [one.new.get(doc.doc_id, doc) for doc in one.docs]
+        found = Side([mixed]).scores(one.spec)
+        shares = dict(zip(found.positions, found.shares, strict=True)) if found else {}
+        for position, recorded in zip(one.recorded.positions, one.recorded.shares, strict=True):
+            doc = one.docs[position].doc_id
+            if doc in fresh:
+                self._gate.add(name, doc, recorded, shares.get(position, 0.0))
+
+    @property
+    def docs(self) -> int:
+        """How many docs the plan has."""
+        return len(self._plan.order)
+
+
+def _share(one: _Task, doc: int) -> float:
+    places = {one.docs[position].doc_id: at for at, position in enumerate(one.recorded.positions)}
+    return one.recorded.shares[places[doc]]
+
+
+def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
+    """The metric of the drop, as report chooses it: one that is published for such docs, else the verdict."""
+    published = sorted(entry.published, key=lambda number: not number.same_settings)
+    for spec in (*(number.our_metric for number in published), entry.verdict):
+        found = Side([docs]).scores(spec)
+        if found is not None:
+            return found
+    return None
+
+
+def _task_docs(name: str, one: _Task, shared: frozenset[str]) -> TaskDocs:
+    docs = [one.docs[position] for position in one.recorded.positions]
+    right = Side([[_all_right(doc) for doc in one.docs]]).scores(one.spec)
+    clusters = cluster_names(name, docs, shared)
+    return TaskDocs(
+        name,
+        [doc.doc_id for doc in docs],
+        labels=one.recorded.labels,
+        clusters=None if clusters is None else [str(cluster) for cluster in clusters],
+        reach=None if right is None or one.recorded.kind in ("mean", "macro") else right.shares,
+    )
+
+
+def _all_right(doc: Doc) -> Doc:
+    """A doc with every verdict right: what it adds to a score is the most that it can differ by."""
+    answers = {
+        name: replace(answer, metrics={metric: _right(value) for metric, value in answer.metrics.items()})
+        for name, answer in doc.answers.items()
+    }
+    return replace(doc, answers=answers)
+
+
+def _right(value: Any) -> Any:
+    if isinstance(value, bool):
+        return True
+    if isinstance(value, tuple):
+        return tuple(one if isinstance(one, str) else _right(one) for one in value)
+    return 1.0 if isinstance(value, (int, float)) else value
