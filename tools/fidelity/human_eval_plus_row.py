@@ -46,22 +46,7 @@ def main() -> None:
     opened = doc["given"].startswith(f"Here is the completed function:\n{FENCE}python\n") and doc["given"].endswith(
         '"""'
     )
-    agreed = int(opened and passed == [1, 0])
-    show(
-        {
-            "id": "human_eval_plus_row",
-            "subsets": {"instruct": ["human_eval_plus"]},
-            "tasks": ["meta_human_eval_plus"],
-            "aspect": "format",
-            "compared_with": "quoted rows",
-            "reference": "the prompt of row 0 of Llama-3.1-8B-Instruct-evals, human_eval_plus",
-            "source": f"linkedin/ControlLLM@7657b9f, {FILE}",
-            "note": "Compared: the beginning that the prompt gives, and pass@1,strict-match of an answer behind it",
-            "real": True,
-            **counted(agreed, 1),
-            "command": "python tools/fidelity/human_eval_plus_row.py --data CHECKOUT",
-        }
-    )
+    show({"human_eval_plus_row": counted(int(opened and passed == [1, 0]), 1)})
 
 
 if __name__ == "__main__":

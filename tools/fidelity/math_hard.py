@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import template_graders as frame
+from rebuild import details_row, write_details
 
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/math_hard/joined_math_hard.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
@@ -55,28 +56,22 @@ def read_rows(data: Path) -> list[dict[str, Any]]:
 def write_evals(rows: list[dict[str, Any]], folder: Path) -> None:
     """The rows in the layout of Meta's evals datasets, and MATH's original beside them."""
     details = [
-        {
-            "task_type": "Generative",
-            "task_name": "math_hard",
-            "subtask_name": None,
-            "input_question": row["input_question"],
-            "input_final_prompts": row["input_final_prompts"],
-            "input_correct_responses": row["input_correct_responses"],
-            "output_prediction_text": row["previous_output_prediction_text"],
-            "is_correct": row["previous_is_correct"],
-            "input_question_hash": sha256(row["input_question"]),
-            "input_final_prompts_hash": [sha256(prompt) for prompt in row["input_final_prompts"]],
-            "benchmark_label": "MATH-HARD (0-shot, CoT)",
-        }
+        details_row(
+            "math_hard",
+            question=row["input_question"],
+            prompt=row["input_final_prompts"][0],
+            output=row["previous_output_prediction_text"][0],
+            is_correct=row["previous_is_correct"],
+            golds=row["input_correct_responses"],
+            benchmark_label="MATH-HARD (0-shot, CoT)",
+        )
         for row in rows
     ]
     originals = [
         {"problem": row["input_question"], "level": "Level 5", "solution": row["solution"], "type": "unknown"}
         for row in rows
     ]
-    place = folder / f"{MODEL}-evals"
-    place.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(details), place / "math_hard.parquet")
+    write_details(folder / f"{MODEL}-evals", "math_hard", details)
     pq.write_table(pa.Table.from_pylist(originals), folder / "math.parquet")
 
 
@@ -138,21 +133,12 @@ def main() -> None:
     boxless = [scores for _, scores in graded if scores["unextracted"]]
     right_boxless = sum(row["previous_is_correct"] for row, scores in graded if scores["unextracted"])
     grading = {
-        "id": "math_hard_8b",
-        "subsets": {"instruct": ["math_hard"]},
-        "tasks": ["meta_math_hard"],
-        "aspect": "grading",
-        "compared_with": "recorded verdicts",
-        "reference": f"Meta's is_correct of {MODEL}",
-        "source": f"linkedin/ControlLLM@7657b9f, {ROWS}",
         "metric": f"{arguments.metric},none",
-        "real": True,
         "answers": len(rows),
         "agreed": len(rows) - len(differing),
         "ours": frame.percent([scores[arguments.metric] for _, scores in graded]),
         "theirs": frame.percent([row["previous_is_correct"] for row in rows]),
-        "command": "python tools/fidelity/math_hard.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
+        "rest": frame.reasons(rest),
         "note": (
             f"Of {len(boxless)} answers without a box Meta counted {right_boxless} as right. On the same rows "
             f"exact_match scores {score['exact_match']} and math_verify {score['math_verify']}. The rule of final_em "
@@ -160,25 +146,8 @@ def main() -> None:
         ),
     }
     same, others = rounded_golds(template, rows)
-    form = {
-        "id": "math_hard_8b_rows",
-        "subsets": {"instruct": ["math_hard"]},
-        "tasks": ["meta_math_hard"],
-        "aspect": "format",
-        "compared_with": "quoted rows",
-        "reference": "recorded golds beside the golds of the original, to three digits",
-        "source": f"linkedin/ControlLLM@7657b9f, {ROWS}",
-        "metric": None,
-        "real": True,
-        "answers": same + others.total(),
-        "agreed": same,
-        "ours": None,
-        "theirs": None,
-        "command": "python tools/fidelity/math_hard.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in others.most_common()],
-        "note": "One prompt and one recorded gold a row.",
-    }
-    frame.show(grading, form)
+    form = {"answers": same + others.total(), "agreed": same, "rest": frame.reasons(others)}
+    frame.show({"math_hard_8b": grading, "math_hard_8b_rows": form})
 
 
 if __name__ == "__main__":

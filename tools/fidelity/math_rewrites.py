@@ -276,28 +276,12 @@ def main() -> None:
         f"right verdicts: exact_match {total['exact']}, math_verify {total['verified']} of {total['cases']}",
         file=sys.stderr,
     )
-    entry = {
-        "id": "math_rewrites",
-        "subsets": {"instruct": ["math", "math_hard"]},
-        "tasks": ["meta_math", "meta_math_0shot_cot", "meta_math_hard"],
-        "aspect": "grading",
-        "compared_with": "reference implementation",
-        "reference": "math-verify 0.9.0 on the 5,000 golds of MATH, rewritten to equal values and to others",
-        "source": "ZubinGou/math-evaluation-harness@db77bc6, data/math/test.jsonl",
-        "metric": "exact_match,none",
-        "real": False,
-        "answers": total["cases"],
-        "agreed": total["agreed"],
-        "ours": None,
-        "theirs": None,
-        "command": "python tools/fidelity/math_rewrites.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
-        "note": (
-            f"Right by construction: {total['exact']} verdicts of exact_match, {total['verified']} of math_verify. "
-            f"exact_match was corrected on these very cases, so that its count says what is covered, not what is left."
-        ),
-    }
-    frame.show(entry)
+    note = (
+        f"Right by construction: {total['exact']} verdicts of exact_match, {total['verified']} of math_verify. "
+        f"exact_match was corrected on these very cases, so that its count says what is covered, not what is left."
+    )
+    counts = {"answers": total["cases"], "agreed": total["agreed"], "rest": frame.reasons(rest), "note": note}
+    frame.show({"math_rewrites": counts})
 
 
 if __name__ == "__main__":

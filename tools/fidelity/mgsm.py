@@ -58,34 +58,8 @@ def main() -> None:
     found = filtered(task, "strict-match", outputs, docs)
     ours = [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
     words = [grader.ANSWER_WORDS[one] in asked for one, asked in official.LANG_TO_INSTRUCTIONS.items()]
-    show(
-        {
-            "id": "mgsm_prompts",
-            "subsets": {"instruct": ["mgsm"]},
-            "tasks": ["meta_mgsm"],
-            "aspect": "format",
-            "compared_with": "quoted rows",
-            "reference": "the requests of simple-evals, which lm-eval's llama3/instruct/mgsm quotes from Meta's rows",
-            "source": "openai/simple-evals@ee3b0318, mgsm_eval.py",
-            "note": "Compared: the answer word that a language's request asks for",
-            "real": True,
-            **counted(sum(words), len(words)),
-            "command": "python tools/fidelity/mgsm.py --data CHECKOUT",
-        },
-        {
-            "id": "mgsm_simple_evals",
-            "subsets": {"instruct": ["mgsm"]},
-            "tasks": ["meta_mgsm"],
-            "aspect": "grading",
-            "compared_with": "reference implementation",
-            "reference": "simple-evals, whose prompts Meta's are: parse_answer and score_mgsm",
-            "source": "openai/simple-evals@ee3b0318, mgsm_eval.py",
-            "metric": "exact_match,strict-match",
-            "real": False,
-            **compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)"),
-            "command": "python tools/fidelity/mgsm.py --data CHECKOUT",
-        },
-    )
+    graded = compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)")
+    show({"mgsm_prompts": counted(sum(words), len(words)), "mgsm_simple_evals": graded})
 
 
 def simple_evals(folder: Path) -> ModuleType:

@@ -23,10 +23,10 @@ MODELS = ("8B", "70B", "8B-Instruct", "70B-Instruct")
 
 def main() -> None:
     folder = checkout(__doc__, "TIGER-AI-Lab/MMLU-Pro", "f418b116")
-    show(*(entry(folder, model) for model in MODELS))
+    show({f"mmlu_pro_answers_{model.lower().replace('-', '_')}": counts(folder, model) for model in MODELS})
 
 
-def entry(folder: Path, model: str) -> dict[str, Any]:
+def counts(folder: Path, model: str) -> dict[str, Any]:
     """The comparison on one model's answers."""
     source = f"eval_results/model_outputs_Meta-Llama-3_1-{model}_5shots.zip"
     with zipfile.ZipFile(folder / source) as archive:
@@ -55,17 +55,7 @@ def entry(folder: Path, model: str) -> dict[str, Any]:
         return "an earlier 'answer is' before a name or a month, whose capital theirs takes for the letter"
 
     return {
-        "id": f"mmlu_pro_answers_{model.lower().replace('-', '_')}",
-        "subsets": {"pretrain": ["mmlu_pro"]},
-        "tasks": ["meta_mmlu_pro_pretrain"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": f"the benchmark's recorded letters of Llama-3.1-{model}",
-        "source": f"TIGER-AI-Lab/MMLU-Pro@f418b116, {source}",
-        "metric": "exact_match,strict-match",
-        "real": True,
         **compared(ours, theirs, why),
-        "command": "python tools/fidelity/mmlu_pro_answers.py --data CHECKOUT",
         "note": f"flexible-extract agrees on {sum(one == two for one, two in zip(flexible, theirs, strict=True))}; of "
         "two letters that an answer names it takes neither, the benchmark's script the first.",
     }

