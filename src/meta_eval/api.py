@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest
     from meta_eval.pack.prepare import Prepared
     from meta_eval.report.model import Report
-    from meta_eval.results.baseline import Baseline
     from meta_eval.results.run import Run
     from meta_eval.verify import Proof
 
@@ -213,13 +212,15 @@ def report(
     """
     from meta_eval.judging.judge import judge
     from meta_eval.report.build import build_report
+    from meta_eval.results.baseline import read_baseline
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
     given = [results] if isinstance(results, Path | str) else results
     run = _read(given, folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress)
     progress("judging")
-    judged = judge(run, manifest, _baseline(folder, manifest), rules)
+    baseline = read_baseline(folder, manifest) if folder and manifest else None
+    judged = judge(run, manifest, baseline, rules)
     return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
 
 
@@ -258,6 +259,7 @@ def compare(
     """
     from meta_eval.judging.compare import compare as run_compare
     from meta_eval.report.build import build_report_of_two
+    from meta_eval.results.baseline import read_baseline
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
@@ -265,7 +267,8 @@ def compare(
         _read([one], folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress) for one in (a, b)
     ]
     progress("comparing")
-    judged = run_compare(before, after, manifest, _baseline(folder, manifest), rules)
+    baseline = read_baseline(folder, manifest) if folder and manifest else None
+    judged = run_compare(before, after, manifest, baseline, rules)
     return build_report_of_two(judged, before, after, gated=gate is not None)
 
 
@@ -299,9 +302,3 @@ def _read(
     paths = [Path(one) for one in results]
     run = read_run(paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
     return run if manifest is None else check_pack(run, manifest, pack=str(folder))
-
-
-def _baseline(folder: Path | None, manifest: Manifest | None) -> Baseline | None:
-    from meta_eval.results.baseline import read_baseline
-
-    return read_baseline(folder, manifest) if folder is not None and manifest is not None else None
