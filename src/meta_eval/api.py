@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from meta_eval.pack.prepare import Prepared
     from meta_eval.report.model import Report
     from meta_eval.results.run import Run
-    from meta_eval.verify import Proof
 
-__all__ = ["compare", "export", "grade", "prepare", "report", "verify"]
+__all__ = ["compare", "export", "grade", "prepare", "report"]
 
 
 def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prepared:
@@ -49,51 +48,6 @@ def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prep
     if isinstance(config, Config):
         return run(config, progress=progress)
     return run(load_config(Path(config)), config_place=str(config), progress=progress)
-
-
-def verify(
-    pack: Path | str,
-    *,
-    tasks: Sequence[str] = (),
-    min_agreement: float | None = None,
-    regrade: Path | str | None = None,
-    allow_code: bool = False,
-    edited: bool = False,
-    progress: Progress = silent,
-) -> Proof:
-    """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
-
-    ::
-
-        from meta_eval import verify
-
-        proof = verify("work_dir")
-        for name, task in proof.tasks.items():
-            print(name, task.status, task.reason)
-
-    Args:
-        pack: The folder that prepare wrote.
-        tasks: Tasks and groups of it; empty for all.
-        min_agreement: Share of docs, 0 to 1, on which the verdicts must agree; None for each task's own.
-        regrade: The folder of a finished run, whose answers are graded again instead of the recorded ones.
-        allow_code: Also check the tasks whose scoring runs programs that a model wrote.
-        edited: Take a pack that was edited as it is; the proof and the baseline that is kept say so.
-        progress: Called with the task, the answers scored, and how many there are.
-
-    Raises:
-        UserError: The folder is no pack or was edited, or a name is none of its tasks.
-    """
-    from meta_eval.verify import verify as run
-
-    return run(
-        Path(pack),
-        tasks=tasks,
-        min_agreement=min_agreement,
-        regrade=None if regrade is None else Path(regrade),
-        allow_code=allow_code,
-        edited=edited,
-        progress=progress,
-    )
 
 
 def export(

@@ -48,7 +48,7 @@ def verify(
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
     folder = options.pack_folder(pack, config)
-    from meta_eval.api import verify as run
+    from meta_eval.verify import verify as run
 
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with Steps("checking") as steps:
