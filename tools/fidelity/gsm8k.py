@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 
-from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
+from template_graders import checkout, compared, row, show, template_module, verdicts
 
 FILE = "grade_school_math/data/example_model_solutions.jsonl"
 
@@ -28,8 +28,7 @@ def main() -> None:
                 docs.append(grader.make_doc(row(one["question"], [gold])))
                 outputs.append(recorded["solution"])
                 theirs.append(recorded["is_correct"])
-    found = filtered(settings(TEMPLATES / "gsm8k" / "gsm8k_8shot_cot.yaml"), "flexible-extract", outputs, docs)
-    ours = [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+    ours = verdicts("gsm8k/gsm8k_8shot_cot.yaml", "flexible-extract", outputs, docs, grader)
     show({"gsm8k_gpt3": compared(ours, theirs)})
 
 

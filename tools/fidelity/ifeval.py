@@ -31,8 +31,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import template_graders as frame
-import yaml
-from rebuild import details_row, write_details
+from rebuild import details_row, write_evals
 
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/ifeval/joined_ifeval.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
@@ -203,28 +202,9 @@ def rebuild(rows: list[dict[str, Any]], folder: Path) -> None:
         )
         for row in rows
     ]
-    dataset = folder / f"{MODEL}-evals"
-    write_details(dataset, "ifeval__strict", details)
-    originals = [
-        {
-            "key": row["key"],
-            "prompt": row["input_question"],
-            "instruction_id_list": row["instruction_id_list"],
-            "kwargs": row["kwargs"],
-        }
-        for row in rows
-    ]
-    original = folder / "ifeval_original.jsonl"
-    original.write_text("".join(json.dumps(one) + "\n" for one in originals), encoding="utf-8")
-    config = {
-        "model_name": f"meta-llama/{MODEL}",
-        "evals_dataset": str(dataset),
-        "tasks": "meta_ifeval",
-        "originals": {"ifeval": {"id": str(original)}},
-        "work_dir": str(folder / "work_dir"),
-        "output_path": str(folder / "eval_results"),
-    }
-    (folder / "eval_config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    columns = ("key", "instruction_id_list", "kwargs")
+    originals = [{"prompt": row["input_question"], **{name: row[name] for name in columns}} for row in rows]
+    write_evals(folder, MODEL, "ifeval__strict", details, "ifeval", originals)
 
 
 if __name__ == "__main__":

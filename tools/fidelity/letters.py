@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from template_graders import TEMPLATES, compared, filtered, row, settings, show, template_module
+from template_graders import compared, filtered, row, settings, show, template_module, verdicts
 
 COUNT = 2000
 Made = tuple[str, str]  # an output, and what is special about it
@@ -53,7 +53,7 @@ def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind
     """The comparison of one task with its counterpart."""
     from lm_eval.api.metrics import exact_match_fn
 
-    ours_task, theirs_task = settings(TEMPLATES / file), settings(folder / theirs_file)
+    theirs_task = settings(folder / theirs_file)
     grader = template_module("gsm8k/utils.py" if kind == "number" else "mmlu_pro/utils.py")
     draw = random.Random(f"{task} 42")
     docs, golds, outputs, forms = [], [], [], []
@@ -68,8 +68,7 @@ def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind
         golds.append(gold.format(right))
         outputs.append(output)
         forms.append(form)
-    found = filtered(ours_task, "strict-match", outputs, docs)
-    ours = [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+    ours = verdicts(file, "strict-match", outputs, docs, grader)
     cut = [stopped(output, theirs_task["generation_kwargs"].get("until") or []) for output in outputs]
     (metric,) = theirs_task["metric_list"]
     arguments = {k: v for k, v in metric.items() if k not in ("metric", "aggregation", "higher_is_better")}

@@ -7,8 +7,9 @@ golds and verdicts; Llama 3.1 Community License, and MATH's text: nothing of it 
     python tools/fidelity/math_hard.py --data ControlLLM
 
 prints the entries of the catalog. ``--evals FOLDER`` also writes the rows as a local evals dataset in the hub's layout
-with its original, and says which commands then run prepare, verify and report over it. What the rows lack (the model's
-metrics, the subject) is left out; the hashes are made anew.
+with its original and an eval_config.yaml, over which prepare, verify and report can be run (with ``python -m
+meta_eval.replay --model meta-replay`` for ``lm_eval --model vllm`` in the printed command). What the rows lack (the
+model's metrics, the subject) is left out; the hashes are made anew.
 """
 
 from __future__ import annotations
@@ -20,19 +21,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
+import rebuild
 import template_graders as frame
-from rebuild import details_row, write_details
 
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/math_hard/joined_math_hard.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
-
-NEXT = """evals_dataset: {folder}/{model}-evals
-originals: {{math: {{id: {folder}/math.parquet}}}}
-tasks: meta_math_hard
-With these in eval_config.yaml: meta-eval prepare; meta-eval verify; the printed command, but with
-`python -m meta_eval.replay --model meta-replay` for `lm_eval --model vllm`; meta-eval report."""
 
 # Why a verdict is not Meta's; the key begins the SHA-256 of the question.
 REASONS = {
@@ -56,7 +50,7 @@ def read_rows(data: Path) -> list[dict[str, Any]]:
 def write_evals(rows: list[dict[str, Any]], folder: Path) -> None:
     """The rows in the layout of Meta's evals datasets, and MATH's original beside them."""
     details = [
-        details_row(
+        rebuild.details_row(
             "math_hard",
             question=row["input_question"],
             prompt=row["input_final_prompts"][0],
@@ -71,8 +65,7 @@ def write_evals(rows: list[dict[str, Any]], folder: Path) -> None:
         {"problem": row["input_question"], "level": "Level 5", "solution": row["solution"], "type": "unknown"}
         for row in rows
     ]
-    write_details(folder / f"{MODEL}-evals", "math_hard", details)
-    pq.write_table(pa.Table.from_pylist(originals), folder / "math.parquet")
+    rebuild.write_evals(folder, MODEL, "math_hard", details, "math", originals)
 
 
 def grade(template: ModuleType, rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -118,7 +111,6 @@ def main() -> None:
     rows = read_rows(arguments.data)
     if arguments.evals:
         write_evals(rows, arguments.evals)
-        print(NEXT.format(folder=arguments.evals, model=MODEL), file=sys.stderr)
     template = frame.module(arguments.template / "utils.py")
     graded = grade(template, rows)
     differing = [

@@ -19,30 +19,20 @@ import unicodedata
 from pathlib import Path
 from types import ModuleType
 
-from template_graders import TEMPLATES, checkout, compared, counted, filtered, row, settings, show, template_module
+from template_graders import checkout, compared, counted, row, show, template_module, verdicts
 
 PER_LANGUAGE = 500
 DIGITS = {"bn": 0x09E6, "te": 0x0C66, "th": 0x0E50, "ja": 0xFF10, "zh": 0xFF10}
 FINAL = {
-    "bn": "চূড়ান্ত {}",
-    "de": "Endgültige {}",
-    "en": "Final {}",
-    "es": "{} final",
-    "fr": "{} finale",
-    "ja": "最終的な{}",
-    "ru": "Окончательный {}",
-    "sw": "{} la mwisho",
-    "te": "తుది {}",
-    "th": "{}สุดท้าย",
-    "zh": "最终{}",
-}
+    "bn": "চূড়ান্ত {}", "de": "Endgültige {}", "en": "Final {}", "es": "{} final", "fr": "{} finale", "ja": "最終的な{}",
+    "ru": "Окончательный {}", "sw": "{} la mwisho", "te": "తుది {}", "th": "{}สุดท้าย", "zh": "最终{}",
+}  # fmt: skip
 
 
 def main() -> None:
     folder = checkout(__doc__, "openai/simple-evals", "ee3b0318")
     official = simple_evals(folder)
     grader = template_module("gsm8k/utils.py")
-    task = settings(TEMPLATES / "gsm8k" / "mgsm_0shot_cot.yaml")
     draw = random.Random(42)
     docs, outputs, forms, theirs = [], [], [], []
     for language in sorted(FINAL):
@@ -55,8 +45,7 @@ def main() -> None:
             outputs.append(output)
             forms.append(form)
             theirs.append(official.score_mgsm(str(gold), official.parse_answer(output, word)))
-    found = filtered(task, "strict-match", outputs, docs)
-    ours = [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+    ours = verdicts("gsm8k/mgsm_0shot_cot.yaml", "strict-match", outputs, docs, grader)
     words = [grader.ANSWER_WORDS[one] in asked for one, asked in official.LANG_TO_INSTRUCTIONS.items()]
     graded = compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)")
     show({"mgsm_prompts": counted(sum(words), len(words)), "mgsm_simple_evals": graded})

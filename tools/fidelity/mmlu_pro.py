@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from template_graders import TEMPLATES, checkout, compared, counted, filtered, row, settings, show, template_module
+import template_graders as frame
+from template_graders import checkout, compared, counted, row, show, template_module
 
 RUNS = (
     "end-to-end-use-cases/benchmarks/llm_eval_harness/meta_eval/eval_results/meta-llama__Llama-3.3-70B-Instruct",
     "samples_meta_mmlu_pro_instruct_*.jsonl",
 )
-STRICT = "strict-match"
 
 
 def main() -> None:
@@ -55,11 +55,9 @@ def hashed(doc: dict[str, Any]) -> bool:
 
 def verdicts(outputs: list[str], docs: list[dict[str, Any]]) -> list[bool]:
     """Our strict-match verdict on each output."""
-    task = settings(TEMPLATES / "mmlu_pro" / "mmlu_pro_5shot_cot_instruct.yaml")
     grader = template_module("mmlu_pro/utils.py")
     made = [grader.make_doc(row(doc["input_question"], doc["input_correct_responses"])) for doc in docs]
-    found = filtered(task, STRICT, outputs, made)
-    return [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(made, found, strict=True)]
+    return frame.verdicts("mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml", "strict-match", outputs, made, grader)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
+from template_graders import checkout, compared, row, show, template_module, verdicts
 
 MODELS = ("8B", "70B", "8B-Instruct", "70B-Instruct")
 
@@ -32,15 +32,11 @@ def counts(folder: Path, model: str) -> dict[str, Any]:
     with zipfile.ZipFile(folder / source) as archive:
         (member,) = (one for one in archive.namelist() if one.endswith(".json") and not one.startswith("__MACOSX"))
         rows = json.loads(archive.read(member))
-    task = settings(TEMPLATES / "mmlu_pro" / "mmlu_pro_5shot_cot_pretrain.yaml")
     grader = template_module("mmlu_pro/utils.py")
     docs = [grader.make_doc(row(one["question"], [one["answer"]])) for one in rows]
     outputs = [one["generated_text"] for one in rows]
     ours, flexible = (
-        [
-            grader.process_results(doc, [letter])["exact_match"] == 1
-            for doc, letter in zip(docs, filtered(task, name, outputs, docs), strict=True)
-        ]
+        verdicts("mmlu_pro/mmlu_pro_5shot_cot_pretrain.yaml", name, outputs, docs, grader)
         for name in ("strict-match", "flexible-extract")
     )
     theirs = [one["pred"] == one["answer"] for one in rows]

@@ -95,6 +95,12 @@ def filtered(task: dict[str, Any], name: str, outputs: Sequence[str], docs: Sequ
     return [one[0] if isinstance(one, list) else one for one in resps]
 
 
+def verdicts(file: str, name: str, outputs: Sequence[str], docs: Sequence[Any], grader: ModuleType) -> list[bool]:
+    """Our exact_match of one output a doc, by the filters of one name of a template's YAML."""
+    found = filtered(settings(TEMPLATES / file), name, outputs, docs)
+    return [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+
+
 def extracted(file: str, name: str, output: str) -> str:
     """What the filters of one name of a template's YAML leave of one output."""
     return filtered(settings(TEMPLATES / file), name, [output], [{}])[0]
