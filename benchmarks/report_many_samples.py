@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from measuring import measured, meta_eval
+from verify_full_size import WORDS
 
 TIME = "2026-01-02T03-04-05.000000"
 TASK = "meta_some"
 NOTEBOOK = "import pandas, sys; print(pandas.read_json(sys.argv[1], lines=True)['exact_match'].mean())"
-WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
 
 
 def digest(text: str) -> str:

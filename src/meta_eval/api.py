@@ -1,5 +1,7 @@
 """What a program calls: the jobs of the command line as functions, with the same meaning and the same errors.
 
+`prepare` and `verify` are those of their rooms; here stands what takes several rooms.
+
 What a user must know besides is logged as a warning by the logger ``meta_eval``; nothing is printed.
 """
 
@@ -14,40 +16,12 @@ from meta_eval.notes import Progress, silent
 if TYPE_CHECKING:
     from meta_eval.answers.export import Exported
     from meta_eval.answers.grade import Graded
-    from meta_eval.config import Config
     from meta_eval.judging.gate import Gate
     from meta_eval.pack.manifest import Manifest
-    from meta_eval.pack.prepare import Prepared
     from meta_eval.report.model import Report
     from meta_eval.results.run import Run
 
-__all__ = ["compare", "export", "grade", "prepare", "report"]
-
-
-def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prepared:
-    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
-
-    ::
-
-        from meta_eval import Config, prepare
-
-        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
-        pack = prepare(config)
-        print(pack.manifest.command)
-
-    Args:
-        config: What to evaluate, or the YAML file that says it.
-        progress: Called with what is being done.
-
-    Raises:
-        UserError: Anything that the user can fix; work_dir is then as it was.
-    """
-    from meta_eval.config import Config, load_config
-    from meta_eval.pack.prepare import prepare as run
-
-    if isinstance(config, Config):
-        return run(config, progress=progress)
-    return run(load_config(Path(config)), config_place=str(config), progress=progress)
+__all__ = ["compare", "export", "grade", "report"]
 
 
 def export(

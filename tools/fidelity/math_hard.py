@@ -27,6 +27,7 @@ import template_graders as frame
 
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/math_hard/joined_math_hard.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
+METRIC = "final_em"  # the one that is compared with is_correct
 
 # Why a verdict is not Meta's; the key begins the SHA-256 of the question.
 REASONS = {
@@ -105,30 +106,25 @@ def rounded_golds(template: ModuleType, rows: list[dict[str, Any]]) -> tuple[int
 def main() -> None:
     parser = frame.arguments(__doc__, "a checkout of linkedin/ControlLLM")
     parser.add_argument("--evals", type=Path, help="write the rows here as a local evals dataset")
-    parser.add_argument("--template", type=Path, default=frame.TEMPLATES / "math_hard")
-    parser.add_argument("--metric", default="final_em", help="the metric that is compared with is_correct")
     arguments = parser.parse_args()
     rows = read_rows(arguments.data)
     if arguments.evals:
         write_evals(rows, arguments.evals)
-    template = frame.module(arguments.template / "utils.py")
+    template = frame.template_module("math_hard/utils.py")
     graded = grade(template, rows)
-    differing = [
-        (row, scores) for row, scores in graded if bool(scores[arguments.metric]) != row["previous_is_correct"]
-    ]
+    differing = [(row, scores) for row, scores in graded if bool(scores[METRIC]) != row["previous_is_correct"]]
     rest = Counter(REASONS.get(sha256(row["input_question"])[:12], "not explained") for row, _ in differing)
     for row, scores in differing:
         answer = template.last_boxed(row["previous_output_prediction_text"][0])
         gold = row["input_correct_responses"][0]
-        print(f"ours {scores[arguments.metric]:g}, recorded gold {gold}, answer {answer}", file=sys.stderr)
+        print(f"ours {scores[METRIC]:g}, recorded gold {gold}, answer {answer}", file=sys.stderr)
     score = {name: frame.percent([s[name] for _, s in graded]) for name in ("exact_match", "math_verify")}
     boxless = [scores for _, scores in graded if scores["unextracted"]]
     right_boxless = sum(row["previous_is_correct"] for row, scores in graded if scores["unextracted"])
     grading = {
-        "metric": f"{arguments.metric},none",
         "answers": len(rows),
         "agreed": len(rows) - len(differing),
-        "ours": frame.percent([scores[arguments.metric] for _, scores in graded]),
+        "ours": frame.percent([scores[METRIC] for _, scores in graded]),
         "theirs": frame.percent([row["previous_is_correct"] for row in rows]),
         "rest": frame.reasons(rest),
         "note": (

@@ -10,8 +10,7 @@ The golds come from the test file that several repositories carry; the numbers w
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6, data/math/test.jsonl
     python tools/fidelity/math_rewrites.py --data math-evaluation-harness
 
-``--template FOLDER`` grades with another copy of meta_template/math_hard, say an older commit's. The table of classes
-goes to stderr, the entry of the catalog to stdout.
+The table of classes goes to stderr, the entry of the catalog to stdout.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import template_graders as frame
 
@@ -243,12 +241,9 @@ def cases(golds: list[str]) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def main() -> None:
-    parser = frame.arguments(__doc__, "a checkout of ZubinGou/math-evaluation-harness")
-    parser.add_argument("--template", type=Path, default=frame.TEMPLATES / "math_hard")
-    parser.add_argument("--show", action="store_true", help="name every wrong verdict of exact_match")
-    arguments = parser.parse_args()
-    template = frame.module(arguments.template / "utils.py")
-    lines = (arguments.data / "data" / "math" / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    folder = frame.checkout(__doc__, "ZubinGou/math-evaluation-harness", "db77bc6")
+    template = frame.template_module("math_hard/utils.py")
+    lines = (folder / "data" / "math" / "test.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [template.last_boxed(json.loads(line)["solution"]) for line in lines]
     table: dict[tuple[bool, str], Counter[str]] = {}
     total: Counter[str] = Counter()
@@ -263,19 +258,10 @@ def main() -> None:
         if exact != verified:
             who = "math_verify" if exact == equal else "exact_match"
             rest[f"{who} {'refuses equal values' if equal else 'takes other values'}"] += 1
-        if arguments.show and exact != equal:
-            print(f"{'refused' if equal else 'taken'} ({name}): {gold}  |  {answer}", file=sys.stderr)
     print(f"{'':38} cases  exact_match  math_verify  ungraded", file=sys.stderr)
     for (equal, name), count in table.items():
-        kind = "equal" if equal else "other"
-        print(
-            f"{kind} {name:32} {count['cases']:5} {count['exact']:12} {count['verified']:12} {count['ungraded']:9}",
-            file=sys.stderr,
-        )
-    print(
-        f"right verdicts: exact_match {total['exact']}, math_verify {total['verified']} of {total['cases']}",
-        file=sys.stderr,
-    )
+        cells = f"{count['cases']:5} {count['exact']:12} {count['verified']:12} {count['ungraded']:9}"
+        print(f"{'equal' if equal else 'other'} {name:32} {cells}", file=sys.stderr)
     note = (
         f"Right by construction: {total['exact']} verdicts of exact_match, {total['verified']} of math_verify. "
         f"exact_match was corrected on these very cases, so that its count says what is covered, not what is left."

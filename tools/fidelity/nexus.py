@@ -21,7 +21,6 @@ import io
 import json
 import random
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,15 +130,13 @@ def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = frame.arguments(__doc__, "a checkout of nexusflowai/NexusRaven-V2")
-    parser.add_argument("--show", action="store_true", help="print every difference to stderr")
-    options = parser.parse_args()
+    folder = frame.checkout(__doc__, "nexusflowai/NexusRaven-V2", "7794bc6")
     random.seed(8)
     nexus = frame.template_module("tools/nexus.py")
     ours: list[bool] = []
     theirs: list[bool] = []
     reasons: list[str] = []
-    for names in benchmarks(options.data):
+    for names in benchmarks(folder):
         functions = {name: one for name, one in names.items() if inspect.isfunction(one) and one.__module__ != "typing"}
         prompt = "".join(f"Function:\ndef {name}{inspect.signature(one)}:\n" for name, one in functions.items())
         for gold, answer in (pair for _ in range(60) for pair in pairs(functions)):
@@ -152,8 +149,6 @@ def main() -> None:
             ours.append(program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known))
             theirs.append(verdict)
             reasons.append(BLANK if answer[:1] == " " else "other")
-            if options.show and ours[-1] != verdict:
-                print(f"ours {ours[-1]}, theirs {verdict}", gold, answer, sep="\n   ", file=sys.stderr)
     frame.show({"nexus_generated": frame.compared(ours, theirs, reasons.__getitem__)})
 
 
