@@ -13,10 +13,19 @@ from __future__ import annotations
 import ast
 import json
 
-from template_graders import TEMPLATES, checkout, counted, filtered, row, settings, show, template_module
+from template_graders import (
+    FENCE,
+    TEMPLATES,
+    checkout,
+    counted,
+    filtered,
+    row,
+    settings,
+    show,
+    template_module,
+)
 
 FILE = "src/controlllm/inference/llm_eval_harness/additional_tasks/humaneval_plus/utils.py"
-FENCE = "```"
 TEST = "def check(candidate):\n    assert candidate('( ) (( ))') == ['()', '(())']\n"
 # The quoting comment has lost three of each four blanks at the beginning of a line.
 BODY = """

@@ -36,7 +36,6 @@ from rebuild import details_row, write_evals
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/ifeval/joined_ifeval.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
 USER, END = "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"
-ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 OFFICIAL = "eval/chat_benchmarks/IFEval"
 GPT4 = f"{OFFICIAL}/data/input_response_data_gpt4_20231107_145030.jsonl"
 
@@ -126,7 +125,7 @@ def reason(row: Mapping[str, Any]) -> str:
 
 def written(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The prompts: the question without white space at its ends, in the headers of one user turn."""
-    fit = sum(row["prompt"] == f"{USER}{row['input_question'].strip()}{END}{ASSISTANT}" for row in rows)
+    fit = sum(row["prompt"] == f"{USER}{row['input_question'].strip()}{END}{frame.ASSISTANT}" for row in rows)
     trimmed = sum(row["input_question"] != row["input_question"].strip() for row in rows)
     note = (
         f"One user turn, no BOS, no system turn; {trimmed} questions end in white space that their prompts lack. "

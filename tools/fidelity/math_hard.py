@@ -14,7 +14,6 @@ model's metrics, the subject) is left out; the hashes are made anew.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections import Counter
 from pathlib import Path
@@ -37,15 +36,6 @@ REASONS = {
     "b7a3c3faece4": r"an equal matrix with \frac in its cells, which Meta refused",
     "1ed83282dae1": "the gold to the letter; Meta's normalisation had broken its own gold",
 }
-
-
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def read_rows(data: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(data / ROWS).to_pylist()
-    return rows
 
 
 def write_evals(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -77,7 +67,7 @@ def grade(template: ModuleType, rows: list[dict[str, Any]]) -> list[tuple[dict[s
             "gold": template.last_boxed(row["solution"]),
             "answers": row["input_correct_responses"],
             "subtask_name": None,
-            "input_question_hash": sha256(row["input_question"]),
+            "input_question_hash": rebuild.sha256(row["input_question"]),
         }
         graded.append((row, template.process_results(doc, row["previous_output_prediction_text"])))
     return graded
@@ -107,13 +97,13 @@ def main() -> None:
     parser = frame.arguments(__doc__, "a checkout of linkedin/ControlLLM")
     parser.add_argument("--evals", type=Path, help="write the rows here as a local evals dataset")
     arguments = parser.parse_args()
-    rows = read_rows(arguments.data)
+    rows = pq.read_table(arguments.data / ROWS).to_pylist()
     if arguments.evals:
         write_evals(rows, arguments.evals)
     template = frame.template_module("math_hard/utils.py")
     graded = grade(template, rows)
     differing = [(row, scores) for row, scores in graded if bool(scores[METRIC]) != row["previous_is_correct"]]
-    rest = Counter(REASONS.get(sha256(row["input_question"])[:12], "not explained") for row, _ in differing)
+    rest = Counter(REASONS.get(rebuild.sha256(row["input_question"])[:12], "not explained") for row, _ in differing)
     for row, scores in differing:
         answer = template.last_boxed(row["previous_output_prediction_text"][0])
         gold = row["input_correct_responses"][0]

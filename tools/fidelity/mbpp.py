@@ -20,11 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from code_changes import changed, compared_programs
-from template_graders import TEMPLATES, checkout, filtered, row, settings, show, template_module
+from template_graders import ASSISTANT, FENCE, TEMPLATES, checkout, filtered, row, settings, show, template_module
 
 FILE = "src/controlllm/inference/llm_eval_harness/additional_tasks/mbpp_plus/test.jsonl"
-FENCE = "```"
-ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 MUTANTS = 3
 
 

@@ -31,6 +31,8 @@ from typing import Any
 
 from code_changes import changed, compared_programs
 from template_graders import (
+    ASSISTANT,
+    FENCE,
     TEMPLATES,
     arguments,
     check_commit,
@@ -42,9 +44,7 @@ from template_graders import (
     template_module,
 )
 
-FENCE = "```"
 MODELS = ("codellama-34b-instruct", "gpt-3.5-turbo", "gpt-4")
-ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 MUTANTS = 8
 
 

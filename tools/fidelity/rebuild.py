@@ -63,8 +63,8 @@ def details_row(
         "output_prediction_text": [output],
         "output_parsed_answer": output,
         "is_correct": is_correct,
-        "input_question_hash": _sha256(question),
-        "input_final_prompts_hash": [_sha256(prompt)],
+        "input_question_hash": sha256(question),
+        "input_final_prompts_hash": [sha256(prompt)],
     }
     unknown = set(other) - set(_TYPES)
     if unknown:
@@ -103,5 +103,6 @@ def write_details(folder: Path, subset: str, rows: Sequence[Mapping[str, Any]]) 
     return path
 
 
-def _sha256(text: str) -> str:
+def sha256(text: str) -> str:
+    """As Meta hashes questions and prompts."""
     return hashlib.sha256(text.encode()).hexdigest()

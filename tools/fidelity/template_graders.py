@@ -23,6 +23,8 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEMPLATES = REPOSITORY / "meta_template"
+FENCE = "```"
+ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 CATALOG = REPOSITORY / "src" / "meta_eval" / "catalog" / "fidelity"
 
 

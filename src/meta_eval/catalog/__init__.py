@@ -20,11 +20,11 @@ Averaging = Literal["macro", "micro", "mean of four"]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
-class _Fact(BaseModel):
+class Fact(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Measured(_Fact):
+class _Measured(Fact):
     """How numbers were measured, as their source says it.
 
     Attributes:
@@ -65,7 +65,7 @@ class PublishedNumber(_Measured):
     commit: str | None = None
 
 
-class Reproduction(_Fact):
+class Reproduction(Fact):
     """What somebody other than Meta measured on the same rows; ``value`` in percent, ``subset`` None for other rows."""
 
     model: str
@@ -76,7 +76,7 @@ class Reproduction(_Fact):
     note: str | None = None
 
 
-class Gap(_Fact):
+class Gap(Fact):
     """A known reason why a score may differ from the published one although nothing is wrong, and what it applies to.
 
     A field that is empty applies to everything. ``recorded``: it is one for Meta's recorded answers already, whatever
@@ -93,7 +93,7 @@ class Gap(_Fact):
     recorded: bool = False
 
 
-class Dataset(_Fact):
+class Dataset(Fact):
     """One published evals dataset.
 
     Attributes:
@@ -115,13 +115,13 @@ class Dataset(_Fact):
     aliases: tuple[str, ...]
 
 
-class _SubsetList(_Fact):
+class _SubsetList(Fact):
     family: str
     variant: Variant
     subsets: tuple[str, ...]
 
 
-class _Datasets(_Fact):
+class _Datasets(Fact):
     subsets: tuple[_SubsetList, ...]
     datasets: tuple[Dataset, ...]
 
@@ -133,7 +133,7 @@ class _Row(_Measured):
     values: tuple[Percent | None, ...]
 
 
-class _Table(_Fact):
+class _Table(Fact):
     source: str
     commit: str | None = None
     models: tuple[str, ...]
@@ -147,7 +147,7 @@ class _Table(_Fact):
         return self
 
 
-class _Published(_Fact):
+class _Published(Fact):
     tables: tuple[_Table, ...]
     reproduced: tuple[Reproduction, ...]
 
