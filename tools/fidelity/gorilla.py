@@ -50,8 +50,7 @@ def script(folder: Path, name: str) -> ModuleType:
 
 
 def lines(path: Path) -> list[Any]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    return list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
 
 
 def official(module: ModuleType, text: str, database: list[Node], *, whole: bool) -> int | None:

@@ -61,10 +61,6 @@ def _decimal(found: re.Match[str]) -> str | None:
     return None if places is None else f"{sign}{float(value):.{places}f}"
 
 
-def _moved(found: re.Match[str]) -> str:
-    return f"{found[1]} - ({found[2]}) = 0"
-
-
 def _list(gold: str) -> list[str] | None:
     if re.fullmatch(r"\d{1,3},\d{3}", gold):
         return None  # a number or two
@@ -99,14 +95,6 @@ def _shorter_list(gold: str) -> str | None:
 def _turned_pair(found: re.Match[str]) -> str | None:
     parts = [part.strip() for part in found[2].split(",")]
     return None if parts == parts[::-1] else f"{found[1]}{','.join(reversed(parts))}{found[3]}"
-
-
-def _other_bracket(found: re.Match[str]) -> str:
-    return f"{'[' if found[1] == '(' else '('}{found[2]}{found[3]}"
-
-
-def _anagram(found: re.Match[str]) -> str:
-    return rf"\text{{{found[1][1:] + found[1][0]}}}"
 
 
 def _base_in_words(found: re.Match[str]) -> str | None:
@@ -187,7 +175,7 @@ RIGHT: dict[str, Rewrite] = {
     "order of a list": _reversed_list,
     "word in lower case": when(WORD, lambda found: found[1].lower()),
     "word in \\mathrm": when(WORD, lambda found: rf"\mathrm{{{found[1]}}}"),
-    "equation moved": when(EQUATION, _moved),
+    "equation moved": when(EQUATION, lambda found: f"{found[1]} - ({found[2]}) = 0"),
     "equation doubled": when(EQUATION, lambda found: f"2({found[1]}) = {2 * int(found[2])}"),
     "equation turned": when(EQUATION, lambda found: f"{found[2]} = {found[1]}"),
     "terms turned": when(
@@ -209,10 +197,10 @@ WRONG: dict[str, Rewrite] = {
         FRACTION,
         lambda f: f"{int(f[1]) / int(f[2]):.3f}" if (1000 * Fraction(int(f[1]), int(f[2]))).denominator > 1 else None,
     ),
-    "other bracket": when(PAIR, _other_bracket),
+    "other bracket": when(PAIR, lambda f: f"{'[' if f[1] == '(' else '('}{f[2]}{f[3]}"),
     "pair turned": when(PAIR, _turned_pair),
     "list too short": _shorter_list,
-    "letters turned": when(WORD, _anagram),
+    "letters turned": when(WORD, lambda found: rf"\text{{{found[1][1:] + found[1][0]}}}"),
     "letters turned, plain": when(WORD, lambda found: found[1][1:] + found[1][0]),
     "other base": when(BASED, lambda found: f"{found[1]}_{{{int(found[2]) + 1}}}"),
     "other digits in the base": when(BASED, lambda found: f"1{found[1].removeprefix('-')}_{{{found[2]}}}"),

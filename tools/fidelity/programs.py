@@ -29,46 +29,34 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import template_graders as frame
 from code_changes import changed, compared_programs
-from template_graders import (
-    ASSISTANT,
-    FENCE,
-    TEMPLATES,
-    arguments,
-    check_commit,
-    compared,
-    filtered,
-    row,
-    settings,
-    show,
-    template_module,
-)
 
 MODELS = ("codellama-34b-instruct", "gpt-3.5-turbo", "gpt-4")
 MUTANTS = 8
 
 
 def main() -> None:
-    folder = arguments(__doc__, "checkout of one of the two repositories").parse_args().data
+    folder = frame.arguments(__doc__, "checkout of one of the two repositories").parse_args().data
     recorded = (folder / MODELS[0]).is_dir()
-    check_commit(folder, "5eac7809" if recorded else "6d43fb98")
-    show(against_recorded(folder) if recorded else against_openai(folder))
+    frame.check_commit(folder, "5eac7809" if recorded else "6d43fb98")
+    frame.show(against_recorded(folder) if recorded else against_openai(folder))
 
 
 def doc_of(problem: dict[str, Any], given: str) -> dict[str, Any]:
     """A doc of our HumanEval task whose prompt ends with some given beginning of the answer."""
-    joined = row(problem["prompt"], ["-"], input_final_prompts=[f"{ASSISTANT}{given}"])
+    joined = frame.row(problem["prompt"], ["-"], input_final_prompts=[f"{frame.ASSISTANT}{given}"])
     joined |= {"test": problem["test"], "entry_point": problem["entry_point"], "task_id": problem["task_id"]}
     joined |= {"original_prompt": problem["prompt"], "canonical_solution": problem["canonical_solution"]}
-    code = template_module("code/utils.py")
+    code = frame.template_module("code/utils.py")
     made: dict[str, Any] = code._human_eval(joined, code.CPU_S)
     return made
 
 
 def verdicts(docs: list[dict[str, Any]], outputs: list[str], name: str) -> list[dict[str, Any]]:
     """What the task's filter of that name says of each output."""
-    task = settings(TEMPLATES / "code" / "human_eval_0shot.yaml")
-    found: list[dict[str, Any]] = [json.loads(one) for one in filtered(task, name, outputs, docs)]
+    task = frame.settings(frame.TEMPLATES / "code" / "human_eval_0shot.yaml")
+    found: list[dict[str, Any]] = [json.loads(one) for one in frame.filtered(task, name, outputs, docs)]
     return found
 
 
@@ -87,14 +75,14 @@ def against_recorded(folder: Path) -> dict[str, dict[str, Any]]:
                 begun = program.startswith(stub)
                 if name == "strict-match" and not begun:
                     continue
-                docs.append(doc_of(problem, f"Here is the completed function:\n{FENCE}python\n{stub}"))
-                rest = program[len(stub) :] if begun else f"\n{FENCE}\n\n{FENCE}python\n{program}"
-                outputs.append(f"{rest}\n{FENCE}")
+                docs.append(doc_of(problem, f"Here is the completed function:\n{frame.FENCE}python\n{stub}"))
+                rest = program[len(stub) :] if begun else f"\n{frame.FENCE}\n\n{frame.FENCE}python\n{program}"
+                outputs.append(f"{rest}\n{frame.FENCE}")
                 theirs.append(passed)
             found = verdicts(docs, outputs, name)
             ours = [one["passed"] >= 1 for one in found]
             entry = f"human_eval_{model.replace('-', '_').replace('.', '')}_{name.partition('-')[0]}"
-            measured[entry] = compared(
+            measured[entry] = frame.compared(
                 ours,
                 theirs,
                 lambda n, found=found, ours=ours: (
@@ -110,7 +98,9 @@ def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
     """The problem of a page with each program and whether it passed."""
     text = page.read_text(encoding="utf-8")
     head, _, runs = text.partition("\n## Runs\n")
-    blocks = re.findall(rf"^## ([^\n]+)\n(?:Tokens: \d+\n)?{FENCE}python\n(.*?)\n{FENCE}$", head, re.M | re.S)
+    blocks = re.findall(
+        rf"^## ([^\n]+)\n(?:Tokens: \d+\n)?{frame.FENCE}python\n(.*?)\n{frame.FENCE}$", head, re.M | re.S
+    )
     sections = dict(blocks)
     problem = {
         "prompt": sections["Prompt"],
@@ -121,7 +111,7 @@ def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
     }
     for run in re.split(r"^### .+ Run \d+\n", runs, flags=re.M)[1:]:
         result = re.search(r"^Result: (Pass|Fail)", run, re.M)
-        program = re.search(rf"^{FENCE}python\n(.*)\n{FENCE}", run, re.M | re.S)
+        program = re.search(rf"^{frame.FENCE}python\n(.*)\n{frame.FENCE}", run, re.M | re.S)
         if result and program:
             yield problem, program[1], result[1] == "Pass"
 
@@ -142,9 +132,9 @@ def against_openai(folder: Path) -> dict[str, dict[str, Any]]:
         for program in [problem["prompt"] + problem["canonical_solution"], *mutants(problem, draw)]:
             if not program.startswith(stub):
                 continue
-            docs.append(doc_of(problem, f"Here is the completed function:\n{FENCE}python\n{stub}"))
+            docs.append(doc_of(problem, f"Here is the completed function:\n{frame.FENCE}python\n{stub}"))
             rests.append(program[len(stub) :])
-            outputs.append(f"{rests[-1]}\n{FENCE}")
+            outputs.append(f"{rests[-1]}\n{frame.FENCE}")
             asked.append({**problem, "prompt": stub})
     found = verdicts(docs, outputs, "strict-match")
     with ThreadPoolExecutor(multiprocessing.cpu_count()) as pool:
