@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -21,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from verify_full_size import SIZES, generate, measured
+from measuring import meta_eval
+from verify_full_size import SIZES, generate
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -77,19 +77,12 @@ def main() -> None:
             folder = Path(temporary)
             keys = simulated(folder) if name == "simulated" else generate(folder, SIZES[name], 1.0)
             (folder / "c.yaml").write_text(json.dumps(keys), encoding="utf-8")
-            measured("prepare", "-c", str(folder / "c.yaml"))
+            meta_eval("prepare", "-c", str(folder / "c.yaml"))
             pack, requests, answers = folder / "pack", folder / "requests.jsonl", folder / "answers.jsonl"
-            show(name, "export", *cost("export", str(pack), "--output", str(requests)), requests)
+            show(name, "export", *meta_eval("export", str(pack), "--output", str(requests))[:3], requests)
             show(name, "append", *answer(pack, requests, answers), None, answers)
-            show(name, "grade", *cost("grade", str(answers), "--pack", str(pack)), *(folder / "out").rglob("*.json*"))
-
-
-def cost(*arguments: str) -> tuple[float, float, float]:
-    """Wall seconds, seconds of CPU and peak resident GB of a command."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds, memory, _ = measured(*arguments)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, memory
+            graded = meta_eval("grade", str(answers), "--pack", str(pack))
+            show(name, "grade", *graded[:3], *(folder / "out").rglob("*.json*"))
 
 
 def show(name: str, step: str, seconds: float, cpu: float, memory: float | None, *files: Path) -> None:

@@ -14,30 +14,18 @@ import argparse
 import dataclasses
 import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import report_many_samples
 import verify_full_size
+from measuring import meta_eval
 
 VERBS = ("prepare", "verify", "report")
 COLOURS = {"prepare": "#0b6e99", "verify": "#b3541e", "report": "#4a7c3a"}
 WIDTH, HEIGHT, LEFT, BOTTOM = 380, 260, 52, 40
 
 Point = tuple[int, float, float]  # rows, CPU seconds, peak GB
-
-
-def measured(*arguments: str) -> tuple[float, float]:
-    """CPU seconds and peak resident GB."""
-    command = [sys.executable, "-m", "meta_eval", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status) not in (0, 1):
-        sys.exit(f"failed: {' '.join(command)}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def at(rows: int) -> dict[str, Point]:
@@ -51,9 +39,9 @@ def at(rows: int) -> dict[str, Point]:
         results.mkdir()
         report_many_samples.generate(results, rows, 20_000)
         return {
-            "prepare": (rows, *measured("prepare", "-c", str(config))),
-            "verify": (rows, *measured("verify", "-c", str(config))),
-            "report": (rows, *measured("report", str(results))),
+            "prepare": (rows, *meta_eval("prepare", "-c", str(config))[1:3]),
+            "verify": (rows, *meta_eval("verify", "-c", str(config))[1:3]),
+            "report": (rows, *meta_eval("report", str(results))[1:3]),
         }
 
 

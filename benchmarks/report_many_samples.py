@@ -13,19 +13,18 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
+
+from measuring import measured, meta_eval
+from verify_full_size import WORDS
 
 TIME = "2026-01-02T03-04-05.000000"
 TASK = "meta_some"
 NOTEBOOK = "import pandas, sys; print(pandas.read_json(sys.argv[1], lines=True)['exact_match'].mean())"
-WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
 
 
 def digest(text: str) -> str:
@@ -78,16 +77,6 @@ def generate(folder: Path, count: int, size: int) -> Path:
     return path
 
 
-def measured(*command: str) -> tuple[float, float]:
-    """Wall seconds and peak resident GB of one process."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status):
-        sys.exit(f"failed: {' '.join(command)}")
-    return time.perf_counter() - started, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=100_000)
@@ -97,11 +86,11 @@ def main() -> None:
         folder = Path(temporary)
         path = generate(folder, arguments.samples, arguments.size)
         print(f"{arguments.samples:,} samples, {path.stat().st_size / 1e9:.2f} GB")
-        ours = measured(sys.executable, "-m", "meta_eval", "report", str(folder))
-        page = measured(sys.executable, "-m", "meta_eval", "report", str(folder), "--html", str(folder / "r.html"))
+        ours = meta_eval("report", str(folder))
+        page = meta_eval("report", str(folder), "--html", str(folder / "r.html"))
         theirs = measured(sys.executable, "-c", NOTEBOOK, str(path))
-    for name, (seconds, memory) in (("report", ours), ("report --html", page), ("pandas.read_json", theirs)):
-        ratio = f"{seconds / theirs[0]:6.2f} of its time {memory / theirs[1]:6.2f} of its memory"
+    for name, (seconds, _, memory, _) in (("report", ours), ("report --html", page), ("pandas.read_json", theirs)):
+        ratio = f"{seconds / theirs.seconds:6.2f} of its time {memory / theirs.memory:6.2f} of its memory"
         print(f"{name:<18}{seconds:7.1f} s {memory:7.2f} GB {ratio}")
 
 

@@ -12,17 +12,15 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from measuring import meta_eval
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
 USER, END = "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"
@@ -156,21 +154,6 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
 
 
-def measured(*arguments: str) -> tuple[float, float, str]:
-    """Wall seconds, peak resident GB of the process alone, and what it said at the end."""
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "meta_eval", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
-    if os.waitstatus_to_exitcode(status) not in (0, 1):
-        sys.exit(said)
-    return seconds, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9, said
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*SIZES, []], default=[], metavar="|".join(SIZES))
@@ -184,7 +167,7 @@ def main() -> None:
             config = folder / "eval_config.yaml"
             config.write_text(json.dumps(keys), encoding="utf-8")
             for verb in ("prepare", "verify", "preflight"):
-                seconds, memory, said = measured(verb, "-c", str(config))
+                seconds, _, memory, said = meta_eval(verb, "-c", str(config))
                 docs = f"{max(1, int(SIZES[name].rows * arguments.scale)):,}"
                 line = re.search(rf"^{SIZES[name].task}.*", said, re.MULTILINE)
                 agreement = line[0].split()[-4] if line and verb == "verify" else ""

@@ -101,11 +101,8 @@ def _letter(letters: str, subset: str, subjects: bool) -> Callable[[int, random.
 
 def _subject(number: int) -> str:
     """Subjects of unlike size: of 100 questions the first has 9 and the last 16."""
-    return next(
-        subject
-        for subject, below in zip(SUBJECTS, (9, 19, 30, 42, 54, 68, 84, 100), strict=True)
-        if number % 100 < below
-    )
+    bounds = zip(SUBJECTS, (9, 19, 30, 42, 54, 68, 84, 100), strict=True)
+    return next(subject for subject, below in bounds if number % 100 < below)
 
 
 def _math(number: int, chance: random.Random) -> Doc:
@@ -117,12 +114,8 @@ def _math(number: int, chance: random.Random) -> Doc:
         for value in (gold + a, gold)
     )
     prompt = f"{question}\n\nEnd with: Therefore, the final answer is: $\\boxed{{answer}}$."
-    original = {
-        "problem": question,
-        "level": "Level 5",
-        "type": "Prealgebra",
-        "solution": f"It is $\\boxed{{{gold}}}$.",
-    }
+    solution = f"It is $\\boxed{{{gold}}}$."
+    original = {"problem": question, "level": "Level 5", "type": "Prealgebra", "solution": solution}
     return Doc(_row(question, prompt, "math_hard.prealgebra", [f"{gold:.2e}"]), answers, original)
 
 

@@ -17,33 +17,15 @@ macro_average = rows.macro_average
 
 # The word that MGSM's prompts ask for before the answer, in each of its languages.
 ANSWER_WORDS = {
-    "bn": "উত্তর",
-    "de": "Antwort",
-    "en": "Answer",
-    "es": "Respuesta",
-    "fr": "Réponse",
-    "ja": "答え",
-    "ru": "Ответ",
-    "sw": "Jibu",
-    "te": "సమాధానం",
-    "th": "คำตอบ",
-    "zh": "答案",
-}
+    "bn": "উত্তর", "de": "Antwort", "en": "Answer", "es": "Respuesta", "fr": "Réponse", "ja": "答え", "ru": "Ответ",
+    "sw": "Jibu", "te": "సమాధానం", "th": "คำตอบ", "zh": "答案",
+}  # fmt: skip
 
 # As a subtask may name its language.
 _NAMES = {
-    "bengali": "bn",
-    "german": "de",
-    "english": "en",
-    "spanish": "es",
-    "french": "fr",
-    "japanese": "ja",
-    "russian": "ru",
-    "swahili": "sw",
-    "telugu": "te",
-    "thai": "th",
-    "chinese": "zh",
-}
+    "bengali": "bn", "german": "de", "english": "en", "spanish": "es", "french": "fr", "japanese": "ja",
+    "russian": "ru", "swahili": "sw", "telugu": "te", "thai": "th", "chinese": "zh",
+}  # fmt: skip
 
 # What ends a label: colons of every width, and Bengali's visarga, which is typed for one.
 _COLON = "[:\uff1a\ufe55\u0983]"

@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
-    from meta_eval.api import compare, export, grade, prepare, report, run, verify
+    from meta_eval.api import compare, export, grade, report, run
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
+    from meta_eval.pack.prepare import prepare
+    from meta_eval.verify import verify
 
 __all__ = ["Config", "Manifest", "__version__", "compare", "export", "grade", "prepare", "report", "run", "verify"]
 
 _HOMES = {
-    **dict.fromkeys(("compare", "export", "grade", "prepare", "report", "run", "verify"), "meta_eval.api"),
+    **dict.fromkeys(("compare", "export", "grade", "report", "run"), "meta_eval.api"),
+    "prepare": "meta_eval.pack.prepare",
+    "verify": "meta_eval.verify",
     "Config": "meta_eval.config",
     "Manifest": "meta_eval.pack.manifest",
 }

@@ -1,5 +1,7 @@
 """What a program calls: the jobs of the command line as functions, with the same meaning and the same errors.
 
+`prepare` and `verify` are those of their rooms; here stands what takes several rooms.
+
 What a user must know besides is logged as a warning by the logger ``meta_eval``; nothing is printed.
 """
 
@@ -17,85 +19,11 @@ if TYPE_CHECKING:
     from meta_eval.config import Config
     from meta_eval.judging.gate import Gate
     from meta_eval.pack.manifest import Manifest
-    from meta_eval.pack.prepare import Prepared
     from meta_eval.report.model import Report
-    from meta_eval.results.baseline import Baseline
     from meta_eval.results.run import Run
     from meta_eval.running.run import Ran
-    from meta_eval.verify import Proof
 
-__all__ = ["compare", "export", "grade", "prepare", "report", "run", "verify"]
-
-
-def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prepared:
-    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
-
-    ::
-
-        from meta_eval import Config, prepare
-
-        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
-        pack = prepare(config)
-        print(pack.manifest.command)
-
-    Args:
-        config: What to evaluate, or the YAML file that says it.
-        progress: Called with what is being done.
-
-    Raises:
-        UserError: Anything that the user can fix; work_dir is then as it was.
-    """
-    from meta_eval.config import Config, load_config
-    from meta_eval.pack.prepare import prepare as run
-
-    if isinstance(config, Config):
-        return run(config, progress=progress)
-    return run(load_config(Path(config)), config_place=str(config), progress=progress)
-
-
-def verify(
-    pack: Path | str,
-    *,
-    tasks: Sequence[str] = (),
-    min_agreement: float | None = None,
-    regrade: Path | str | None = None,
-    allow_code: bool = False,
-    edited: bool = False,
-    progress: Progress = silent,
-) -> Proof:
-    """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
-
-    ::
-
-        from meta_eval import verify
-
-        proof = verify("work_dir")
-        for name, task in proof.tasks.items():
-            print(name, task.status, task.reason)
-
-    Args:
-        pack: The folder that prepare wrote.
-        tasks: Tasks and groups of it; empty for all.
-        min_agreement: Share of docs, 0 to 1, on which the verdicts must agree; None for each task's own.
-        regrade: The folder of a finished run, whose answers are graded again instead of the recorded ones.
-        allow_code: Also check the tasks whose scoring runs programs that a model wrote.
-        edited: Take a pack that was edited as it is; the proof and the baseline that is kept say so.
-        progress: Called with the task, the answers scored, and how many there are.
-
-    Raises:
-        UserError: The folder is no pack or was edited, or a name is none of its tasks.
-    """
-    from meta_eval.verify import verify as run
-
-    return run(
-        Path(pack),
-        tasks=tasks,
-        min_agreement=min_agreement,
-        regrade=None if regrade is None else Path(regrade),
-        allow_code=allow_code,
-        edited=edited,
-        progress=progress,
-    )
+__all__ = ["compare", "export", "grade", "report", "run"]
 
 
 def run(
@@ -253,13 +181,15 @@ def report(
     """
     from meta_eval.judging.judge import judge
     from meta_eval.report.build import build_report
+    from meta_eval.results.baseline import read_baseline
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
     given = [results] if isinstance(results, Path | str) else results
     run = _read(given, folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress)
     progress("judging")
-    judged = judge(run, manifest, _baseline(folder, manifest), rules)
+    baseline = read_baseline(folder, manifest) if folder and manifest else None
+    judged = judge(run, manifest, baseline, rules)
     return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
 
 
@@ -298,6 +228,7 @@ def compare(
     """
     from meta_eval.judging.compare import compare as run_compare
     from meta_eval.report.build import build_report_of_two
+    from meta_eval.results.baseline import read_baseline
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
@@ -305,7 +236,8 @@ def compare(
         _read([one], folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress) for one in (a, b)
     ]
     progress("comparing")
-    judged = run_compare(before, after, manifest, _baseline(folder, manifest), rules)
+    baseline = read_baseline(folder, manifest) if folder and manifest else None
+    judged = run_compare(before, after, manifest, baseline, rules)
     return build_report_of_two(judged, before, after, gated=gate is not None)
 
 
@@ -339,9 +271,3 @@ def _read(
     paths = [Path(one) for one in results]
     run = read_run(paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
     return run if manifest is None else check_pack(run, manifest, pack=str(folder))
-
-
-def _baseline(folder: Path | None, manifest: Manifest | None) -> Baseline | None:
-    from meta_eval.results.baseline import read_baseline
-
-    return read_baseline(folder, manifest) if folder is not None and manifest is not None else None

@@ -16,6 +16,7 @@ from meta_eval import catalog
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError
 from meta_eval.source import card, folder
+from meta_eval.source.base import EvalsDataset
 
 UNKNOWN = Identity(None, None, None)
 STEM = "Llama-3.2-3B-Instruct-evals"
@@ -37,7 +38,7 @@ def front_matter(root: Path, yaml: str) -> None:
     (root / "README.md").write_text(f"---\n{yaml}---\n\n# Card\n---\nno: front matter\n---\n")
 
 
-def opened(root: Path, identity: Identity = UNKNOWN) -> card.EvalsFiles:
+def opened(root: Path, identity: Identity = UNKNOWN) -> EvalsDataset:
     return folder.open_evals_dataset(str(root), identity=identity)
 
 

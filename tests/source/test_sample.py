@@ -540,7 +540,9 @@ def test_the_source_hands_out_the_file_of_a_subset() -> None:
 
 
 def test_an_unknown_subset_is_refused_with_what_there_is() -> None:
-    with pytest.raises(SourceError, match=r"no subset 'mmlu_por'; did you mean 'mmlu_pro'.* It has .*bbh.*, mmlu_pro"):
+    with pytest.raises(
+        SourceError, match=r"no subset 'mmlu_por'; did you mean 'mmlu_pro'.* It offers: .*bbh.*, mmlu_pro"
+    ):
         sample.parts()[1].fetch("mmlu_por")
 
 

@@ -42,29 +42,18 @@ def main() -> None:
         ours.append(right / len(outputs))
         theirs.append(official / 100)
         recipe.append(sum(score["exact_match"] for score in scores["strict-match"]) / len(outputs))
-    show(
-        {
-            "id": "bbh_code_davinci",
-            "subsets": {"pretrain": ["bbh"]},
-            "tasks": ["meta_bbh"],
-            "aspect": "grading",
-            "compared_with": "official scorer",
-            "reference": "the authors' accuracy in each of 27 subtasks, chain of thought",
-            "source": "suzgunmirac/BIG-Bench-Hard@9ee07bd, code-davinci-002-outputs/code-davinci-002-cot",
-            "metric": "em_macro,official",
-            "real": True,
-            **counted(
-                count - apart,
-                count,
-                ours=percent(ours),
-                theirs=percent(theirs),
-                why="right answers too many or too few in a subtask",
-            ),
-            "command": "python tools/fidelity/bbh.py --data CHECKOUT",
-            "note": "The authors keep accuracies, no verdicts: agreed is that each subtask has their number of right "
-            f"answers. The recipe's exact_match,strict-match gives {percent(recipe)} on the same answers.",
-        }
+    measured = counted(
+        count - apart,
+        count,
+        ours=percent(ours),
+        theirs=percent(theirs),
+        why="right answers too many or too few in a subtask",
     )
+    measured["note"] = (
+        "The authors keep accuracies, no verdicts: agreed is that each subtask has their number of right answers. The "
+        f"recipe's exact_match,strict-match gives {percent(recipe)} on the same answers."
+    )
+    show({"bbh_code_davinci": measured})
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from template_graders import arguments, compared, show, template_module
+from template_graders import checkout, compared, show, template_module
 
 CATEGORIES = (
     "simple", "multiple", "parallel", "parallel_multiple", "java", "javascript", "live_simple", "live_multiple",
@@ -36,9 +36,9 @@ PROSE = (
 LANGUAGES = {"java": "Java", "javascript": "JavaScript"}
 
 
-def official(checkout: Path) -> tuple[Any, Any]:
+def official(folder: Path) -> tuple[Any, Any]:
     """The leaderboard's modules for decoding and for checking."""
-    root = checkout / "berkeley-function-call-leaderboard"
+    root = folder / "berkeley-function-call-leaderboard"
     sys.path[:0] = [str(root), str(root / "bfcl" / "eval_checker")]
     os.chdir(root / "bfcl" / "eval_checker")  # the checker opens a file of its own when it is imported
     return importlib.import_module("bfcl.model_handler.utils"), importlib.import_module("checker")
@@ -110,21 +110,8 @@ def javascript(value: Any) -> str:
 
 def changed(value: Any) -> Any:
     """A value that is a little or entirely another."""
-    others: list[Any] = [
-        "other",
-        7,
-        2.5,
-        True,
-        [],
-        {},
-        None,
-        [1, 2],
-        ("a", "b"),
-        {"k": "v"},
-        f"{value}",
-        [value],
-        "my_variable",
-    ]
+    others: list[Any] = ["other", 7, 2.5, True, [], {}, None, [1, 2], ("a", "b"), {"k": "v"}]
+    others += [f"{value}", [value], "my_variable"]
     match value:
         case bool():
             others += [not value, int(value), str(value)]
@@ -204,17 +191,14 @@ REASONS = {
 
 
 def main() -> None:
-    parser = arguments(__doc__, "a checkout of ShishirPatil/gorilla at 70d6722")
-    parser.add_argument("--show", action="store_true", help="print every difference to stderr")
-    options = parser.parse_args()
-    checkout = options.data.resolve()
+    folder = checkout(__doc__, "ShishirPatil/gorilla", "70d6722").resolve()
     bfcl = template_module("tools/bfcl.py")
-    utils, checker = official(checkout)
+    utils, checker = official(folder)
     random.seed(8)
     ours: list[bool] = []
     theirs: list[bool] = []
     kinds: list[tuple[str, str]] = []
-    for category, question, possible in questions(checkout):
+    for category, question, possible in questions(folder):
         language = LANGUAGES.get(category, "Python")
         shown = json.loads(json.dumps(question["function"]))
         shown = utils.func_doc_language_specific_pre_processing(shown, category)
@@ -225,29 +209,12 @@ def main() -> None:
             decoded = bfcl.decode(answer, language)
             ours.append(decoded is not None and bfcl.grade(decoded, gold, declares))
             kinds.append((language, kind))
-            if options.show and ours[-1] != theirs[-1]:
-                said = f"ours {ours[-1]}, theirs {theirs[-1]}"
-                print(category, kind, said, answer, possible, sep="\n   ", file=sys.stderr)
-    entry = {
-        "id": "bfcl_generated",
-        "subsets": {"instruct": ["bfcl_chat"]},
-        "tasks": ["meta_bfcl_chat"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": "the leaderboard's decoder (of Llama's handler, then the later default) and ast_checker",
-        "source": "ShishirPatil/gorilla@70d6722, berkeley-function-call-leaderboard/bfcl",
-        "metric": "acc,strict-match",
-        "real": False,
-        **compared(ours, theirs, lambda n: REASONS.get(kinds[n], ": ".join(kinds[n]))),
-        "command": "python tools/fidelity/bfcl.py --data CHECKOUT",
-        "note": "Real questions and golds in ten categories of BFCL v2; the answers are written from the golds.",
-    }
-    show(entry)
+    show({"bfcl_generated": compared(ours, theirs, lambda n: REASONS.get(kinds[n], ": ".join(kinds[n])))})
 
 
-def questions(checkout: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
+def questions(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
     """Category, question and possible answers; the one gold whose values the checker itself cannot read is left out."""
-    data = checkout / "berkeley-function-call-leaderboard" / "data"
+    data = folder / "berkeley-function-call-leaderboard" / "data"
     for category in CATEGORIES:
         with (data / f"BFCL_v2_{category}.json").open(encoding="utf-8") as asked:
             rows = [json.loads(line) for line in asked]

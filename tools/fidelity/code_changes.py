@@ -1,11 +1,14 @@
-"""Programs changed in one place, so that some of them no longer pass their tests."""
+"""Programs changed in one place, so that some of them no longer pass their tests, in two harnesses."""
 
 from __future__ import annotations
 
 import ast
 import copy
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from template_graders import compared
 
 
 def changed(program: str, draw: random.Random, count: int) -> Iterator[str]:
@@ -21,14 +24,8 @@ def changed(program: str, draw: random.Random, count: int) -> Iterator[str]:
 def change(node: ast.AST) -> bool:
     """Change a node; False where there is nothing to change about it."""
     swaps = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Mod: ast.FloorDiv, ast.Div: ast.Mult}
-    compares = {
-        ast.Lt: ast.LtE,
-        ast.LtE: ast.Lt,
-        ast.Gt: ast.GtE,
-        ast.GtE: ast.Gt,
-        ast.Eq: ast.NotEq,
-        ast.NotEq: ast.Eq,
-    }
+    compares = {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq}
+    compares |= {other: one for one, other in compares.items()}
     if isinstance(node, ast.BinOp) and type(node.op) in swaps:
         node.op = swaps[type(node.op)]()
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in compares:
@@ -44,3 +41,12 @@ def change(node: ast.AST) -> bool:
     else:
         return False
     return True
+
+
+def compared_programs(ours: Sequence[Mapping[str, Any]], theirs: Sequence[bool]) -> dict[str, Any]:
+    """The counts of an entry, of what our grader says of each program and whether it passes with the others."""
+    return compared(
+        [one["passed"] >= 1 for one in ours],
+        theirs,
+        lambda n: "passes with us alone" if ours[n]["passed"] else f"fails with us alone: {ours[n]['why']}",
+    )

@@ -19,11 +19,8 @@ import tree_sitter
 import tree_sitter_python
 from template_graders import checkout, compared, module, show, template_module
 
-HUBS = {  # the subset, the script, and the file of the questions
-    "huggingface": ("huggingface", "hf", "huggingface"),
-    "torchhub": ("torchub", "th", "torchhub"),
-    "tensorflowhub": ("tensorhub", "tf", "tensorflow"),
-}
+# The script, and the file of the questions
+HUBS = {"huggingface": ("hf", "huggingface"), "torchhub": ("th", "torchhub"), "tensorflowhub": ("tf", "tensorflow")}
 LANGUAGE = tree_sitter.Language(tree_sitter_python.language())
 PROSE = "no api_call: tree-sitter's recovery from words and code in one line of text decides what is a call"
 BROKEN = "the code after api_call is broken, and tree-sitter recovers from it in another way"
@@ -53,8 +50,7 @@ def script(folder: Path, name: str) -> ModuleType:
 
 
 def lines(path: Path) -> list[Any]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    return list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
 
 
 def official(module: ModuleType, text: str, database: list[Node], *, whole: bool) -> int | None:
@@ -71,9 +67,9 @@ def official(module: ModuleType, text: str, database: list[Node], *, whole: bool
     return int(module.ast_check(module.get_all_sub_trees(parse(code)), database))
 
 
-def check(folder: Path, hub: str) -> dict[str, Any]:
-    """The entry of one hub."""
-    subset, name, questions = HUBS[hub]
+def counts(folder: Path, hub: str) -> dict[str, Any]:
+    """The counts of one hub's entry."""
+    name, questions = HUBS[hub]
     scorer = script(folder, name)
     apibench = template_module("tools/apibench.py")
     table = folder / "data" / "api" / f"{hub}_api.jsonl"
@@ -105,24 +101,14 @@ def check(folder: Path, hub: str) -> dict[str, Any]:
                 f"{here['ours']:.2f}, officially {here['theirs']:.2f}."
             )
     return {
-        "id": f"gorilla_{hub}",
-        "subsets": {"instruct": [f"gorilla_api_bench__{subset}"]},
-        "tasks": [f"meta_gorilla_api_bench__{subset}"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": f"ast_eval_{name}.py of APIBench, with tree-sitter of today",
-        "source": f"ShishirPatil/gorilla@6ea5797, gorilla/eval/eval-data/responses/{hub}, eight files",
-        "metric": "acc,strict-match",
-        "real": True,
         **compared(ours, theirs, reasons.__getitem__),
-        "command": "python tools/fidelity/gorilla.py --data CHECKOUT",
         "note": f"{zero_shot} Whether an answer is a hallucination agrees on {hallucinations}.",
     }
 
 
 def main() -> None:
     folder = checkout(__doc__, "ShishirPatil/gorilla", "6ea5797")
-    show(*(check(folder, hub) for hub in HUBS))
+    show({f"gorilla_{hub}": counts(folder, hub) for hub in HUBS})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 
-from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
+from template_graders import checkout, compared, row, show, template_module, verdicts
 
 FILE = "grade_school_math/data/example_model_solutions.jsonl"
 
@@ -28,23 +28,8 @@ def main() -> None:
                 docs.append(grader.make_doc(row(one["question"], [gold])))
                 outputs.append(recorded["solution"])
                 theirs.append(recorded["is_correct"])
-    found = filtered(settings(TEMPLATES / "gsm8k" / "gsm8k_8shot_cot.yaml"), "flexible-extract", outputs, docs)
-    ours = [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
-    show(
-        {
-            "id": "gsm8k_gpt3",
-            "subsets": {"instruct": ["gsm8k"]},
-            "tasks": ["meta_gsm8k"],
-            "aspect": "grading",
-            "compared_with": "official scorer",
-            "reference": "OpenAI's is_correct of four GPT-3 models",
-            "source": f"openai/grade-school-math@3101c7d5, {FILE}",
-            "metric": "exact_match,flexible-extract",
-            "real": True,
-            **compared(ours, theirs, lambda _: "not looked into"),
-            "command": "python tools/fidelity/gsm8k.py --data CHECKOUT",
-        }
-    )
+    ours = verdicts("gsm8k/gsm8k_8shot_cot.yaml", "flexible-extract", outputs, docs, grader)
+    show({"gsm8k_gpt3": compared(ours, theirs)})
 
 
 if __name__ == "__main__":

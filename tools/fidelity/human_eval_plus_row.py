@@ -13,10 +13,9 @@ from __future__ import annotations
 import ast
 import json
 
-from template_graders import TEMPLATES, checkout, counted, filtered, row, settings, show, template_module
+import template_graders as frame
 
 FILE = "src/controlllm/inference/llm_eval_harness/additional_tasks/humaneval_plus/utils.py"
-FENCE = "```"
 TEST = "def check(candidate):\n    assert candidate('( ) (( ))') == ['()', '(())']\n"
 # The quoting comment has lost three of each four blanks at the beginning of a line.
 BODY = """
@@ -31,37 +30,22 @@ BODY = """
 
 
 def main() -> None:
-    folder = checkout(__doc__, "linkedin/ControlLLM", "7657b9f")
+    folder = frame.checkout(__doc__, "linkedin/ControlLLM", "7657b9f")
     lines = (folder / FILE).read_text(encoding="utf-8").splitlines()
     (prompt,) = (
         ast.literal_eval(line.partition("e.g. ")[2]) for line in lines if line.strip().startswith('# e.g. "<|')
     )
-    joined = row("row 0", ["-"], input_final_prompts=[prompt])
+    joined = frame.row("row 0", ["-"], input_final_prompts=[prompt])
     joined |= {"test": TEST, "entry_point": "separate_paren_groups", "task_id": "HumanEval/1"}
-    code = template_module("code/utils.py")
+    code = frame.template_module("code/utils.py")
     doc = code._human_eval({**joined, "original_prompt": "", "canonical_solution": ""}, code.CPU_PLUS_S)
-    answers = [f"{BODY}{FENCE}", f"{BODY.replace('[:-1]', '')}{FENCE}"]
-    task = settings(TEMPLATES / "code" / "human_eval_plus_0shot.yaml")
-    passed = [json.loads(one)["passed"] for one in filtered(task, "strict-match", answers, [doc, doc])]
-    opened = doc["given"].startswith(f"Here is the completed function:\n{FENCE}python\n") and doc["given"].endswith(
-        '"""'
-    )
-    agreed = int(opened and passed == [1, 0])
-    show(
-        {
-            "id": "human_eval_plus_row",
-            "subsets": {"instruct": ["human_eval_plus"]},
-            "tasks": ["meta_human_eval_plus"],
-            "aspect": "format",
-            "compared_with": "quoted rows",
-            "reference": "the prompt of row 0 of Llama-3.1-8B-Instruct-evals, human_eval_plus",
-            "source": f"linkedin/ControlLLM@7657b9f, {FILE}",
-            "note": "Compared: the beginning that the prompt gives, and pass@1,strict-match of an answer behind it",
-            "real": True,
-            **counted(agreed, 1),
-            "command": "python tools/fidelity/human_eval_plus_row.py --data CHECKOUT",
-        }
-    )
+    answers = [f"{BODY}{frame.FENCE}", f"{BODY.replace('[:-1]', '')}{frame.FENCE}"]
+    task = frame.settings(frame.TEMPLATES / "code" / "human_eval_plus_0shot.yaml")
+    passed = [json.loads(one)["passed"] for one in frame.filtered(task, "strict-match", answers, [doc, doc])]
+    opened = doc["given"].startswith(f"Here is the completed function:\n{frame.FENCE}python\n") and doc[
+        "given"
+    ].endswith('"""')
+    frame.show({"human_eval_plus_row": frame.counted(int(opened and passed == [1, 0]), 1)})
 
 
 if __name__ == "__main__":

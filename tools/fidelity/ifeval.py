@@ -31,15 +31,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import template_graders as frame
-import yaml
-from rebuild import details_row, write_details
+from rebuild import details_row, write_evals
 
-COMMAND = "python tools/fidelity/ifeval.py --data CONTROLLLM --official EVALCHEMY"
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/ifeval/joined_ifeval.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
-PUBLISHED = 80.4  # llama-models, models/llama3_1/MODEL_CARD.md
 USER, END = "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"
-ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 OFFICIAL = "eval/chat_benchmarks/IFEval"
 GPT4 = f"{OFFICIAL}/data/input_response_data_gpt4_20231107_145030.jsonl"
 
@@ -57,12 +53,12 @@ def main() -> int:
         rebuild(rows, arguments.rebuild)
         return 0
     utils = frame.template_module("ifeval/utils.py")
-    checks = [recorded(utils, rows), written(rows)]
+    measured = {"ifeval_strict_8b": recorded(utils, rows), "ifeval_format_8b": written(rows)}
     if arguments.official is not None:
-        checks += official(utils, rows, arguments.official)
+        measured |= official(utils, rows, arguments.official)
     print("# How meta_ifeval agrees with recorded verdicts, real prompts and Google's own scorer. Written by")
     print("# tools/fidelity/ifeval.py, which says from what.")
-    frame.show(*checks)
+    frame.show(measured)
     return 0
 
 
@@ -98,24 +94,14 @@ def recorded(utils: ModuleType, rows: list[dict[str, Any]]) -> dict[str, Any]:
     differ = [row for row in rows if results[row["key"]]["one_or_all_strict"] != row["previous_is_correct"]]
     prompt_level = sum(results[row["key"]]["prompt_level_strict_acc"] == row["previous_is_correct"] for row in rows)
     score = utils.mean_of_four([one["mean_acc"] for one in results.values()])
-    return entry(
-        "ifeval_strict_8b",
-        tasks=["meta_ifeval"],
-        subsets=["ifeval__strict"],
-        aspect="grading",
-        compared_with="recorded verdicts",
-        reference=f"Meta's is_correct of {MODEL}; the scores are the published number and ours in mean_acc",
-        source=f"linkedin/ControlLLM@7657b9f, {ROWS}",
-        metric="one_or_all_strict,none",
-        real=True,
-        answers=len(rows),
-        agreed=len(rows) - len(differ),
-        ours=round(100 * score, 1),
-        theirs=PUBLISHED,
-        rest=[{"count": 1, "why": f"key {row['key']}: {reason(row)}"} for row in differ],
-        note="is_correct is no verdict on the prompt: it is true where exactly one instruction is strictly followed or "
-        f"all are. The prompt-level verdict itself equals it on {prompt_level} rows.",
-    )
+    return {
+        "answers": len(rows),
+        "agreed": len(rows) - len(differ),
+        "ours": round(100 * score, 1),
+        "rest": [{"count": 1, "why": f"key {row['key']}: {reason(row)}"} for row in differ],
+        "note": "is_correct is no verdict on the prompt: it is true where exactly one instruction is strictly followed "
+        f"or all are. The prompt-level verdict itself equals it on {prompt_level} rows.",
+    }
 
 
 def reason(row: Mapping[str, Any]) -> str:
@@ -139,38 +125,22 @@ def reason(row: Mapping[str, Any]) -> str:
 
 def written(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The prompts: the question without white space at its ends, in the headers of one user turn."""
-    fit = sum(row["prompt"] == f"{USER}{row['input_question'].strip()}{END}{ASSISTANT}" for row in rows)
+    fit = sum(row["prompt"] == f"{USER}{row['input_question'].strip()}{END}{frame.ASSISTANT}" for row in rows)
     trimmed = sum(row["input_question"] != row["input_question"].strip() for row in rows)
-    return entry(
-        "ifeval_format_8b",
-        tasks=["meta_ifeval"],
-        subsets=["ifeval__strict"],
-        aspect="format",
-        compared_with="quoted rows",
-        reference=f"input_final_prompts and the question of {MODEL}, as Meta's recipe kept them",
-        source=f"linkedin/ControlLLM@7657b9f, {ROWS}",
-        metric=None,
-        real=True,
-        answers=len(rows),
-        agreed=fit,
-        ours=None,
-        theirs=None,
-        rest=[],
-        note=f"One user turn, no BOS, no system turn; {trimmed} questions end in white space that their prompts lack. "
-        "Every row had joined the original's text. The JSON of input_question is not among what was kept.",
+    note = (
+        f"One user turn, no BOS, no system turn; {trimmed} questions end in white space that their prompts lack. "
+        "Every row had joined the original's text. The JSON of input_question is not among what was kept."
     )
+    return {**frame.counted(fit, len(rows)), "note": note}
 
 
-def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Iterator[dict[str, Any]]:
+def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Our verdicts on each instruction beside those of Google's scorer, on Meta's answers and on GPT-4's."""
     google = official_scorer(folder / OFFICIAL)
     answers = {row["input_question"]: row["output_prediction_text"][0] for row in rows}
     lines = (folder / GPT4).read_text(encoding="utf-8").splitlines()
     gpt4 = {one["prompt"]: one["response"] for one in map(json.loads, lines)}
-    for name, who, given, source in (
-        ("ifeval_google_8b", MODEL, answers, f"linkedin/ControlLLM@7657b9f, {ROWS}"),
-        ("ifeval_google_gpt4", "GPT-4 (2023-11-07)", gpt4, f"mlfoundations/evalchemy@6ed6741, {GPT4}"),
-    ):
+    for name, given in (("ifeval_google_8b", answers), ("ifeval_google_gpt4", gpt4)):
         ours, theirs, agreed = [], [], 0
         for row in rows:
             output = given[row["input_question"]]
@@ -186,24 +156,8 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
             agreed += (list(mine[0]), list(mine[1])) == his
             ours.append(mine)
             theirs.append(his)
-        yield entry(
-            name,
-            tasks=["meta_ifeval", "meta_ifeval__loose"],
-            subsets=["ifeval__strict", "ifeval__loose"],
-            aspect="grading",
-            compared_with="official scorer",
-            reference=f"Google's evaluation_main.py, strict and loose, on answers of {who}",
-            source=f"{source}; scorer: mlfoundations/evalchemy@6ed6741, {OFFICIAL}",
-            metric="mean_acc,none",
-            real=True,
-            answers=len(rows),
-            agreed=agreed,
-            ours=round(100 * utils.mean_of_four(ours), 1),
-            theirs=round(100 * utils.mean_of_four(theirs), 1),
-            rest=[] if agreed == len(rows) else [{"count": len(rows) - agreed, "why": "not explained"}],
-            note="An answer agrees when every instruction has the same verdict, strictly and loosely. Both draw the "
-            "letter of keys 1122 and 1129, and langdetect its samples, from the same seeds.",
-        )
+        scores = [round(100 * utils.mean_of_four(one), 1) for one in (ours, theirs)]
+        yield name, frame.counted(agreed, len(rows), ours=scores[0], theirs=scores[1], why="not explained")
 
 
 def seeded(seed: int, check: Callable[..., Any], example: Any, given: Mapping[str, str]) -> list[bool]:
@@ -230,19 +184,6 @@ def official_scorer(folder: Path) -> ModuleType:
         return importlib.import_module("official_ifeval.evaluation_main")
 
 
-def entry(name: str, *, tasks: list[str], subsets: list[str], **keys: Any) -> dict[str, Any]:
-    kept = {key: value for key, value in keys.items() if key not in ("rest", "note")}
-    return {
-        "id": name,
-        "subsets": {"instruct": subsets},
-        "tasks": tasks,
-        **kept,
-        "command": COMMAND,
-        "rest": keys["rest"],
-        "note": keys["note"],
-    }
-
-
 def rebuild(rows: list[dict[str, Any]], folder: Path) -> None:
     """The evals dataset, its original, and a configuration that names both.
 
@@ -260,28 +201,9 @@ def rebuild(rows: list[dict[str, Any]], folder: Path) -> None:
         )
         for row in rows
     ]
-    dataset = folder / f"{MODEL}-evals"
-    write_details(dataset, "ifeval__strict", details)
-    originals = [
-        {
-            "key": row["key"],
-            "prompt": row["input_question"],
-            "instruction_id_list": row["instruction_id_list"],
-            "kwargs": row["kwargs"],
-        }
-        for row in rows
-    ]
-    original = folder / "ifeval_original.jsonl"
-    original.write_text("".join(json.dumps(one) + "\n" for one in originals), encoding="utf-8")
-    config = {
-        "model_name": f"meta-llama/{MODEL}",
-        "evals_dataset": str(dataset),
-        "tasks": "meta_ifeval",
-        "originals": {"ifeval": {"id": str(original)}},
-        "work_dir": str(folder / "work_dir"),
-        "output_path": str(folder / "eval_results"),
-    }
-    (folder / "eval_config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    columns = ("key", "instruction_id_list", "kwargs")
+    originals = [{"prompt": row["input_question"], **{name: row[name] for name in columns}} for row in rows]
+    write_evals(folder, MODEL, "ifeval__strict", details, "ifeval", originals)
 
 
 if __name__ == "__main__":

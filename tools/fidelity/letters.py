@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from template_graders import TEMPLATES, compared, filtered, row, settings, show, template_module
+from template_graders import compared, filtered, row, settings, show, template_module, verdicts
 
 COUNT = 2000
 Made = tuple[str, str]  # an output, and what is special about it
@@ -45,14 +45,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(lm_eval.tasks.__file__).parent, help="lm-eval's tasks folder")
     folder = parser.parse_args().data
-    show(*(entry(folder / "llama3" / "instruct", *pair) for pair in PAIRS))
+    instruct = folder / "llama3" / "instruct"
+    show({f"{subset}_lm_eval": counts(instruct, task, *pair) for task, subset, *pair in PAIRS})
 
 
-def entry(folder: Path, task: str, subset: str, file: str, theirs_file: str, gold: str, kind: str) -> dict[str, Any]:
+def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind: str) -> dict[str, Any]:
     """The comparison of one task with its counterpart."""
     from lm_eval.api.metrics import exact_match_fn
 
-    ours_task, theirs_task = settings(TEMPLATES / file), settings(folder / theirs_file)
+    theirs_task = settings(folder / theirs_file)
     grader = template_module("gsm8k/utils.py" if kind == "number" else "mmlu_pro/utils.py")
     draw = random.Random(f"{task} 42")
     docs, golds, outputs, forms = [], [], [], []
@@ -67,8 +68,7 @@ def entry(folder: Path, task: str, subset: str, file: str, theirs_file: str, gol
         golds.append(gold.format(right))
         outputs.append(output)
         forms.append(form)
-    found = filtered(ours_task, "strict-match", outputs, docs)
-    ours = [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+    ours = verdicts(file, "strict-match", outputs, docs, grader)
     cut = [stopped(output, theirs_task["generation_kwargs"].get("until") or []) for output in outputs]
     (metric,) = theirs_task["metric_list"]
     arguments = {k: v for k, v in metric.items() if k not in ("metric", "aggregation", "higher_is_better")}
@@ -76,20 +76,10 @@ def entry(folder: Path, task: str, subset: str, file: str, theirs_file: str, gol
         exact_match_fn(references=[one], predictions=[answer], **arguments)["exact_match"] == 1
         for one, answer in zip(golds, filtered(theirs_task, "strict_match", cut, docs), strict=True)
     ]
-    name = Path(theirs_file).parent.name
     return {
-        "id": f"{subset}_lm_eval",
-        "subsets": {"instruct": [subset]},
-        "tasks": [task],
-        "aspect": "grading",
-        "compared_with": "reference implementation",
-        "reference": f"lm-eval {version('lm-eval')}, llama3/instruct/{name}",
+        "reference": f"lm-eval {version('lm-eval')}, llama3/instruct/{Path(theirs_file).parent.name}",
         "source": f"lm-eval=={version('lm-eval')}, lm_eval/tasks/llama3/instruct/{theirs_file}",
-        "metric": "exact_match,strict-match",
-        "real": False,
         **compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)"),
-        "command": "python tools/fidelity/letters.py",
-        "note": "Every form is drawn as often as the others, however rarely a model writes it.",
     }
 
 

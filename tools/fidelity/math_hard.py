@@ -7,31 +7,26 @@ golds and verdicts; Llama 3.1 Community License, and MATH's text: nothing of it 
     python tools/fidelity/math_hard.py --data ControlLLM
 
 prints the entries of the catalog. ``--evals FOLDER`` also writes the rows as a local evals dataset in the hub's layout
-with its original, and says which commands then run prepare, verify and report over it. What the rows lack (the model's
-metrics, the subject) is left out; the hashes are made anew.
+with its original and an eval_config.yaml, over which prepare, verify and report can be run (with ``python -m
+meta_eval.replay --model meta-replay`` for ``lm_eval --model vllm`` in the printed command). What the rows lack (the
+model's metrics, the subject) is left out; the hashes are made anew.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
+import rebuild
 import template_graders as frame
 
 ROWS = "src/controlllm/inference/llm_eval_harness/additional_tasks/math_hard/joined_math_hard.parquet"
 MODEL = "Llama-3.1-8B-Instruct"
-
-NEXT = """evals_dataset: {folder}/{model}-evals
-originals: {{math: {{id: {folder}/math.parquet}}}}
-tasks: meta_math_hard
-With these in eval_config.yaml: meta-eval prepare; meta-eval verify; the printed command, but with
-`python -m meta_eval.replay --model meta-replay` for `lm_eval --model vllm`; meta-eval report."""
+METRIC = "final_em"  # the one that is compared with is_correct
 
 # Why a verdict is not Meta's; the key begins the SHA-256 of the question.
 REASONS = {
@@ -43,41 +38,25 @@ REASONS = {
 }
 
 
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def read_rows(data: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(data / ROWS).to_pylist()
-    return rows
-
-
 def write_evals(rows: list[dict[str, Any]], folder: Path) -> None:
     """The rows in the layout of Meta's evals datasets, and MATH's original beside them."""
     details = [
-        {
-            "task_type": "Generative",
-            "task_name": "math_hard",
-            "subtask_name": None,
-            "input_question": row["input_question"],
-            "input_final_prompts": row["input_final_prompts"],
-            "input_correct_responses": row["input_correct_responses"],
-            "output_prediction_text": row["previous_output_prediction_text"],
-            "is_correct": row["previous_is_correct"],
-            "input_question_hash": sha256(row["input_question"]),
-            "input_final_prompts_hash": [sha256(prompt) for prompt in row["input_final_prompts"]],
-            "benchmark_label": "MATH-HARD (0-shot, CoT)",
-        }
+        rebuild.details_row(
+            "math_hard",
+            question=row["input_question"],
+            prompt=row["input_final_prompts"][0],
+            output=row["previous_output_prediction_text"][0],
+            is_correct=row["previous_is_correct"],
+            golds=row["input_correct_responses"],
+            benchmark_label="MATH-HARD (0-shot, CoT)",
+        )
         for row in rows
     ]
     originals = [
         {"problem": row["input_question"], "level": "Level 5", "solution": row["solution"], "type": "unknown"}
         for row in rows
     ]
-    place = folder / f"{MODEL}-evals"
-    place.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(details), place / "math_hard.parquet")
-    pq.write_table(pa.Table.from_pylist(originals), folder / "math.parquet")
+    rebuild.write_evals(folder, MODEL, "math_hard", details, "math", originals)
 
 
 def grade(template: ModuleType, rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -88,7 +67,7 @@ def grade(template: ModuleType, rows: list[dict[str, Any]]) -> list[tuple[dict[s
             "gold": template.last_boxed(row["solution"]),
             "answers": row["input_correct_responses"],
             "subtask_name": None,
-            "input_question_hash": sha256(row["input_question"]),
+            "input_question_hash": rebuild.sha256(row["input_question"]),
         }
         graded.append((row, template.process_results(doc, row["previous_output_prediction_text"])))
     return graded
@@ -117,42 +96,27 @@ def rounded_golds(template: ModuleType, rows: list[dict[str, Any]]) -> tuple[int
 def main() -> None:
     parser = frame.arguments(__doc__, "a checkout of linkedin/ControlLLM")
     parser.add_argument("--evals", type=Path, help="write the rows here as a local evals dataset")
-    parser.add_argument("--template", type=Path, default=frame.TEMPLATES / "math_hard")
-    parser.add_argument("--metric", default="final_em", help="the metric that is compared with is_correct")
     arguments = parser.parse_args()
-    rows = read_rows(arguments.data)
+    rows = pq.read_table(arguments.data / ROWS).to_pylist()
     if arguments.evals:
         write_evals(rows, arguments.evals)
-        print(NEXT.format(folder=arguments.evals, model=MODEL), file=sys.stderr)
-    template = frame.module(arguments.template / "utils.py")
+    template = frame.template_module("math_hard/utils.py")
     graded = grade(template, rows)
-    differing = [
-        (row, scores) for row, scores in graded if bool(scores[arguments.metric]) != row["previous_is_correct"]
-    ]
-    rest = Counter(REASONS.get(sha256(row["input_question"])[:12], "not explained") for row, _ in differing)
+    differing = [(row, scores) for row, scores in graded if bool(scores[METRIC]) != row["previous_is_correct"]]
+    rest = Counter(REASONS.get(rebuild.sha256(row["input_question"])[:12], "not explained") for row, _ in differing)
     for row, scores in differing:
         answer = template.last_boxed(row["previous_output_prediction_text"][0])
         gold = row["input_correct_responses"][0]
-        print(f"ours {scores[arguments.metric]:g}, recorded gold {gold}, answer {answer}", file=sys.stderr)
+        print(f"ours {scores[METRIC]:g}, recorded gold {gold}, answer {answer}", file=sys.stderr)
     score = {name: frame.percent([s[name] for _, s in graded]) for name in ("exact_match", "math_verify")}
     boxless = [scores for _, scores in graded if scores["unextracted"]]
     right_boxless = sum(row["previous_is_correct"] for row, scores in graded if scores["unextracted"])
     grading = {
-        "id": "math_hard_8b",
-        "subsets": {"instruct": ["math_hard"]},
-        "tasks": ["meta_math_hard"],
-        "aspect": "grading",
-        "compared_with": "recorded verdicts",
-        "reference": f"Meta's is_correct of {MODEL}",
-        "source": f"linkedin/ControlLLM@7657b9f, {ROWS}",
-        "metric": f"{arguments.metric},none",
-        "real": True,
         "answers": len(rows),
         "agreed": len(rows) - len(differing),
-        "ours": frame.percent([scores[arguments.metric] for _, scores in graded]),
+        "ours": frame.percent([scores[METRIC] for _, scores in graded]),
         "theirs": frame.percent([row["previous_is_correct"] for row in rows]),
-        "command": "python tools/fidelity/math_hard.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
+        "rest": frame.reasons(rest),
         "note": (
             f"Of {len(boxless)} answers without a box Meta counted {right_boxless} as right. On the same rows "
             f"exact_match scores {score['exact_match']} and math_verify {score['math_verify']}. The rule of final_em "
@@ -160,25 +124,8 @@ def main() -> None:
         ),
     }
     same, others = rounded_golds(template, rows)
-    form = {
-        "id": "math_hard_8b_rows",
-        "subsets": {"instruct": ["math_hard"]},
-        "tasks": ["meta_math_hard"],
-        "aspect": "format",
-        "compared_with": "quoted rows",
-        "reference": "recorded golds beside the golds of the original, to three digits",
-        "source": f"linkedin/ControlLLM@7657b9f, {ROWS}",
-        "metric": None,
-        "real": True,
-        "answers": same + others.total(),
-        "agreed": same,
-        "ours": None,
-        "theirs": None,
-        "command": "python tools/fidelity/math_hard.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in others.most_common()],
-        "note": "One prompt and one recorded gold a row.",
-    }
-    frame.show(grading, form)
+    form = {"answers": same + others.total(), "agreed": same, "rest": frame.reasons(others)}
+    frame.show({"math_hard_8b": grading, "math_hard_8b_rows": form})
 
 
 if __name__ == "__main__":

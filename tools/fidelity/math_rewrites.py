@@ -10,8 +10,7 @@ The golds come from the test file that several repositories carry; the numbers w
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6, data/math/test.jsonl
     python tools/fidelity/math_rewrites.py --data math-evaluation-harness
 
-``--template FOLDER`` grades with another copy of meta_template/math_hard, say an older commit's. The table of classes
-goes to stderr, the entry of the catalog to stdout.
+The table of classes goes to stderr, the entry of the catalog to stdout.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import template_graders as frame
 
@@ -63,10 +61,6 @@ def _decimal(found: re.Match[str]) -> str | None:
     return None if places is None else f"{sign}{float(value):.{places}f}"
 
 
-def _moved(found: re.Match[str]) -> str:
-    return f"{found[1]} - ({found[2]}) = 0"
-
-
 def _list(gold: str) -> list[str] | None:
     if re.fullmatch(r"\d{1,3},\d{3}", gold):
         return None  # a number or two
@@ -101,14 +95,6 @@ def _shorter_list(gold: str) -> str | None:
 def _turned_pair(found: re.Match[str]) -> str | None:
     parts = [part.strip() for part in found[2].split(",")]
     return None if parts == parts[::-1] else f"{found[1]}{','.join(reversed(parts))}{found[3]}"
-
-
-def _other_bracket(found: re.Match[str]) -> str:
-    return f"{'[' if found[1] == '(' else '('}{found[2]}{found[3]}"
-
-
-def _anagram(found: re.Match[str]) -> str:
-    return rf"\text{{{found[1][1:] + found[1][0]}}}"
 
 
 def _base_in_words(found: re.Match[str]) -> str | None:
@@ -189,7 +175,7 @@ RIGHT: dict[str, Rewrite] = {
     "order of a list": _reversed_list,
     "word in lower case": when(WORD, lambda found: found[1].lower()),
     "word in \\mathrm": when(WORD, lambda found: rf"\mathrm{{{found[1]}}}"),
-    "equation moved": when(EQUATION, _moved),
+    "equation moved": when(EQUATION, lambda found: f"{found[1]} - ({found[2]}) = 0"),
     "equation doubled": when(EQUATION, lambda found: f"2({found[1]}) = {2 * int(found[2])}"),
     "equation turned": when(EQUATION, lambda found: f"{found[2]} = {found[1]}"),
     "terms turned": when(
@@ -211,10 +197,10 @@ WRONG: dict[str, Rewrite] = {
         FRACTION,
         lambda f: f"{int(f[1]) / int(f[2]):.3f}" if (1000 * Fraction(int(f[1]), int(f[2]))).denominator > 1 else None,
     ),
-    "other bracket": when(PAIR, _other_bracket),
+    "other bracket": when(PAIR, lambda f: f"{'[' if f[1] == '(' else '('}{f[2]}{f[3]}"),
     "pair turned": when(PAIR, _turned_pair),
     "list too short": _shorter_list,
-    "letters turned": when(WORD, _anagram),
+    "letters turned": when(WORD, lambda found: rf"\text{{{found[1][1:] + found[1][0]}}}"),
     "letters turned, plain": when(WORD, lambda found: found[1][1:] + found[1][0]),
     "other base": when(BASED, lambda found: f"{found[1]}_{{{int(found[2]) + 1}}}"),
     "other digits in the base": when(BASED, lambda found: f"1{found[1].removeprefix('-')}_{{{found[2]}}}"),
@@ -243,12 +229,9 @@ def cases(golds: list[str]) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def main() -> None:
-    parser = frame.arguments(__doc__, "a checkout of ZubinGou/math-evaluation-harness")
-    parser.add_argument("--template", type=Path, default=frame.TEMPLATES / "math_hard")
-    parser.add_argument("--show", action="store_true", help="name every wrong verdict of exact_match")
-    arguments = parser.parse_args()
-    template = frame.module(arguments.template / "utils.py")
-    lines = (arguments.data / "data" / "math" / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    folder = frame.checkout(__doc__, "ZubinGou/math-evaluation-harness", "db77bc6")
+    template = frame.template_module("math_hard/utils.py")
+    lines = (folder / "data" / "math" / "test.jsonl").read_text(encoding="utf-8").splitlines()
     golds = [template.last_boxed(json.loads(line)["solution"]) for line in lines]
     table: dict[tuple[bool, str], Counter[str]] = {}
     total: Counter[str] = Counter()
@@ -263,41 +246,16 @@ def main() -> None:
         if exact != verified:
             who = "math_verify" if exact == equal else "exact_match"
             rest[f"{who} {'refuses equal values' if equal else 'takes other values'}"] += 1
-        if arguments.show and exact != equal:
-            print(f"{'refused' if equal else 'taken'} ({name}): {gold}  |  {answer}", file=sys.stderr)
     print(f"{'':38} cases  exact_match  math_verify  ungraded", file=sys.stderr)
     for (equal, name), count in table.items():
-        kind = "equal" if equal else "other"
-        print(
-            f"{kind} {name:32} {count['cases']:5} {count['exact']:12} {count['verified']:12} {count['ungraded']:9}",
-            file=sys.stderr,
-        )
-    print(
-        f"right verdicts: exact_match {total['exact']}, math_verify {total['verified']} of {total['cases']}",
-        file=sys.stderr,
+        cells = f"{count['cases']:5} {count['exact']:12} {count['verified']:12} {count['ungraded']:9}"
+        print(f"{'equal' if equal else 'other'} {name:32} {cells}", file=sys.stderr)
+    note = (
+        f"Right by construction: {total['exact']} verdicts of exact_match, {total['verified']} of math_verify. "
+        f"exact_match was corrected on these very cases, so that its count says what is covered, not what is left."
     )
-    entry = {
-        "id": "math_rewrites",
-        "subsets": {"instruct": ["math", "math_hard"]},
-        "tasks": ["meta_math", "meta_math_0shot_cot", "meta_math_hard"],
-        "aspect": "grading",
-        "compared_with": "reference implementation",
-        "reference": "math-verify 0.9.0 on the 5,000 golds of MATH, rewritten to equal values and to others",
-        "source": "ZubinGou/math-evaluation-harness@db77bc6, data/math/test.jsonl",
-        "metric": "exact_match,none",
-        "real": False,
-        "answers": total["cases"],
-        "agreed": total["agreed"],
-        "ours": None,
-        "theirs": None,
-        "command": "python tools/fidelity/math_rewrites.py --data CHECKOUT",
-        "rest": [{"count": count, "why": why} for why, count in rest.most_common()],
-        "note": (
-            f"Right by construction: {total['exact']} verdicts of exact_match, {total['verified']} of math_verify. "
-            f"exact_match was corrected on these very cases, so that its count says what is covered, not what is left."
-        ),
-    }
-    frame.show(entry)
+    counts = {"answers": total["cases"], "agreed": total["agreed"], "rest": frame.reasons(rest), "note": note}
+    frame.show({"math_rewrites": counts})
 
 
 if __name__ == "__main__":

@@ -19,12 +19,10 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from code_changes import changed
-from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
+from code_changes import changed, compared_programs
+from template_graders import ASSISTANT, FENCE, TEMPLATES, checkout, filtered, row, settings, show, template_module
 
 FILE = "src/controlllm/inference/llm_eval_harness/additional_tasks/mbpp_plus/test.jsonl"
-FENCE = "```"
-ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 MUTANTS = 3
 
 
@@ -56,25 +54,7 @@ def main() -> None:
     ]
     with ThreadPoolExecutor(multiprocessing.cpu_count()) as pool:
         theirs = list(pool.map(evalplus_passes, asked))
-    show(
-        {
-            "id": "mbpp_plus_evalplus",
-            "subsets": {"instruct": ["mbpp", "mbpp_plus"]},
-            "tasks": ["meta_mbpp", "meta_mbpp_plus"],
-            "aspect": "grading",
-            "compared_with": "official scorer",
-            "reference": "EvalPlus 0.3.1, base tests",
-            "source": f"linkedin/ControlLLM@7657b9f, {FILE}: solutions and changes to them",
-            "metric": "pass@1,strict-match",
-            "real": False,
-            **compared(
-                [one["passed"] >= 1 for one in found],
-                theirs,
-                lambda n: "passes with us alone" if found[n]["passed"] else f"fails with us alone: {found[n]['why']}",
-            ),
-            "command": "python tools/fidelity/mbpp.py --data CHECKOUT",
-        }
-    )
+    show({"mbpp_plus_evalplus": compared_programs(found, theirs)})
 
 
 def case(test: str, entry_point: str) -> tuple[list[Any], Any] | None:

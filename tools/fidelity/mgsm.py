@@ -19,30 +19,20 @@ import unicodedata
 from pathlib import Path
 from types import ModuleType
 
-from template_graders import TEMPLATES, checkout, compared, counted, filtered, row, settings, show, template_module
+from template_graders import checkout, compared, counted, row, show, template_module, verdicts
 
 PER_LANGUAGE = 500
 DIGITS = {"bn": 0x09E6, "te": 0x0C66, "th": 0x0E50, "ja": 0xFF10, "zh": 0xFF10}
 FINAL = {
-    "bn": "চূড়ান্ত {}",
-    "de": "Endgültige {}",
-    "en": "Final {}",
-    "es": "{} final",
-    "fr": "{} finale",
-    "ja": "最終的な{}",
-    "ru": "Окончательный {}",
-    "sw": "{} la mwisho",
-    "te": "తుది {}",
-    "th": "{}สุดท้าย",
-    "zh": "最终{}",
-}
+    "bn": "চূড়ান্ত {}", "de": "Endgültige {}", "en": "Final {}", "es": "{} final", "fr": "{} finale", "ja": "最終的な{}",
+    "ru": "Окончательный {}", "sw": "{} la mwisho", "te": "తుది {}", "th": "{}สุดท้าย", "zh": "最终{}",
+}  # fmt: skip
 
 
 def main() -> None:
     folder = checkout(__doc__, "openai/simple-evals", "ee3b0318")
     official = simple_evals(folder)
     grader = template_module("gsm8k/utils.py")
-    task = settings(TEMPLATES / "gsm8k" / "mgsm_0shot_cot.yaml")
     draw = random.Random(42)
     docs, outputs, forms, theirs = [], [], [], []
     for language in sorted(FINAL):
@@ -55,37 +45,10 @@ def main() -> None:
             outputs.append(output)
             forms.append(form)
             theirs.append(official.score_mgsm(str(gold), official.parse_answer(output, word)))
-    found = filtered(task, "strict-match", outputs, docs)
-    ours = [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+    ours = verdicts("gsm8k/mgsm_0shot_cot.yaml", "strict-match", outputs, docs, grader)
     words = [grader.ANSWER_WORDS[one] in asked for one, asked in official.LANG_TO_INSTRUCTIONS.items()]
-    show(
-        {
-            "id": "mgsm_prompts",
-            "subsets": {"instruct": ["mgsm"]},
-            "tasks": ["meta_mgsm"],
-            "aspect": "format",
-            "compared_with": "quoted rows",
-            "reference": "the requests of simple-evals, which lm-eval's llama3/instruct/mgsm quotes from Meta's rows",
-            "source": "openai/simple-evals@ee3b0318, mgsm_eval.py",
-            "note": "Compared: the answer word that a language's request asks for",
-            "real": True,
-            **counted(sum(words), len(words)),
-            "command": "python tools/fidelity/mgsm.py --data CHECKOUT",
-        },
-        {
-            "id": "mgsm_simple_evals",
-            "subsets": {"instruct": ["mgsm"]},
-            "tasks": ["meta_mgsm"],
-            "aspect": "grading",
-            "compared_with": "reference implementation",
-            "reference": "simple-evals, whose prompts Meta's are: parse_answer and score_mgsm",
-            "source": "openai/simple-evals@ee3b0318, mgsm_eval.py",
-            "metric": "exact_match,strict-match",
-            "real": False,
-            **compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)"),
-            "command": "python tools/fidelity/mgsm.py --data CHECKOUT",
-        },
-    )
+    graded = compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)")
+    show({"mgsm_prompts": counted(sum(words), len(words)), "mgsm_simple_evals": graded})
 
 
 def simple_evals(folder: Path) -> ModuleType:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from template_graders import TEMPLATES, checkout, compared, counted, filtered, row, settings, show, template_module
+import template_graders as frame
+from template_graders import checkout, compared, counted, row, show, template_module
 
 RUNS = (
     "end-to-end-use-cases/benchmarks/llm_eval_harness/meta_eval/eval_results/meta-llama__Llama-3.3-70B-Instruct",
     "samples_meta_mmlu_pro_instruct_*.jsonl",
 )
-STRICT = "strict-match"
 
 
 def main() -> None:
@@ -30,54 +30,20 @@ def main() -> None:
     runs = [[json.loads(line) for line in file.open(encoding="utf-8")] for file in files]
     recorded = {one["doc"]["input_question_hash"]: one["doc"] for run in runs for one in run}.values()
     answered = [one for run in runs for one in run]
-    common = {
-        "subsets": {"instruct": ["mmlu_pro"]},
-        "tasks": ["meta_mmlu_pro_instruct"],
-        "aspect": "grading",
-        "source": f"meta-llama/llama-cookbook@f8a6c7d7, {RUNS[0]}/{RUNS[1]}",
-        "metric": "exact_match,strict-match",
-        "real": True,
-        "command": "python tools/fidelity/mmlu_pro.py --data CHECKOUT",
-    }
     meta = compared(
         verdicts([doc["output_prediction_text"][0] for doc in recorded], list(recorded)),
         [doc["previously_is_correct"] for doc in recorded],
-        lambda _: "not looked into",
     )
     recipe = compared(
         verdicts([one["resps"][0][0] for one in answered], [one["doc"] for one in answered]),
         [one["exact_match"] == 1 for one in answered],
-        lambda _: "not looked into",
     )
     fitting = sum(
         hashed(doc) and doc["input_final_prompts"][0].endswith("<|start_header_id|>assistant<|end_header_id|>\n\n")
         for doc in recorded
     )
-    show(
-        {
-            "id": "mmlu_pro_recorded",
-            **common,
-            "compared_with": "recorded verdicts",
-            "reference": "Meta's is_correct of Llama-3.3-70B-Instruct",
-            **meta,
-        },
-        {
-            "id": "mmlu_pro_recipe_runs",
-            **common,
-            "compared_with": "official scorer",
-            "reference": "exact_match of Meta's own recipe over four runs of Llama-3.3-70B-Instruct",
-            **recipe,
-        },
-        {
-            "id": "mmlu_pro_rows",
-            **common,
-            "aspect": "format",
-            "compared_with": "quoted rows",
-            "reference": "rows of Llama-3.3-70B-Instruct-evals, mmlu_pro",
-            "note": "Compared: question hash, one letter as gold, a prompt that ends with the assistant's header",
-            **counted(fitting, len(recorded)),
-        },
-    )
+    rows = counted(fitting, len(recorded))
+    show({"mmlu_pro_recorded": meta, "mmlu_pro_recipe_runs": recipe, "mmlu_pro_rows": rows})
 
 
 def hashed(doc: dict[str, Any]) -> bool:
@@ -89,11 +55,9 @@ def hashed(doc: dict[str, Any]) -> bool:
 
 def verdicts(outputs: list[str], docs: list[dict[str, Any]]) -> list[bool]:
     """Our strict-match verdict on each output."""
-    task = settings(TEMPLATES / "mmlu_pro" / "mmlu_pro_5shot_cot_instruct.yaml")
     grader = template_module("mmlu_pro/utils.py")
     made = [grader.make_doc(row(doc["input_question"], doc["input_correct_responses"])) for doc in docs]
-    found = filtered(task, STRICT, outputs, made)
-    return [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(made, found, strict=True)]
+    return frame.verdicts("mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml", "strict-match", outputs, made, grader)
 
 
 if __name__ == "__main__":

@@ -16,31 +16,27 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from template_graders import TEMPLATES, checkout, compared, filtered, row, settings, show, template_module
+from template_graders import checkout, compared, row, show, template_module, verdicts
 
 MODELS = ("8B", "70B", "8B-Instruct", "70B-Instruct")
 
 
 def main() -> None:
     folder = checkout(__doc__, "TIGER-AI-Lab/MMLU-Pro", "f418b116")
-    show(*(entry(folder, model) for model in MODELS))
+    show({f"mmlu_pro_answers_{model.lower().replace('-', '_')}": counts(folder, model) for model in MODELS})
 
 
-def entry(folder: Path, model: str) -> dict[str, Any]:
+def counts(folder: Path, model: str) -> dict[str, Any]:
     """The comparison on one model's answers."""
     source = f"eval_results/model_outputs_Meta-Llama-3_1-{model}_5shots.zip"
     with zipfile.ZipFile(folder / source) as archive:
         (member,) = (one for one in archive.namelist() if one.endswith(".json") and not one.startswith("__MACOSX"))
         rows = json.loads(archive.read(member))
-    task = settings(TEMPLATES / "mmlu_pro" / "mmlu_pro_5shot_cot_pretrain.yaml")
     grader = template_module("mmlu_pro/utils.py")
     docs = [grader.make_doc(row(one["question"], [one["answer"]])) for one in rows]
     outputs = [one["generated_text"] for one in rows]
     ours, flexible = (
-        [
-            grader.process_results(doc, [letter])["exact_match"] == 1
-            for doc, letter in zip(docs, filtered(task, name, outputs, docs), strict=True)
-        ]
+        verdicts("mmlu_pro/mmlu_pro_5shot_cot_pretrain.yaml", name, outputs, docs, grader)
         for name in ("strict-match", "flexible-extract")
     )
     theirs = [one["pred"] == one["answer"] for one in rows]
@@ -55,17 +51,7 @@ def entry(folder: Path, model: str) -> dict[str, Any]:
         return "an earlier 'answer is' before a name or a month, whose capital theirs takes for the letter"
 
     return {
-        "id": f"mmlu_pro_answers_{model.lower().replace('-', '_')}",
-        "subsets": {"pretrain": ["mmlu_pro"]},
-        "tasks": ["meta_mmlu_pro_pretrain"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": f"the benchmark's recorded letters of Llama-3.1-{model}",
-        "source": f"TIGER-AI-Lab/MMLU-Pro@f418b116, {source}",
-        "metric": "exact_match,strict-match",
-        "real": True,
         **compared(ours, theirs, why),
-        "command": "python tools/fidelity/mmlu_pro_answers.py --data CHECKOUT",
         "note": f"flexible-extract agrees on {sum(one == two for one, two in zip(flexible, theirs, strict=True))}; of "
         "two letters that an answer names it takes neither, the benchmark's script the first.",
     }

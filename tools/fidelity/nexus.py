@@ -21,7 +21,6 @@ import io
 import json
 import random
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,20 +30,12 @@ import template_graders as frame
 NOTEBOOK = Path("evaluation_notebook", "GPT4_Evaluation", "Benchmark_GPT4.ipynb")
 BLANK = "a blank before the call, which the notebook takes off its own model's answers and no other's, and we always"
 VALUES = (
-    "'x'",
-    "''",
-    "'2023-03-01 00:00'",
-    "5",
-    "0",
-    "1.5",
-    "True",
-    "False",
-    "None",
-    "[]",
-    "['a', 'b']",
-    "{'k': 1}",
-    "-1",
-)
+    "'x'", "''", "'2023-03-01 00:00'", "5", "0", "1.5", "True", "False", "None", "[]", "['a', 'b']", "{'k': 1}", "-1",
+)  # fmt: skip
+DRESSES = (
+    "[{}]", "({})", "`{}`", "Call: {}", "{}\nThat is it.", "x = {}", " {}", "{}.text", "{}[0]", "print({})", "{} + 1",
+    "{} # done", "[{}][0]", "{};",
+)  # fmt: skip
 
 
 def benchmarks(checkout: Path) -> Iterator[dict[str, Any]]:
@@ -58,12 +49,8 @@ def benchmarks(checkout: Path) -> Iterator[dict[str, Any]]:
             kept = [
                 node
                 for node in tree.body
-                if isinstance(node, ast.FunctionDef | ast.Assign | ast.ImportFrom | ast.Import)
-            ]
-            kept = [
-                node
-                for node in kept
-                if not isinstance(node, ast.Assign) or "correctness" in ast.unparse(node.targets[0])
+                if isinstance(node, ast.FunctionDef | ast.ImportFrom | ast.Import)
+                or (isinstance(node, ast.Assign) and "correctness" in ast.unparse(node.targets[0]))
             ]
             exec("from typing import *\ncorrectness = []", names)
             exec(compile(ast.Module(kept, []), str(NOTEBOOK), "exec"), names)
@@ -128,27 +115,7 @@ def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield gold, gold
     yield gold, text(parts, "\n")
     yield gold, text(parts, ", ")
-    yield (
-        gold,
-        random.choice(
-            (
-                "[{}]",
-                "({})",
-                "`{}`",
-                "Call: {}",
-                "{}\nThat is it.",
-                "x = {}",
-                " {}",
-                "{}.text",
-                "{}[0]",
-                "print({})",
-                "{} + 1",
-                "{} # done",
-                "[{}][0]",
-                "{};",
-            )
-        ).format(gold),
-    )
+    yield gold, random.choice(DRESSES).format(gold)
     yield gold, gold.replace("(", "(\n", 1)
     yield gold, text(parts[::-1])
     yield gold, text([*parts, (name, given)])
@@ -163,15 +130,13 @@ def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = frame.arguments(__doc__, "a checkout of nexusflowai/NexusRaven-V2")
-    parser.add_argument("--show", action="store_true", help="print every difference to stderr")
-    options = parser.parse_args()
+    folder = frame.checkout(__doc__, "nexusflowai/NexusRaven-V2", "7794bc6")
     random.seed(8)
     nexus = frame.template_module("tools/nexus.py")
     ours: list[bool] = []
     theirs: list[bool] = []
     reasons: list[str] = []
-    for names in benchmarks(options.data):
+    for names in benchmarks(folder):
         functions = {name: one for name, one in names.items() if inspect.isfunction(one) and one.__module__ != "typing"}
         prompt = "".join(f"Function:\ndef {name}{inspect.signature(one)}:\n" for name, one in functions.items())
         for gold, answer in (pair for _ in range(60) for pair in pairs(functions)):
@@ -184,23 +149,7 @@ def main() -> None:
             ours.append(program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known))
             theirs.append(verdict)
             reasons.append(BLANK if answer[:1] == " " else "other")
-            if options.show and ours[-1] != verdict:
-                print(f"ours {ours[-1]}, theirs {verdict}", gold, answer, sep="\n   ", file=sys.stderr)
-    entry = {
-        "id": "nexus_generated",
-        "subsets": {"instruct": ["nexus"]},
-        "tasks": ["meta_nexus"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": "dummy functions and comparison of the notebook Benchmark_GPT4.ipynb",
-        "source": f"nexusflowai/NexusRaven-V2@7794bc6, {NOTEBOOK}",
-        "metric": "acc,strict-match",
-        "real": False,
-        **frame.compared(ours, theirs, reasons.__getitem__),
-        "command": "python tools/fidelity/nexus.py --data CHECKOUT",
-        "note": "The functions are the benchmark's own, the calls are generated: its questions are on the hub alone.",
-    }
-    frame.show(entry)
+    frame.show({"nexus_generated": frame.compared(ours, theirs, reasons.__getitem__)})
 
 
 if __name__ == "__main__":

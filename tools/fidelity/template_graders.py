@@ -1,4 +1,8 @@
-"""What the comparisons share: arguments, a template's filters and graders as lm-eval loads them, counts, and output."""
+"""What the comparisons share: arguments, a template's filters and graders as lm-eval loads them, counts, and output.
+
+What is compared with what stands in src/meta_eval/catalog/fidelity/ alone; a script measures, and prints its entries
+with the counts of today.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,18 @@ import math
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import yaml
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "meta_template"
+REPOSITORY = Path(__file__).resolve().parents[2]
+TEMPLATES = REPOSITORY / "meta_template"
+FENCE = "```"
+ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
+CATALOG = REPOSITORY / "src" / "meta_eval" / "catalog" / "fidelity"
 
 
 @functools.cache
@@ -89,6 +97,12 @@ def filtered(task: dict[str, Any], name: str, outputs: Sequence[str], docs: Sequ
     return [one[0] if isinstance(one, list) else one for one in resps]
 
 
+def verdicts(file: str, name: str, outputs: Sequence[str], docs: Sequence[Any], grader: ModuleType) -> list[bool]:
+    """Our exact_match of one output a doc, by the filters of one name of a template's YAML."""
+    found = filtered(settings(TEMPLATES / file), name, outputs, docs)
+    return [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+
+
 def extracted(file: str, name: str, output: str) -> str:
     """What the filters of one name of a template's YAML leave of one output."""
     return filtered(settings(TEMPLATES / file), name, [output], [{}])[0]
@@ -114,7 +128,9 @@ def percent(scores: Sequence[float]) -> float:
     return round(100 * math.fsum(scores) / len(scores), 2)
 
 
-def compared(ours: Sequence[bool], theirs: Sequence[bool], why: Callable[[int], str]) -> dict[str, Any]:
+def compared(
+    ours: Sequence[bool], theirs: Sequence[bool], why: Callable[[int], str] = lambda _: "not looked into"
+) -> dict[str, Any]:
     """The counts and scores of an entry; ``why`` tells of a doc, by its number, why the verdicts on it differ."""
     theirs = [bool(one) for one in theirs]  # numpy has bools of its own
     apart = Counter(why(n) for n, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
@@ -123,8 +139,13 @@ def compared(ours: Sequence[bool], theirs: Sequence[bool], why: Callable[[int], 
         "agreed": len(ours) - apart.total(),
         "ours": percent(ours),
         "theirs": percent(theirs),
-        "rest": [{"count": count, "why": reason} for reason, count in apart.most_common()],
+        "rest": reasons(apart),
     }
+
+
+def reasons(apart: Counter[str]) -> list[dict[str, Any]]:
+    """The ``rest`` of an entry: how often verdicts differ for each reason."""
+    return [{"count": count, "why": why} for why, count in apart.most_common()]
 
 
 def counted(
@@ -144,11 +165,14 @@ def check_commit(folder: Path, commit: str) -> None:
         print(f"{folder} is at {found[:12]}; the recorded numbers are of {commit}", file=sys.stderr)
 
 
-def show(*entries: dict[str, Any]) -> None:
-    """The entries as YAML, each whole by itself."""
+def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
+    """The catalog's entries as YAML, each whole by itself, with what was measured now; the key is an entry's id."""
+    checks = [one for file in CATALOG.glob("*.yaml") for one in yaml.safe_load(file.read_text("utf-8"))["checks"]]
+    known = {one["id"]: one for one in checks}
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (PyYAML's signature)
             return True
 
-    yaml.dump({"checks": list(entries)}, sys.stdout, Dumper, sort_keys=False, allow_unicode=True, width=118)
+    found = [{**known[name], **counts} for name, counts in measured.items()]
+    yaml.dump({"checks": found}, sys.stdout, Dumper, sort_keys=False, allow_unicode=True, width=118)

@@ -1,7 +1,7 @@
 """The catalog: the evals datasets that Meta published, their subsets, and the numbers that Meta published for them.
 
-The facts stand in ``datasets.yaml`` and ``published.yaml`` beside this file, each with its source; this module reads
-them once, on first use. A mistake in them is a fault of meta-eval and raises a plain exception.
+The facts stand in ``datasets.yaml``, ``published.yaml`` and ``gaps.yaml`` beside this file, each with its source; this
+module reads them once, on first use. A mistake in them is a fault of meta-eval and raises a plain exception.
 """
 
 from __future__ import annotations
@@ -20,44 +20,52 @@ Averaging = Literal["macro", "micro", "mean of four"]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
-class _Fact(BaseModel):
+class Fact(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PublishedNumber(_Fact):
-    """One number that Meta published for one model.
+class _Measured(Fact):
+    """How numbers were measured, as their source says it.
 
     Attributes:
-        model: Model name without the organisation.
         benchmark: The benchmark's name in the source.
-        subset: The details subset whose rows gave the number; None when no such rows were published.
-        value: Percent, 0 to 100.
         metric: As the source writes it, without its averaging: ``acc``, ``acc_char``, ``em``, ``f1``, ``pass@1``, …
         averaging: ``macro`` over subtasks, ``micro`` over docs, ``mean of four`` of IFEval's accuracies, or None.
         shots: As the source writes it (``5``, ``3-5``); None when it says nothing.
         cot: Whether the source says chain of thought.
         same_settings: Whether it was measured with the settings of the subset's rows; where it was not, it is the
             nearest number that there is, and ``note`` says what differs.
-        source: The document that it stands in.
-        commit: The commit at which that document was read; None for what has none.
         note: What one must know before comparing with it.
     """
 
-    model: str
     benchmark: str
-    subset: str | None
-    value: Percent
     metric: str
     averaging: Averaging | None = None
     shots: str | None = None
     cot: bool = False
     same_settings: bool = True
-    source: str = Field(min_length=1)
-    commit: str | None = None
     note: str | None = None
 
 
-class Reproduction(_Fact):
+class PublishedNumber(_Measured):
+    """One number that Meta published for one model.
+
+    Attributes:
+        model: Model name without the organisation.
+        subset: The details subset whose rows gave the number; None when no such rows were published.
+        value: Percent, 0 to 100.
+        source: The document that it stands in.
+        commit: The commit at which that document was read; None for what has none.
+    """
+
+    model: str
+    subset: str | None
+    value: Percent
+    source: str = Field(min_length=1)
+    commit: str | None = None
+
+
+class Reproduction(Fact):
     """What somebody other than Meta measured on the same rows; ``value`` in percent, ``subset`` None for other rows."""
 
     model: str
@@ -68,7 +76,24 @@ class Reproduction(_Fact):
     note: str | None = None
 
 
-class Dataset(_Fact):
+class Gap(Fact):
+    """A known reason why a score may differ from the published one although nothing is wrong, and what it applies to.
+
+    A field that is empty applies to everything. ``recorded``: it is one for Meta's recorded answers already, whatever
+    runs: the graders' or the published number's.
+    """
+
+    text: str
+    source: str
+    subsets: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    graded_by: str | None = None
+    format: str | None = None
+    recorded: bool = False
+
+
+class Dataset(Fact):
     """One published evals dataset.
 
     Attributes:
@@ -90,32 +115,25 @@ class Dataset(_Fact):
     aliases: tuple[str, ...]
 
 
-class _SubsetList(_Fact):
+class _SubsetList(Fact):
     family: str
     variant: Variant
     subsets: tuple[str, ...]
 
 
-class _Datasets(_Fact):
+class _Datasets(Fact):
     subsets: tuple[_SubsetList, ...]
     datasets: tuple[Dataset, ...]
 
 
-class _Row(_Fact):
+class _Row(_Measured):
     """One line of a source's table: the same benchmark for several models."""
 
-    benchmark: str
     subset: str | tuple[str, ...] | None
-    metric: str
-    averaging: Averaging | None = None
-    shots: str | None = None
-    cot: bool = False
-    same_settings: bool = True
-    note: str | None = None
     values: tuple[Percent | None, ...]
 
 
-class _Table(_Fact):
+class _Table(Fact):
     source: str
     commit: str | None = None
     models: tuple[str, ...]
@@ -129,7 +147,7 @@ class _Table(_Fact):
         return self
 
 
-class _Published(_Fact):
+class _Published(Fact):
     tables: tuple[_Table, ...]
     reproduced: tuple[Reproduction, ...]
 
@@ -194,6 +212,12 @@ def published(model: str, subset: str) -> tuple[PublishedNumber, ...]:
 def reproduced(model: str, subset: str) -> tuple[Reproduction, ...]:
     """What others measured for a model on the rows of a subset, with the recipe's scoring; empty when there is none."""
     return tuple(entry for entry in _published().reproduced if (entry.model, entry.subset) == (model, subset))
+
+
+@cache
+def gaps() -> tuple[Gap, ...]:
+    """The known reasons why scores differ, in the order in which they are said."""
+    return tuple(map(Gap.model_validate, _read("gaps.yaml")["gaps"]))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -48,7 +49,7 @@ def verify(
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
     folder = options.pack_folder(pack, config)
-    from meta_eval.api import verify as run
+    from meta_eval.verify import verify as run
 
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with Steps("checking") as steps:
@@ -146,8 +147,8 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
             continue
         number = result.published
         published = f"{number.value:.1f}" + ("" if number.same_settings else "*") if number else "-"
-        scores = [result.our_score, result.mean(_their_score)]
-        scores += [result.mean(_meta_score)] if proof.regraded else []
+        scores = [result.our_score, result.mean(attrgetter("their_score"))]
+        scores += [result.mean(attrgetter("meta_score"))] if proof.regraded else []
         table.add_row(
             name + (" (m)" if result.averaging == "macro" else " (4)" if result.averaging == "mean of four" else ""),
             *_cells(result.tallies.total, scores, published),
@@ -159,14 +160,6 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
             scores = scores if result.compares_verdicts else [None] * len(scores)
             table.add_row("  " + _short(subtask, subtasks), *_cells(tally, scores, ""), style="dim")
     return table
-
-
-def _their_score(tally: Tally) -> float | None:
-    return tally.their_score
-
-
-def _meta_score(tally: Tally) -> float | None:
-    return tally.meta_score
 
 
 def _cells(tally: Tally, scores: Sequence[float | None], published: str) -> tuple[str, ...]:
@@ -246,8 +239,8 @@ def _task_object(result: TaskProof) -> dict[str, Any]:
             "metric": result.metric,
             "averaging": result.averaging,
             "our_score": result.our_score,
-            "their_score": result.mean(_their_score),
-            "meta_score": result.mean(_meta_score),
+            "their_score": result.mean(attrgetter("their_score")),
+            "meta_score": result.mean(attrgetter("meta_score")),
             "total": _tally_object(tallies.total, result.compares_verdicts),
             "subtasks": {
                 name: _tally_object(tally, result.compares_verdicts) for name, tally in tallies.subtasks.items()

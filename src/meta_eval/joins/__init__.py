@@ -14,14 +14,7 @@ from meta_eval.joins.base import Join
 JOINS: Mapping[str, Join] = {
     join.name: join
     for join in (
-        ifeval.IFEVAL,
-        math.MATH,
-        humaneval.HUMANEVAL,
-        humaneval.HUMANEVAL_PLUS,
-        mbpp.MBPP,
-        mbpp.MBPP_PLUS,
-        gorilla.HUGGINGFACE,
-        gorilla.TORCHHUB,
-        gorilla.TENSORFLOWHUB,
+        ifeval.IFEVAL, math.MATH, humaneval.HUMANEVAL, humaneval.HUMANEVAL_PLUS, mbpp.MBPP, mbpp.MBPP_PLUS,
+        gorilla.HUGGINGFACE, gorilla.TORCHHUB, gorilla.TENSORFLOWHUB,
     )
-}
+}  # fmt: skip

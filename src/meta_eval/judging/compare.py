@@ -13,7 +13,7 @@ from meta_eval.judging.alarms import Raised, alarms, changed_prompts
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.judge import Draft, conclude, draft
 from meta_eval.judging.model import Alarmed, Judgement
-from meta_eval.judging.sides import Side, shared_questions, verdict_spec
+from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.baseline import Baseline
@@ -78,7 +78,8 @@ def _task(
     shared: frozenset[str],
 ) -> Draft:
     entry = manifest.tasks.get(name) if manifest else None
-    found = draft(name, after, entry, baseline, rule, shared, before)
+    sides = lay_out(name, after, entry, baseline, before)
+    found = draft(sides, rule, shared)
     pairs = found.task.source.docs if found.task.source else ()
     where = f"{before[0].samples_file} and {after[0].samples_file}"
     if not pairs:
@@ -86,9 +87,10 @@ def _task(
     if found.evidence is None and rule.against in (None, "baseline"):
         raise ResultsError(f"{name}: the runs have no metric in common that is a share", where=where)
     raised: list[Raised] = [(kind, replace(one, run="B")) for kind, one in found.raised]
-    spec, side = verdict_spec(before[0], entry), Side([one.docs for one in before])
+    spec, a = verdict_spec(before[0], entry) or "", sides.first
     for number, one in enumerate(before if spec else ()):
-        of_a = alarms(name, one, side, number, spec or "", baseline=Side([after[0].docs]), reference=None)
+        assert a is not None  # noqa: S101 (it is the side of ``before``)
+        of_a = alarms(name, one, a, number, spec, baseline=Side([after[0].docs]), reference=None)
         raised += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_a]
     unlike = _unlike(before[0], after[0], pairs)
     if not unlike:

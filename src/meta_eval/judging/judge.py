@@ -24,21 +24,9 @@ from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.model import Alarmed, Flips, Judgement, Subtask, Task
 from meta_eval.judging.numbers import averages, gaps, incomparable, numbers
-from meta_eval.judging.sides import (
-    Side,
-    aligned,
-    both,
-    by_number,
-    by_prompt,
-    by_question,
-    cluster_names,
-    reading_of,
-    recorded_side,
-    shared_questions,
-    source_of,
-    verdict_spec,
-)
+from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.results.answers import Doc
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
@@ -46,6 +34,7 @@ from meta_eval.results.run import Run, TaskRun
 ANSWERS = "Meta's recorded answers, graded by the pack"
 VERDICTS = "Meta's recorded verdicts"
 NUMBER = "the published number alone"
+RUN_A = "run A"
 
 # The share of docs that must have a recorded answer or verdict for it to be what a task is compared with.
 MOST = 0.9
@@ -83,10 +72,8 @@ def judge(
     if any(gate.rule(name).against == "baseline" for name in wanted):
         raise ConfigError("against: baseline needs a baseline run", hint="Give both to `meta-eval compare`")
     shared = shared_questions([run.tasks[name].docs for name in wanted if name in run.tasks])
-    drafts = []
-    for name in names:
-        runs = run.all_runs(name)
-        drafts.append(draft(name, runs, entries.get(name), baseline, gate.rule(name), shared))
+    sides = [lay_out(name, run.all_runs(name), entries.get(name), baseline) for name in names]
+    drafts = [draft(one, gate.rule(one.name), shared) for one in sides]
     return conclude(drafts, gate, wanted, [] if manifest else [("no pack", Alarmed(None))])
 
 
@@ -107,72 +94,56 @@ def conclude(
     return Judgement(decision, found, tuple(tasks), tuple(notes))
 
 
-def draft(
-    name: str,
-    runs: Sequence[TaskRun],
-    entry: TaskEntry | None,
-    baseline: Baseline | None,
-    rule: Rule,
-    shared: frozenset[str],
-    before: Sequence[TaskRun] = (),
-) -> Draft:
+def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
     """One task.
 
     Args:
-        name: The task.
-        runs: Its runs, the newest first; none where it was not run.
-        entry: What the pack says of it.
-        baseline: Meta's recorded answers.
+        one: Its sides.
         rule: What is asked of it.
         shared: See `sides.shared_questions`.
-        before: Where two runs are compared, those of the baseline.
     """
-    if not runs:
+    name, entry, spec, before = one.name, one.entry, one.spec, one.before
+    if not one.runs:
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
         return Draft(task, None, (("not run", Alarmed(name)),))
-    result, ours = runs[0], Side([one.docs for one in runs])
-    spec = verdict_spec(result, entry)
-    answers = Side([baseline.docs[name]]) if baseline and baseline.docs.get(name) else None
-    verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
-    meta = answers or verdicts
-    first = Side([one.docs for one in before]) if before else meta
-    keys = (by_prompt, by_question) if before else (by_number,)
-    sides = aligned(first, ours, *keys) if first else None
-    source = source_of(result, before, ours, meta, sides, spec) if spec else None
-    beside = numbers(name, result, ours, entry, meta)
+    result = one.runs[0]
+    if one.pair and (rule.against or ("baseline" if before else None)) == "baseline":
+        found = _paired(one.pair, _metrics(before[0], entry), RUN_A)
+    else:
+        found = _reference(one, rule)
+    evidence = None if isinstance(found, str) else _evidence(one, found, rule, shared)
     task = Task(
         name=name,
         subset=entry.subset if entry else None,
         docs=len(result.docs) or result.provenance.docs_run or 0,
         prepared=entry.docs if entry else before[0].provenance.docs_of_task if before else None,
-        runs=len(runs),
-        scores=beside,
-        flips=_flips(sides, spec, compared=bool(before)) if sides and spec else None,
+        runs=len(one.runs),
+        metric=None if isinstance(found, str) else found.spec,
+        against=None if isinstance(found, str) else found.words,
+        reason=found if isinstance(found, str) else None,
+        instead=one.missing,
+        flips=_flips(one.pair, spec, compared=bool(before)) if one.pair and spec else None,
+        subtasks=_subtasks(one.ours, spec, one.pair) if spec else (),
+        scores=numbers(name, result, one.ours, entry, one.answers or one.verdicts),
         gaps=gaps(entry, result),
-        subtasks=_subtasks(ours, spec, sides) if spec else (),
         averages=averages(name, result.aggregates, shares=False),
-        source=source,
+        source=one.source,
     )
-    raised = shortcomings(name, runs, entry, rule)
-    known = first.scores(spec) if first and spec else None
-    published = next((one.published.value for one in beside if one.published and one.difference is not None), None)
-    for number, one in enumerate(runs if spec else ()):
-        expected = known.value if known else published
-        raised += alarms(name, one, ours, number, spec or "", baseline=first if before else answers, reference=expected)
-    against = rule.against or ("baseline" if before else None)
-    if against == "baseline" and sides:
-        found = _paired(sides, _metrics(before[0], entry), "run A")
-    else:
-        found = _reference(result, ours, answers, verdicts, entry, rule)
-    missing = baseline.missing.get(name) if baseline and not before else None
+    raised = shortcomings(name, one.runs, entry, rule)
+    known = one.first.scores(spec) if one.first and spec else None
+    published = next(
+        (score.published.value for score in task.scores if score.published and score.difference is not None), None
+    )
+    expected = known.value if known else published
+    for number, run in enumerate(one.runs if spec else ()):
+        beside = one.first if before else one.answers
+        raised += alarms(name, run, one.ours, number, spec or "", baseline=beside, reference=expected)
     if isinstance(found, str):
         raised += [("alone", Alarmed(name, note=found))] if entry or before else []
-        return Draft(replace(task, reason=found, instead=missing), None, tuple(raised))
-    if found.before and rule.min_docs and len(found.after.docs) < rule.min_docs:
+    elif found.before and rule.min_docs and len(found.after.docs) < rule.min_docs:
         note = f"{len(found.after.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
-    evidence = _evidence(name, found, rule, shared, len(before) if found.words == "run A" else None)
-    return Draft(replace(task, metric=found.spec, against=found.words, instead=missing), evidence, tuple(raised))
+    return Draft(task, evidence, tuple(raised))
 
 
 # What a drop is a drop from
@@ -189,21 +160,21 @@ class _Reference:
     published: float = 0.0
 
 
-def _reference(
-    result: TaskRun, ours: Side, answers: Side | None, verdicts: Side | None, entry: TaskEntry | None, rule: Rule
-) -> _Reference | str:
+def _reference(one: Sides, rule: Rule) -> _Reference | str:
     """What the task is compared with, of what Meta gave; else why there is nothing."""
+    result, ours, entry = one.runs[0], one.ours, one.entry
     if entry is None:
         return "no pack says what it is to be compared with"
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
     wanted = _metrics(result, entry)
     if rule.against != "published":
-        for words, side in ((ANSWERS, answers), (VERDICTS, verdicts if entry.graded_by == "program" else None)):
+        verdicts = one.verdicts if entry.graded_by == "program" else None
+        for words, side in ((ANSWERS, one.answers), (VERDICTS, verdicts)):
             if side is not None:
-                sides = aligned(side, ours, by_number)
-                found = _paired(sides, wanted, words)
-                if not isinstance(found, str) and len(sides[0].docs) >= MOST * len(ours.docs):
+                pair = aligned(side, ours, by_number)
+                found = _paired(pair, wanted, words)
+                if not isinstance(found, str) and len(pair[0].docs) >= MOST * len(ours.docs):
                     return found
         if rule.against == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
@@ -231,10 +202,10 @@ def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     return [*published, *([verdict] if verdict else ())]
 
 
-def _evidence(name: str, found: _Reference, rule: Rule, shared: frozenset[str], baseline_runs: int | None) -> Evidence:
+def _evidence(one: Sides, found: _Reference, rule: Rule, shared: frozenset[str]) -> Evidence:
     ours = found.after.scores(found.spec)
     assert ours is not None  # noqa: S101 (that is how it was chosen)
-    names = cluster_names(name, [found.after.docs[position] for position in ours.positions], shared)
+    names = cluster_names(one.name, [found.after.docs[position] for position in ours.positions], shared)
     theirs = found.before.scores(found.spec) if found.before else None
     drop = (
         stats.unpaired_drop(found.published, ours.values, ours.labels, names)
@@ -246,7 +217,23 @@ def _evidence(name: str, found: _Reference, rule: Rule, shared: frozenset[str], 
         each = side.each(found.spec)
         if len(each) > 1:
             noise = stats.run_noise([one.shares for one in each], ours.labels)
-    return Evidence(name, drop, rule.share, len(found.after.runs), baseline_runs, noise)
+    baseline_runs = len(one.before) if found.words == RUN_A else None
+    return Evidence(one.name, drop, rule.share, len(found.after.runs), baseline_runs, noise)
+
+
+def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
+    """What each doc shares with others; None where every doc stands alone.
+
+    Args:
+        task: Its name: docs of two tasks are related only through a question that both have.
+        docs: The docs.
+        shared: Question hashes that stand in several tasks of the report.
+    """
+    if any(doc.cluster is not None for doc in docs):
+        return [(task, doc.cluster) if doc.cluster is not None else (task, doc.doc_id) for doc in docs]
+    if not any(doc.question_hash in shared for doc in docs):
+        return None
+    return [doc.question_hash if doc.question_hash in shared else (task, doc.doc_id) for doc in docs]
 
 
 # Doc by doc

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from meta_eval import catalog
 from meta_eval.judging.alarms import other_settings, unfinished
-from meta_eval.judging.gaps import known_gaps
 from meta_eval.judging.model import BaselineDistance, LmEvalAverage, Published, Score
 from meta_eval.judging.sides import Side, shares_of, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
@@ -71,7 +70,7 @@ def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -
     found = meta.scores(number.our_metric)
     if entry.dataset_id == SAMPLE or found is None or len(meta.docs) < _NEARLY * entry.docs:
         return None
-    reason = next((gap.text.rstrip(".") for gap in known_gaps(entry, None) if gap.recorded), None)
+    reason = next((gap.text.rstrip(".") for gap in _known_gaps(entry, None) if gap.recorded), None)
     if not number.same_settings:
         reason = f"the published number was measured in another way{_note(number)}"
     decimals = len(repr(number.value).partition(".")[2])
@@ -134,8 +133,21 @@ def gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
     if entry is None:
         return ()
     others = catalog.reproduced(entry.model, entry.subset) if entry.model else ()
-    return tuple(f"{gap.text} ({gap.source})" for gap in known_gaps(entry, result.provenance.backend)) + tuple(
+    return tuple(f"{gap.text} ({gap.source})" for gap in _known_gaps(entry, result.provenance.backend)) + tuple(
         f"Others measured {one.value:g}{f' ({one.averaging})' if one.averaging else ''} on these rows "
         f"({one.source}){f': {one.note}' if one.note else ''}."
         for one in others
     )
+
+
+def _known_gaps(entry: TaskEntry, backend: str | None) -> list[catalog.Gap]:
+    """The reasons that apply to a task as it was run."""
+    return [
+        gap
+        for gap in catalog.gaps()
+        if (not gap.subsets or entry.subset in gap.subsets)
+        and (not gap.families or entry.family in gap.families)
+        and (not gap.backends or backend in gap.backends)
+        and gap.graded_by in (None, entry.graded_by)
+        and gap.format in (None, entry.format)
+    ]

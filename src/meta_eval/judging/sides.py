@@ -7,12 +7,13 @@ averaged doc by doc; or Meta's recorded answers, which are docs like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.judging.model import Source
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import Answer, Doc, Value
+from meta_eval.results.baseline import Baseline
 from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
 from meta_eval.results.run import TaskRun
 from meta_eval.results.scores import Scores, scores, specs
@@ -61,6 +62,63 @@ class Side:
         if list(places) == list(range(len(self.docs))):
             return self
         return Side([[docs[place] for place in places] for docs in self.runs])
+
+
+@dataclass(slots=True)
+class Sides:
+    """All sides of one task.
+
+    Attributes:
+        name: The task.
+        entry: What the pack says of it.
+        runs: Its runs, the newest first; none where it was not run.
+        before: Where two runs are compared, those of the baseline.
+        spec: The ``metric,filter`` of single verdicts; None where there is none.
+        ours: The run.
+        answers: Meta's recorded answers, as the pack grades them.
+        verdicts: Meta's recorded verdicts.
+        missing: Why there are no recorded answers, a clause.
+        first: What the run stands beside: the baseline run, else what Meta recorded.
+        pair: ``first`` and ``ours``, of the docs that both have.
+        source: Where the samples are.
+    """
+
+    name: str
+    entry: TaskEntry | None
+    runs: tuple[TaskRun, ...]
+    before: tuple[TaskRun, ...]
+    spec: str | None
+    ours: Side
+    answers: Side | None = None
+    verdicts: Side | None = None
+    missing: str | None = None
+    first: Side | None = None
+    pair: tuple[Side, Side] | None = None
+    source: Source | None = None
+
+
+def lay_out(
+    name: str,
+    runs: Sequence[TaskRun],
+    entry: TaskEntry | None,
+    baseline: Baseline | None,
+    before: Sequence[TaskRun] = (),
+) -> Sides:
+    """The sides of a task; the arguments are what `Sides` says of them."""
+    result = runs[0] if runs else None
+    spec = verdict_spec(result, entry)
+    one = Sides(name, entry, tuple(runs), tuple(before), spec, Side([run.docs for run in runs]))
+    if result is None:
+        return one
+    if baseline and baseline.docs.get(name):
+        one.answers = Side([baseline.docs[name]])
+    one.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
+    one.missing = baseline.missing.get(name) if baseline and not before else None
+    one.first = Side([run.docs for run in before]) if before else one.answers or one.verdicts
+    keys = (by_prompt, by_question) if before else (by_number,)
+    one.pair = aligned(one.first, one.ours, *keys) if one.first else None
+    one.source = _source(one, spec) if spec else None
+    return one
 
 
 def _averaged(found: Sequence[Scores]) -> Scores:
@@ -126,21 +184,6 @@ def _like(ours: Value, theirs: float) -> Value:
     return ours if isinstance(ours, float) and abs(ours - theirs) <= SAME_VERDICT else theirs
 
 
-def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
-    """What each doc shares with others; None where every doc stands alone.
-
-    Args:
-        task: Its name: docs of two tasks are related only through a question that both have.
-        docs: The docs.
-        shared: Question hashes that stand in several tasks of the report.
-    """
-    if any(doc.cluster is not None for doc in docs):
-        return [(task, doc.cluster) if doc.cluster is not None else (task, doc.doc_id) for doc in docs]
-    if not any(doc.question_hash in shared for doc in docs):
-        return None
-    return [doc.question_hash if doc.question_hash in shared else (task, doc.doc_id) for doc in docs]
-
-
 def shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
     """The question hashes that docs of several tasks have."""
     seen: set[str] = set()
@@ -187,21 +230,15 @@ def shares_of(result: TaskRun) -> list[str]:
     return found + [spec for spec, one in result.aggregates.items() if one.share and spec not in found]
 
 
-def source_of(
-    result: TaskRun,
-    before: Sequence[TaskRun],
-    ours: Side,
-    meta: Side | None,
-    sides: tuple[Side, Side] | None,
-    spec: str,
-) -> Source:
+def _source(one: Sides, spec: str) -> Source:
+    meta = one.answers or one.verdicts
     known = meta.of(0, spec) if meta else None
     verdicts: dict[Hashable, float] = {}
     if meta and known:
-        verdicts = {by_number(meta.docs[at]): one for at, one in zip(known.positions, known.raw, strict=True)}
-    if before and sides:
-        docs = tuple(zip(sides[0].docs, sides[1].docs, strict=True))
-        return Source(spec, (before[0], result), docs, tuple(verdicts.get(by_number(doc)) for _, doc in docs))
-    return Source(
-        spec, (result,), tuple((doc,) for doc in ours.docs), tuple(map(verdicts.get, map(by_number, ours.docs)))
-    )
+        verdicts = {by_number(meta.docs[at]): value for at, value in zip(known.positions, known.raw, strict=True)}
+    if one.before and one.pair:
+        docs = tuple(zip(one.pair[0].docs, one.pair[1].docs, strict=True))
+        runs = one.before[0], one.runs[0]
+        return Source(spec, runs, docs, tuple(verdicts.get(by_number(doc)) for _, doc in docs))
+    ours = one.ours.docs
+    return Source(spec, one.runs[:1], tuple((doc,) for doc in ours), tuple(map(verdicts.get, map(by_number, ours))))

@@ -6,13 +6,14 @@ and hash. What makes none is a warning: counted under a short name, logged, and 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from meta_eval.errors import DataError
+from meta_eval.joins.match import sha256
 from meta_eval.source.rows import Place, Row
 
 BOS = "<|begin_of_text|>"
@@ -65,37 +66,41 @@ def warning_in_words(key: str, count: int, rows: int) -> str:
     return f"{count:,} of {rows:,} rows {_IN_WORDS.get(key, key.replace('_', ' '))}"
 
 
-def _text(value: object) -> bool:
+Check = Callable[[Any], bool]
+
+
+def is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
 
 
-def _or_null(check: Callable[[object], bool]) -> Callable[[object], bool]:
+def or_null(check: Check) -> Check:
+    """The check, which passes null too."""
     return lambda value: value is None or check(value)
 
 
 def _letters(value: object) -> bool:
-    return isinstance(value, Mapping) and all(_or_null(_text)(item) for item in value.values())
+    return isinstance(value, Mapping) and all(or_null(is_text)(item) for item in value.values())
 
 
 # Column, what it must be, in words. The first group must be there, of the second a column may be missing.
-_NEEDED: dict[str, tuple[Callable[[object], bool], str]] = {
-    "input_question": (_text, "a string"),
-    "input_final_prompts": (_texts, "a list of strings"),
-    "input_question_hash": (_or_null(_text), "a string"),
-    "input_final_prompts_hash": (_or_null(_texts), "a list of strings"),
+_NEEDED: dict[str, tuple[Check, str]] = {
+    "input_question": (is_text, "a string"),
+    "input_final_prompts": (is_texts, "a list of strings"),
+    "input_question_hash": (or_null(is_text), "a string"),
+    "input_final_prompts_hash": (or_null(is_texts), "a list of strings"),
 }
-_WELCOME: dict[str, tuple[Callable[[object], bool], str]] = {
-    "task_type": (_or_null(_text), "a string"),
-    "subtask_name": (_or_null(_text), "a string"),
-    "input_choice_list": (_or_null(_letters), "a struct of strings"),
-    "input_correct_responses": (_or_null(_texts), "a list of strings"),
-    "output_prediction_text": (_or_null(_texts), "a list of strings"),
-    "is_correct": (_or_null(lambda value: isinstance(value, bool)), "a boolean"),
-    "eval_config": (_or_null(lambda value: isinstance(value, Mapping)), "a struct"),
+_WELCOME: dict[str, tuple[Check, str]] = {
+    "task_type": (or_null(is_text), "a string"),
+    "subtask_name": (or_null(is_text), "a string"),
+    "input_choice_list": (or_null(_letters), "a struct of strings"),
+    "input_correct_responses": (or_null(is_texts), "a list of strings"),
+    "output_prediction_text": (or_null(is_texts), "a list of strings"),
+    "is_correct": (or_null(lambda value: isinstance(value, bool)), "a boolean"),
+    "eval_config": (or_null(lambda value: isinstance(value, Mapping)), "a struct"),
 }
 
 
@@ -170,10 +175,6 @@ def _check_gold(row: Row, number: int, place: Place) -> None:
         raise DataError("has no correct response, so every answer would be wrong", where=place.row(number, row))
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _check_hashes(rows: Sequence[Row], place: Place, warnings: Counter[str]) -> None:
     """Compare the question and every prompt with its recorded SHA-256.
 
@@ -187,7 +188,7 @@ def _check_hashes(rows: Sequence[Row], place: Place, warnings: Counter[str]) -> 
         recorded = [(number, text, digest) for number, text, digest in pairs if digest]
         if len(recorded) < len(pairs):
             warnings[f"{what}_hash_missing"] = len(pairs) - len(recorded)
-        wrong = [(number, digest) for number, text, digest in recorded if _sha256(text) != digest.lower()]
+        wrong = [(number, digest) for number, text, digest in recorded if sha256(text) != digest.lower()]
         if wrong and len(wrong) == len(recorded):
             warnings[f"{what}_hash_differs_in_every_row"] = len(wrong)
         elif wrong:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
+from meta_eval.pack.checks import Check, is_text, is_texts, or_null
 from meta_eval.shown import quoted
 from meta_eval.source.rows import Place
 from meta_eval.templates.spec import Template
@@ -20,45 +21,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Doc = Mapping[str, Any]
-_Check = Callable[[Any], bool]
 
 
 def _full(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _or_null(check: _Check) -> _Check:
-    return lambda value: value is None or check(value)
-
-
 def _count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
 # Column, what it must be, in words. What a template may add stands below; columns of other names are its own affair.
-_DOC: dict[str, tuple[_Check, str]] = {
-    "question": (_text, "a text"),
-    "prompt": (_text, "a text"),
-    "gold": (_text, "a text"),
-    "subtask_name": (_or_null(_text), "a text"),
-    "choices": (_or_null(lambda value: isinstance(value, list)), "a list"),
-    "input_question_hash": (_or_null(_text), "a text"),
-    "input_final_prompts_hash": (_or_null(_texts), "a list of texts"),
-    "recorded_output": (_or_null(_text), "a text"),
-    "recorded_is_correct": (_or_null(lambda value: isinstance(value, bool)), "a boolean"),
-    "recorded_metrics": (_or_null(_text), "a text"),
-    "answers": (_or_null(_texts), "a list of texts"),
+_DOC: dict[str, tuple[Check, str]] = {
+    "question": (is_text, "a text"),
+    "prompt": (is_text, "a text"),
+    "gold": (is_text, "a text"),
+    "subtask_name": (or_null(is_text), "a text"),
+    "choices": (or_null(lambda value: isinstance(value, list)), "a list"),
+    "input_question_hash": (or_null(is_text), "a text"),
+    "input_final_prompts_hash": (or_null(is_texts), "a list of texts"),
+    "recorded_output": (or_null(is_text), "a text"),
+    "recorded_is_correct": (or_null(lambda value: isinstance(value, bool)), "a boolean"),
+    "recorded_metrics": (or_null(is_text), "a text"),
+    "answers": (or_null(is_texts), "a list of texts"),
 }
-_ADDED: dict[str, tuple[_Check, str]] = {
-    "continuations": (lambda value: _texts(value) and len(value) > 1, "a list of two texts or more"),
+_ADDED: dict[str, tuple[Check, str]] = {
+    "continuations": (lambda value: is_texts(value) and len(value) > 1, "a list of two texts or more"),
     "max_gen_toks": (_count, "a whole number from 1"),
 }
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

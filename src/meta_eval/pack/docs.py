@@ -35,18 +35,9 @@ if TYPE_CHECKING:
 
 # What every doc that a template makes must have, whatever it adds. prepare itself adds ``cluster``.
 DOC_COLUMNS = (
-    "question",
-    "prompt",
-    "gold",
-    "subtask_name",
-    "choices",
-    "input_question_hash",
-    "input_final_prompts_hash",
-    "recorded_output",
-    "recorded_is_correct",
-    "recorded_metrics",
-    "answers",
-)
+    "question", "prompt", "gold", "subtask_name", "choices", "input_question_hash", "input_final_prompts_hash",
+    "recorded_output", "recorded_is_correct", "recorded_metrics", "answers",
+)  # fmt: skip
 
 _BATCH = 1024  # rows
 

@@ -42,7 +42,7 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
         if not path.is_file():
             found[name] = MISSING
         elif path.stat().st_size != entry.bytes or (
-            (hash_up_to is None or entry.bytes <= hash_up_to) and _sha256(path) != entry.sha256
+            (hash_up_to is None or entry.bytes <= hash_up_to) and sha256_of(path) != entry.sha256
         ):
             found[name] = EDITED
     modules = {name for name in manifest.files if name.endswith(".py")}
@@ -107,7 +107,8 @@ def edited_notice(pack: Path, manifest: Manifest) -> str | None:
 _MOST = 5
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

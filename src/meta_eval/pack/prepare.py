@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets, catalog
-from meta_eval.config import Config
+from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
@@ -34,17 +34,29 @@ class Prepared:
     work_dir: str
 
 
-def prepare(config: Config, *, config_place: str = "the configuration", progress: Progress = silent) -> Prepared:
-    """Make a pack.
+def prepare(
+    config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress = silent
+) -> Prepared:
+    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
+
+    ::
+
+        from meta_eval import Config, prepare
+
+        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
+        pack = prepare(config)
+        print(pack.manifest.command)
 
     Args:
-        config: What to evaluate.
+        config: What to evaluate, or the YAML file that says it.
         config_place: Where it was written, for messages.
         progress: Called with what is being done.
 
     Raises:
         UserError: Anything that the user can fix; work_dir is then as it was.
     """
+    if not isinstance(config, Config):
+        config, config_place = load_config(Path(config)), str(config)
     work_dir = Path(config.work_dir)
     check_target(work_dir)
     templates = discover(_template_dir(config))

@@ -26,39 +26,35 @@ def build_report(
     gated: bool = False,
 ) -> model.Report:
     """The report of one run, beside the pack that it was made with."""
-    name = _model_name(run)
     totals = (averages(one.name, one.aggregates, shares=True) for one in run.groups.values())
+    facts = model.RunFacts(
+        "this run", _model_name(run), _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)
+    )
     return model.Report(
-        kind="report",
-        title=name,
-        decision=judged.decision,
-        runs=(model.RunFacts("this run", name, _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)),),
-        tasks=tuple(task for task in judged.tasks if task.name in run.tasks),
-        alarms=judged.alarms,
-        notes=(*run.notices, *judged.notes),
-        totals=tuple(one for group in totals for one in group),
-        gated=gated,
+        "report",
+        facts.model,
+        judged.decision,
+        (facts,),
+        tuple(task for task in judged.tasks if task.name in run.tasks),
+        judged.alarms,
+        (*run.notices, *judged.notes),
+        tuple(one for group in totals for one in group),
+        gated,
     )
 
 
 def build_report_of_two(judged: Judgement, before: Run, after: Run, *, gated: bool = False) -> model.Report:
     """The report of two runs: A, the baseline, and B."""
-    names = _model_name(before), _model_name(after)
+    labelled = {"A": before, "B": after}
     tasks = [task.name for task in judged.tasks]
-    runs = [
-        model.RunFacts(label, name, _facts(_provenances(run, tasks), None, None), _folder(run))
-        for label, name, run in zip("AB", names, (before, after), strict=True)
-    ]
-    notes = [f"{label}: {notice}" for label, run in zip("AB", (before, after), strict=True) for notice in run.notices]
+    runs = tuple(
+        model.RunFacts(label, _model_name(run), _facts(_provenances(run, tasks), None, None), _folder(run))
+        for label, run in labelled.items()
+    )
+    notes = (f"{label}: {notice}" for label, run in labelled.items() for notice in run.notices)
+    title = f"{runs[1].model} beside {runs[0].model}"
     return model.Report(
-        kind="compare",
-        title=f"{names[1]} beside {names[0]}",
-        decision=judged.decision,
-        runs=tuple(runs),
-        tasks=judged.tasks,
-        alarms=judged.alarms,
-        notes=(*notes, *judged.notes),
-        gated=gated,
+        "compare", title, judged.decision, runs, judged.tasks, judged.alarms, (*notes, *judged.notes), gated=gated
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meta_eval.judging.model import Score, Task
 from meta_eval.report.model import Report
@@ -48,13 +48,13 @@ class Mark:
     name: str
     outcome: str
     task: Task | None
-    score: Score | None
-    drop: Drop | None
-    interval: Interval | None
-    x: float | None
-    low: float | None
-    high: float | None
-    margin: float | None
+    score: Score | None = None
+    drop: Drop | None = None
+    interval: Interval | None = None
+    x: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +66,17 @@ class Plot:
     zero: float | None
 
 
-_Line = tuple[str, str, Task | None, Score | None, Drop | None, Interval | None, float | None, float | None]
-
-
 def plot(report: Report) -> Plot:
     """One row a task, and the mean over several; of a report in which nothing is compared one a score."""
     compared = any(task.decision for task in report.tasks)
-    lines = _drops(report) if compared else [line for task in report.tasks for line in _scores(task)]
-    values = [value for line in lines if line[5] for value in (line[5].lower, line[5].upper)]
-    values += [value for line in lines for value in line[6:] if value is not None]
+    marks = _drops(report) if compared else [mark for task in report.tasks for mark in _scores(task)]
+    values = [value for mark in marks for value in (mark.low, mark.high, mark.x, mark.margin) if value is not None]
     low, high, step = _axis(values, compared)
 
     def at(value: float | None) -> float | None:
         return None if value is None else round(100 * (value - low) / (high - low), 2)
 
-    rows = [
-        Mark(
-            *line[:6],
-            at(line[6]),
-            at(line[5].lower if line[5] else None),
-            at(line[5].upper if line[5] else None),
-            at(line[7]),
-        )
-        for line in lines
-    ]
+    rows = [replace(mark, x=at(mark.x), low=at(mark.low), high=at(mark.high), margin=at(mark.margin)) for mark in marks]
     ticks = [
         Tick(at(number * step) or 0.0, _label(number * step))
         for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
@@ -97,34 +84,32 @@ def plot(report: Report) -> Plot:
     return Plot(tuple(rows), tuple(ticks), at(0.0) if compared else None)
 
 
-def _drops(report: Report) -> list[_Line]:
-    lines: list[_Line] = []
+def _drops(report: Report) -> list[Mark]:
+    """Where points and intervals lie, as shares."""
+    marks = []
     for task in report.tasks:
-        one = task.decision
-        drop, bounds = (one.drop, one.interval) if one else (None, None)
-        lines.append(
-            (
-                task.name,
-                task.outcome,
-                task,
-                None,
-                drop,
-                bounds,
-                drop.value if drop else None,
-                one.margin if one else None,
+        if (one := task.decision) is None:
+            marks.append(Mark(task.name, task.outcome, task))
+        else:
+            ends = one.interval.lower, one.interval.upper
+            marks.append(
+                Mark(task.name, task.outcome, task, None, one.drop, one.interval, one.drop.value, *ends, one.margin)
             )
-        )
     whole = report.decision
-    if whole.mean and len(whole.tasks) > 1:
-        line = "mean over tasks", whole.outcome, None, None, whole.mean, whole.interval, whole.mean.value, whole.margin
-        lines.append(line)
-    return lines
+    if whole.mean and whole.interval and len(whole.tasks) > 1:
+        ends = whole.interval.lower, whole.interval.upper
+        name, mean = "mean over tasks", whole.mean
+        marks.append(Mark(name, whole.outcome, None, None, mean, whole.interval, mean.value, *ends, whole.margin))
+    return marks
 
 
-def _scores(task: Task) -> list[_Line]:
-    return [
-        (task.name, task.outcome, task, score, None, score.interval, score.value, None) for score in task.scores
-    ] or [(task.name, task.outcome, task, None, None, None, None, None)]
+def _scores(task: Task) -> list[Mark]:
+    marks = []
+    for score in task.scores:
+        bounds = score.interval
+        ends = (bounds.lower, bounds.upper) if bounds else (None, None)
+        marks.append(Mark(task.name, task.outcome, task, score, None, bounds, score.value, *ends))
+    return marks or [Mark(task.name, task.outcome, task)]
 
 
 def _axis(values: Sequence[float], compared: bool) -> tuple[float, float, float]:

@@ -37,11 +37,12 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
         with ExitStack() as stack:
             read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
             known = [one for one in found if one is not None]
+            name = source.verdict.partition(",")[2]
             for number, position in enumerate(known[0].positions):
                 docs = source.docs[position]
-                wholes = [sample(_given(doc, source.verdict)) for sample, doc in zip(read, docs, strict=True)]
+                wholes = [sample(doc.answers[name]) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
-                    _answer(doc, source.verdict, one.raw[number], whole, count_tokens)
+                    _answer(doc, doc.answers[name], one.raw[number], whole, count_tokens)
                     for doc, one, whole in zip(docs, known, wholes, strict=True)
                 )
                 yield _sample(
@@ -52,10 +53,6 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
                     source.meta[position],
                     count_tokens if len(docs) == 1 else None,
                 )
-
-
-def _given(doc: kept.Doc, spec: str) -> kept.Answer:
-    return doc.answers[spec.partition(",")[2]]
 
 
 def _sample(
@@ -88,9 +85,8 @@ def _sample(
 
 
 def _answer(
-    doc: kept.Doc, spec: str, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None
+    doc: kept.Doc, ours: kept.Answer, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None
 ) -> ShownAnswer:
-    ours = _given(doc, spec)
     raised = {
         "unextracted": ours.metrics.get("unextracted") == 1,
         "limit hit": doc.limit_hit is True,

@@ -117,6 +117,28 @@ class Doc:
         )
 
 
+def parse(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
+    """A sample's text as the object that it is; ``cut`` where it ends a file without a line break.
+
+    Raises:
+        ResultsError: It is none.
+    """
+    import orjson
+
+    try:
+        sample = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        try:
+            # Python writes NaN, Infinity and halves of surrogate pairs, which are no JSON; its own reader takes them.
+            sample = json.loads(content)
+        except (ValueError, RecursionError):
+            ends = ", and ends the file: it is cut off" if cut else ""
+            raise ResultsError(f"is not JSON{ends}", where=where, hint="Take the file of a run that ended") from None
+    if not isinstance(sample, dict):
+        raise foreign("is no object", where)
+    return sample
+
+
 def read_sample(
     sample: Mapping[str, Any],
     *,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meta_eval.pack.integrity import sha256_of
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import EXTRACTED, Answer, Doc, ResultsError, extracted, metric_names, read_metrics
 
@@ -145,7 +146,7 @@ def pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
     for name in sorted(manifest.files):
         if name.endswith((".py", ".yaml")):
             path = pack / name
-            graders.update(f"{name}\n{_sha256(path) if path.is_file() else None}\n".encode())
+            graders.update(f"{name}\n{sha256_of(path) if path.is_file() else None}\n".encode())
     keys = {}
     for task, entry in manifest.tasks.items():
         docs = manifest.files[entry.docs_file].sha256 if entry.docs_file is not None else None
@@ -203,8 +204,3 @@ def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
 def _plain(value: Any) -> Any:
     """A number of numpy as Python's; what else is no JSON as text, as lm-eval writes it."""
     return value.item() if getattr(value, "ndim", None) == 0 else str(value)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

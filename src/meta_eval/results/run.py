@@ -6,7 +6,6 @@ averages must agree. Which versions of lm-eval wrote what: docs/reading_results.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,12 +15,9 @@ from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.find import Files, Found, find
 from meta_eval.results.provenance import Provenance, read_provenance
-from meta_eval.results.results_file import Aggregate, Group, ResultsFile, mapping
+from meta_eval.results.results_file import Aggregate, Group, mapping
 from meta_eval.results.samples import SamplesFile, read_samples
-from meta_eval.results.scores import scores, specs
-
-# Our average and lm-eval's add the same numbers up in another order.
-_SAME_AVERAGE = 1e-6
+from meta_eval.results.scores import check_averages
 
 Say = Callable[[str], None]
 
@@ -272,7 +268,7 @@ def _read(
         if results is None:
             say(f"{found.task}: {found.samples} has no results file beside it: its model and limit are unknown")
         else:
-            only_aggregated = _check_together(found.task, samples, results, skip_damaged, say, of_pack=bool(block))
+            only_aggregated = check_averages(found.task, samples, results, skip_damaged, say, of_pack=bool(block))
     published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
     metrics = [mapping(one).get("metric") for one in published] if isinstance(published, list) else []
     return TaskRun(
@@ -289,53 +285,6 @@ def _read(
         reading=reading if isinstance(reading, str) else None,
         provenance=provenance,
     )
-
-
-def _check_together(
-    task: str, samples: SamplesFile, results: ResultsFile, skip_damaged: bool, say: Say, *, of_pack: bool
-) -> tuple[str, ...]:
-    """Samples and results of one invocation tell the same story.
-
-    Where docs or filters are missing and damage is to be skipped, that is said instead of refused.
-
-    Returns:
-        The ``metric,filter`` that the task averages in a way of its own, whose values are taken out of the docs.
-    """
-    where, hint = str(samples.path), "Take the files of one run that ended"
-    aggregates = results.aggregates(task)
-    missing = []
-    effective = results.count(task, "effective")
-    # With --samples, lm-eval up to 0.4.11 counts docs that it did not run; the hash of all samples is surer.
-    whole = samples.task_hash is not None and samples.task_hash == results.task_hash(task)
-    if effective is not None and effective != len(samples.docs) and not whole:
-        missing.append(f"holds {len(samples.docs)} docs, and {results.path} says {effective}")
-    averaged = dict.fromkeys(spec.partition(",")[2] for spec in aggregates)
-    if absent := [name for name in averaged if name not in samples.filters]:
-        missing.append(f"has nothing of the filter {', '.join(absent)}, of which {results.path} has averages")
-    if missing and not skip_damaged:
-        raise ResultsError(missing[0], where=where, hint=hint)
-    if missing or samples.skipped:
-        for one in missing:
-            say(f"{where}: {one}")
-        say(f"{task}: not compared with lm-eval's own averages, since docs or filters are missing")
-        return ()
-    logged, plain = set(specs(samples.docs)), results.aggregations(task)
-    of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
-    own = []
-    for spec, theirs in aggregates.items():
-        ours = scores(samples.docs, spec) if spec in logged else None
-        if ours is None or math.isclose(ours.value, theirs.value, abs_tol=_SAME_AVERAGE, rel_tol=0):
-            continue
-        both = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"
-        if of_pack or plain.get(spec.partition(",")[0]) == "mean":
-            raise ResultsError(both, where=where, hint=hint)
-        say(f"{task}: {both}: the task averages in a way of its own, and lm-eval's average is taken")
-        own.append(spec)
-    for doc in samples.docs:
-        for metric, _, name in (spec.partition(",") for spec in own):
-            if name in doc.answers:
-                doc.answers[name].metrics.pop(metric, None)
-    return tuple(own)
 
 
 def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:

@@ -8,7 +8,6 @@ May 2024 the samples were one JSON array (`meta_eval.results.pieces`).
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
-from meta_eval.results.answers import Answer, Doc, ResultsError, doc_number, foreign, limit_hit, read_sample
+from meta_eval.results.answers import Answer, Doc, ResultsError, doc_number, foreign, limit_hit, parse, read_sample
 from meta_eval.results.pieces import pieces
 
 _BUFFER = 2**17
@@ -70,13 +69,20 @@ def read_samples(
     Raises:
         ResultsError: The file is empty, cut off, no samples file, or says two things of one doc.
     """
-    reading = _Reading(path, tuple(filters), may_be_nan, count_tokens)
+    reading = _Reading(path, tuple(filters))
     samples = 0
     for piece in pieces(path):
         samples += 1
         try:
-            sample = _parse(piece.content, piece.where, cut=piece.last and not piece.content.endswith(b"\n"))
-            reading.add(sample, piece.where, piece.offset, len(piece.content))
+            sample = parse(piece.content, piece.where, cut=piece.last and not piece.content.endswith(b"\n"))
+            name = None if "filter" in sample else reading.next_filter(sample)
+            doc, name, answer = read_sample(
+                sample, offset=piece.offset, length=len(piece.content), filter_name=name, where=piece.where,
+                may_be_nan=may_be_nan,
+            )  # fmt: skip
+            if doc.doc_id not in reading.docs:
+                doc.limit_hit = limit_hit(sample, count_tokens)
+            reading.add(sample, piece.where, doc, name, answer)
         except ResultsError as error:
             if not skip_damaged:
                 raise
@@ -100,7 +106,7 @@ def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
                 file.seek(answer.offset)
                 where = f"{path}, byte {answer.offset}"
                 try:
-                    sample = _parse(file.read(answer.length), where, cut=False)
+                    sample = parse(file.read(answer.length), where, cut=False)
                 except ResultsError:
                     sample = {}
                 if is_deep(sample):
@@ -121,8 +127,6 @@ class _Reading:
 
     path: Path
     names: tuple[str, ...]
-    may_be_nan: Container[str]
-    count_tokens: Callable[[str], int] | None
     docs: dict[int, Doc] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
     torn: set[int] = field(default_factory=set)
@@ -131,17 +135,12 @@ class _Reading:
     hashed: Any = field(default_factory=hashlib.sha256)
     hashes: bool = True
 
-    def add(self, sample: Mapping[str, Any], where: str, offset: int, length: int) -> None:
-        name = None if "filter" in sample else self._next_filter(sample)
-        doc, filter_name, answer = read_sample(
-            sample, offset=offset, length=length, filter_name=name, where=where, may_be_nan=self.may_be_nan
-        )
+    def add(self, sample: Mapping[str, Any], where: str, doc: Doc, filter_name: str, answer: Answer) -> None:
         written = [sample.get(one) for one in _HASHES]
         self.hashes = self.hashes and all(isinstance(one, str) for one in written)
         self.hashed.update("".join(map(str, written)).encode("utf-8", "surrogatepass"))
         known = self.docs.get(doc.doc_id)
         if known is None:
-            doc.limit_hit = limit_hit(sample, self.count_tokens)
             doc.answers[filter_name] = answer
             self.docs[doc.doc_id] = doc
         elif not doc.same_as(known) or not _agree(known.answers.get(filter_name), answer):
@@ -156,7 +155,7 @@ class _Reading:
         else:
             known.answers[filter_name] = answer
 
-    def _next_filter(self, sample: Mapping[str, Any]) -> str | None:
+    def next_filter(self, sample: Mapping[str, Any]) -> str | None:
         """lm-eval logs all docs under the first filter, then all under the second; so does each of several ranks."""
         number = doc_number(sample)
         if not self.names or number is None:
@@ -192,23 +191,6 @@ class _Reading:
             notices.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
         task_hash = self.hashed.hexdigest() if self.hashes and not skipped else None
         return SamplesFile(self.path, whole, filters, self.repeated, skipped, task_hash, tuple(notices))
-
-
-def _parse(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
-    import orjson
-
-    try:
-        sample = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        try:
-            # Python writes NaN, Infinity and halves of surrogate pairs, which are no JSON; its own reader takes them.
-            sample = json.loads(content)
-        except (ValueError, RecursionError):
-            ends = ", and ends the file: it is cut off" if cut else ""
-            raise ResultsError(f"is not JSON{ends}", where=where, hint="Take the file of a run that ended") from None
-    if not isinstance(sample, dict):
-        raise foreign("is no object", where)
-    return sample
 
 
 def _agree(known: Answer | None, answer: Answer) -> bool:

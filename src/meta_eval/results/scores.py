@@ -2,17 +2,23 @@
 
 How a metric is averaged shows in what it logs of a doc: a number is averaged over docs; a number with its subtask first
 within each subtask, then over subtasks; verdicts on instructions over all instructions; both ways of IFEval to the mean
-of its four accuracies. `meta_eval.results.run` compares every average with lm-eval's own.
+of its four accuracies. Every average is compared with lm-eval's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from meta_eval import stats
-from meta_eval.results.answers import NO_SHARE, Doc, Value, Weighted
+from meta_eval.results.answers import NO_SHARE, Doc, ResultsError, Value, Weighted
+from meta_eval.results.results_file import ResultsFile
+from meta_eval.results.samples import SamplesFile
+
+# Our average and lm-eval's add the same numbers up in another order.
+_SAME_AVERAGE = 1e-6
 
 Kind = Literal["mean", "macro", "pooled", "mean of four"]
 
@@ -77,10 +83,60 @@ def specs(docs: Sequence[Doc]) -> tuple[str, ...]:
     )
 
 
-def base(spec: str) -> str:
-    """The metric of single docs under a macro average: ``exact_match_macro,strict-match`` is of ``exact_match``."""
-    metric, comma, filter_name = spec.partition(",")
-    return metric.removesuffix("_macro") + comma + filter_name
+def check_averages(
+    task: str,
+    samples: SamplesFile,
+    results: ResultsFile,
+    skip_damaged: bool,
+    say: Callable[[str], None],
+    *,
+    of_pack: bool,
+) -> tuple[str, ...]:
+    """Samples and results of one invocation tell the same story: the same docs, filters and averages.
+
+    Where docs or filters are missing and damage is to be skipped, that is said instead of refused.
+
+    Returns:
+        The ``metric,filter`` that the task averages in a way of its own, whose values are taken out of the docs.
+
+    Raises:
+        ResultsError: They do not.
+    """
+    where, hint = str(samples.path), "Take the files of one run that ended"
+    aggregates = results.aggregates(task)
+    missing = []
+    effective = results.count(task, "effective")
+    # With --samples, lm-eval up to 0.4.11 counts docs that it did not run; the hash of all samples is surer.
+    whole = samples.task_hash is not None and samples.task_hash == results.task_hash(task)
+    if effective is not None and effective != len(samples.docs) and not whole:
+        missing.append(f"holds {len(samples.docs)} docs, and {results.path} says {effective}")
+    averaged = dict.fromkeys(spec.partition(",")[2] for spec in aggregates)
+    if absent := [name for name in averaged if name not in samples.filters]:
+        missing.append(f"has nothing of the filter {', '.join(absent)}, of which {results.path} has averages")
+    if missing and not skip_damaged:
+        raise ResultsError(missing[0], where=where, hint=hint)
+    if missing or samples.skipped:
+        for one in missing:
+            say(f"{where}: {one}")
+        say(f"{task}: not compared with lm-eval's own averages, since docs or filters are missing")
+        return ()
+    logged, plain = set(specs(samples.docs)), results.aggregations(task)
+    of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
+    own = []
+    for spec, theirs in aggregates.items():
+        ours = scores(samples.docs, spec) if spec in logged else None
+        if ours is None or math.isclose(ours.value, theirs.value, abs_tol=_SAME_AVERAGE, rel_tol=0):
+            continue
+        both = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"
+        if of_pack or plain.get(spec.partition(",")[0]) == "mean":
+            raise ResultsError(both, where=where, hint=hint)
+        say(f"{task}: {both}: the task averages in a way of its own, and lm-eval's average is taken")
+        own.append(spec)
+    for doc in samples.docs:
+        for metric, _, name in (spec.partition(",") for spec in own):
+            if name in doc.answers:
+                doc.answers[name].metrics.pop(metric, None)
+    return tuple(own)
 
 
 def _kind(value: Value) -> Kind | None:

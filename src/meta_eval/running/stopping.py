@@ -16,7 +16,8 @@ from meta_eval.answers.grade import Grading
 from meta_eval.answers.read import Answer, Answers
 from meta_eval.answers.requests import Request
 from meta_eval.errors import ConfigError
-from meta_eval.judging.sides import Side, cluster_names, shared_questions
+from meta_eval.judging.judge import cluster_names
+from meta_eval.judging.sides import Side, shared_questions
 from meta_eval.notes import Progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.answers import Doc

@@ -1,7 +1,6 @@
 """Which files of a dataset hold which subset or split: what its card says, else what its file names say.
 
-Pure but for the two dataset classes at the end, which the hub and a local folder share: both are a table of names
-and a way to get one file.
+Pure: the text of a card and names in, names out.
 
 An evals dataset of Meta has one config per details subset, ``<model>-evals__<subset>__details``, whose one split
 ``latest`` is one file, ``<model>-evals/Details_<subset>_<timestamp>.parquet.gzip``. Names from before October 2024
@@ -11,15 +10,14 @@ start with ``Meta-Llama``; a renamed repository keeps the config names that it h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from meta_eval.boundary.yaml_files import YamlError, parse_yaml
-from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError, suggestion
-from meta_eval.source.base import DataFile, Kind
+from meta_eval.source.base import Subset
 
 CARD = "README.md"
 
@@ -40,14 +38,6 @@ _LONGEST = 500  # characters of a name or of a path in a card
 _MOST_MATCHES = 500_000
 # Written beside a dataset by the tools that made it; never rows.
 _NOT_ROWS = ("dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json")
-
-
-@dataclass(frozen=True, slots=True)
-class Subset:
-    """One details subset: its config name and its files, by name inside the dataset."""
-
-    config: str
-    files: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,69 +311,3 @@ def _listing(names: Iterable[str], limit: int = 12) -> str:
     every = list(dict.fromkeys(names))
     more = f" and {len(every) - limit} more" if len(every) > limit else ""
     return (", ".join(every[:limit]) or "none") + more
-
-
-@dataclass(frozen=True)
-class EvalsFiles:
-    """An evals dataset that is a table of subsets and a way to get one file: an ``EvalsDataset``."""
-
-    kind: Kind
-    dataset_id: str
-    revision: str
-    identity: Identity
-    subsets: tuple[str, ...]
-    notices: tuple[str, ...]
-    table: Mapping[str, Subset] = field(repr=False)
-    metrics: tuple[str, ...] = field(repr=False)
-    fetch_file: Callable[[str], DataFile] = field(repr=False)
-
-    def config_name(self, subset: str) -> str:
-        """The ``dataset_name`` under which lm-eval finds a subset on the hub.
-
-        Raises:
-            SourceError: There is no such subset.
-        """
-        return self._entry(subset).config
-
-    def fetch(self, subset: str) -> tuple[DataFile, ...]:
-        """The data files of one subset, on this machine.
-
-        Raises:
-            SourceError: There is no such subset, or a file is missing, gated, cut off or corrupt.
-        """
-        return tuple(self.fetch_file(name) for name in self._entry(subset).files)
-
-    def fetch_metrics(self) -> tuple[DataFile, ...]:
-        """The data files of the ``__metrics`` config, on this machine; none where the dataset has none.
-
-        Raises:
-            SourceError: A file is missing, gated, cut off or corrupt.
-        """
-        return tuple(self.fetch_file(name) for name in self.metrics)
-
-    def _entry(self, subset: str) -> Subset:
-        if subset not in self.table:
-            raise SourceError(
-                f"has no subset {subset!r}{suggestion(subset, self.subsets)}",
-                where=self.dataset_id,
-                hint=f"It offers: {', '.join(self.subsets)}",
-            )
-        return self.table[subset]
-
-
-@dataclass(frozen=True)
-class OriginalFiles:
-    """An original dataset that is a rule for splits and a way to get one file: an ``OriginalDataset``."""
-
-    dataset_id: str
-    revision: str
-    files_of: Callable[[str], tuple[str, ...]] = field(repr=False)
-    fetch_file: Callable[[str], DataFile] = field(repr=False)
-
-    def fetch(self, split: str) -> tuple[DataFile, ...]:
-        """The data files of one split, on this machine.
-
-        Raises:
-            SourceError: There is no such split, or a file is missing, gated, cut off or corrupt.
-        """
-        return tuple(self.fetch_file(name) for name in self.files_of(split))

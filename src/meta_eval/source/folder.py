@@ -17,12 +17,12 @@ from meta_eval.boundary.inputs import expand, open_regular, read_regular
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.source import card as cards
-from meta_eval.source.base import DataFile
+from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset
 
 _MOST_FILES = 100_000
 
 
-def open_evals_dataset(folder: str, *, identity: Identity) -> cards.EvalsFiles:
+def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     """An evals dataset in a folder.
 
     Args:
@@ -51,10 +51,10 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> cards.EvalsFiles:
         if identity.model is None:
             identity = common_identity([root.resolve().name])
     files = _hash(root, sorted({*metrics, *(name for subset in whole for name in table[subset].files)}), folder)
-    return cards.EvalsFiles("folder", folder, _revision(files), identity, whole, notices, table, metrics, files.get)
+    return EvalsDataset("folder", folder, _revision(files), identity, whole, table, files.get, notices, metrics)
 
 
-def open_original(folder_or_file: str) -> cards.OriginalFiles:
+def open_original(folder_or_file: str) -> OriginalDataset:
     """An original dataset in a folder, or one file, which is then every split.
 
     Raises:
@@ -63,13 +63,13 @@ def open_original(folder_or_file: str) -> cards.OriginalFiles:
     root = expand(folder_or_file)
     if root.is_file():
         files = _hash(root.parent, [root.name], folder_or_file)
-        return cards.OriginalFiles(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
+        return OriginalDataset(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
     names = _names(root, folder_or_file)
     text = _card(root, names, folder_or_file)
     files = _hash(root, [name for name in names if cards.is_data(name)], folder_or_file)
     if not files.by_name:
         raise SourceError("holds no data file", where=folder_or_file, hint="Expected is parquet, .jsonl or .json")
-    return cards.OriginalFiles(
+    return OriginalDataset(
         folder_or_file,
         _revision(files),
         lambda split: cards.split_files(text, names, split, where=folder_or_file),

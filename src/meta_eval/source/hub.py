@@ -23,7 +23,7 @@ from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.notes import without_secrets
 from meta_eval.source import card as cards
-from meta_eval.source.base import DataFile
+from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset
 from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class HubClient:
 
 def open_evals_dataset(
     dataset_id: str, *, revision: str | None, identity: Identity, client: HubClient | None = None
-) -> cards.EvalsFiles:
+) -> EvalsDataset:
     """An evals dataset at the commit that ``revision`` now means (None: the default branch).
 
     Without a network, or with ``HF_HUB_OFFLINE``, the cached commit of that revision stands in.
@@ -132,9 +132,7 @@ def open_evals_dataset(
         notices += (f"The hub could not be reached: commit {snapshot.commit} from the cache may not be the newest.",)
     subsets = tuple(sorted(table))
     metrics = cards.find_metrics(card, snapshot.names)
-    return cards.EvalsFiles(
-        "hub", dataset_id, snapshot.commit, identity, subsets, notices, table, metrics, snapshot.fetch
-    )
+    return EvalsDataset("hub", dataset_id, snapshot.commit, identity, subsets, table, snapshot.fetch, notices, metrics)
 
 
 def download_model_file(model: str, name: str, *, client: HubClient | None = None) -> Path:
@@ -158,14 +156,14 @@ def download_model_file(model: str, name: str, *, client: HubClient | None = Non
         raise SourceError(error.what.replace("dataset", "model"), where=error.where, hint=error.hint) from None
 
 
-def open_original(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> cards.OriginalFiles:
+def open_original(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> OriginalDataset:
     """An original dataset at the commit that ``revision`` now means (None: the default branch).
 
     Raises:
         SourceError: It is missing, gated or unreachable.
     """
     snapshot, card = _open(client or HubClient(), dataset_id, revision)
-    return cards.OriginalFiles(
+    return OriginalDataset(
         dataset_id,
         snapshot.commit,
         lambda split: cards.split_files(card, snapshot.names, split, where=dataset_id),

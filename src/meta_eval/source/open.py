@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from meta_eval import catalog
 from meta_eval.boundary.inputs import expand
-from meta_eval.catalog.names import Identity
 from meta_eval.errors import ConfigError, SourceError, suggestion
 from meta_eval.notes import log
-from meta_eval.source.base import DataFile, EvalsDataset, Kind, OriginalDataset
+from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Subset
 
 SAMPLE = "sample"
 
@@ -53,35 +51,23 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
     return (dataset,)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedDataset:
-    """An evals dataset as the catalog knows it: enough to say what it offers, without asking the hub."""
+def listed_dataset(name: str) -> EvalsDataset | None:
+    """A published evals dataset as the catalog knows it: enough to say what it offers, without asking the hub.
 
-    dataset_id: str
-    identity: Identity
-    subsets: tuple[str, ...]
-    kind: Kind = "hub"
-    revision: str = ""
-    notices: tuple[str, ...] = ()
-
-    def config_name(self, subset: str) -> str:
-        return f"{self.dataset_id.partition('/')[2]}__{subset}__details"
-
-    def fetch(self, subset: str) -> tuple[DataFile, ...]:
-        raise SourceError("is known from the catalog only", where=f"{self.dataset_id}, subset {subset}")
-
-    def fetch_metrics(self) -> tuple[DataFile, ...]:
-        return ()
-
-
-def listed_dataset(name: str) -> ListedDataset | None:
-    """A published evals dataset as the catalog knows it; None for every other name."""
+    None for every other name.
+    """
     dataset_id = catalog.canonical_id(name)
     if not catalog.is_listed(dataset_id) or Path(name).exists():
         return None
     identity = catalog.identify(dataset_id)
     subsets = catalog.subsets(str(identity.family), str(identity.variant))
-    return ListedDataset(dataset_id, identity, subsets)
+    stem = dataset_id.partition("/")[2]
+    table = {subset: Subset(f"{stem}__{subset}__details", (subset,)) for subset in subsets}
+
+    def refuse(subset: str) -> DataFile:
+        raise SourceError("is known from the catalog only", where=f"{dataset_id}, subset {subset}")
+
+    return EvalsDataset("hub", dataset_id, "", identity, subsets, table, refuse)
 
 
 def open_original(name: str, *, revision: str | None, where: str) -> OriginalDataset:

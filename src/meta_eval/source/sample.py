@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from meta_eval.catalog.names import Identity
-from meta_eval.errors import SourceError, suggestion
+from meta_eval.errors import SourceError
 from meta_eval.source import sample_rows
-from meta_eval.source.base import DataFile, EvalsDataset, Kind, OriginalDataset
+from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Subset
 
 DATASET_ID: Final = "sample"
 
@@ -28,54 +27,6 @@ _IDENTITIES: Final = (
     Identity("Llama-3.2-3B", "3.2", "pretrain"),
     Identity("Llama-3.3-70B-Instruct", "3.3", "instruct"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SamplePart:
-    """The part of the sample that stands for one model's evals dataset; see ``EvalsDataset`` for the fields."""
-
-    identity: Identity
-    data: tuple[DataFile, ...]
-    revision: str
-    subsets: tuple[str, ...]
-    kind: Kind = "sample"
-    dataset_id: str = DATASET_ID
-    notices: tuple[str, ...] = ()
-
-    def config_name(self, subset: str) -> str:
-        """The name that the subset would have on the hub."""
-        return f"{self.identity.model}-evals__{subset}__details"
-
-    def fetch(self, subset: str) -> tuple[DataFile, ...]:
-        """The one file of a subset.
-
-        Raises:
-            SourceError: The part has no such subset.
-        """
-        if subset not in self.subsets:
-            raise SourceError(
-                f"no subset {subset!r}{suggestion(subset, self.subsets)}",
-                where=f"{self.dataset_id}/{self.identity.model}-evals",
-                hint=f"It has {', '.join(self.subsets)}",
-            )
-        return (self.data[self.subsets.index(subset)],)
-
-    def fetch_metrics(self) -> tuple[DataFile, ...]:
-        """Nothing: the sample's rows are nobody's published number."""
-        return ()
-
-
-@dataclass(frozen=True, slots=True)
-class SampleOriginal:
-    """One original dataset of the sample; it has one table, whatever split is asked for."""
-
-    dataset_id: str
-    revision: str
-    data: DataFile
-
-    def fetch(self, split: str) -> tuple[DataFile, ...]:  # noqa: ARG002 (the interface has splits)
-        """Its only file."""
-        return (self.data,)
 
 
 @cache
@@ -98,8 +49,8 @@ def original(name: str) -> OriginalDataset:
     table = tables().get(("originals", name))
     if table is None:
         raise _incomplete(f"originals/{name}")
-    data = _data_file(table)
-    return SampleOriginal(f"{DATASET_ID}/originals/{name}", _revision((data,)), data)
+    data = _data_file(table)  # whatever split is asked for
+    return OriginalDataset(f"{DATASET_ID}/originals/{name}", _revision((data,)), lambda _: (name,), lambda _: data)
 
 
 @cache
@@ -116,11 +67,12 @@ def tables() -> Mapping[tuple[str, str], sample_rows.Table]:
         raise _incomplete(str(error.filename or folder)) from error
 
 
-def _part(identity: Identity) -> SamplePart:
+def _part(identity: Identity) -> EvalsDataset:
     folder = f"{identity.model}-evals"
-    own = [tables()[key] for key in sorted(tables()) if key[0] == folder]
-    data = tuple(_data_file(table) for table in own)
-    return SamplePart(identity, data, _revision(data), tuple(table.name for table in own))
+    data = {name: _data_file(tables()[of, name]) for of, name in sorted(tables()) if of == folder}
+    table = {name: Subset(f"{folder}__{name}__details", (name,)) for name in data}
+    revision = _revision(tuple(data.values()))
+    return EvalsDataset("sample", DATASET_ID, revision, identity, tuple(data), table, data.__getitem__)
 
 
 def _incomplete(where: str) -> SourceError:

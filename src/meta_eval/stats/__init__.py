@@ -34,26 +34,7 @@ from meta_eval.stats.score import (
 )
 
 __all__ = [
-    "ALPHA",
-    "LEVEL",
-    "POWER",
-    "Drop",
-    "Interval",
-    "average_runs",
-    "holm",
-    "instruction_shares",
-    "macro",
-    "mean",
-    "mean_drop",
-    "mean_of_four_contributions",
-    "mean_of_four_shares",
-    "paired_drop",
-    "pooled_contributions",
-    "precision_weights",
-    "run_noise",
-    "score_interval",
-    "stratified_wilson",
-    "unlike_p",
-    "unpaired_drop",
-    "wilson",
-]
+    "ALPHA", "LEVEL", "POWER", "Drop", "Interval", "average_runs", "holm", "instruction_shares", "macro", "mean",
+    "mean_drop", "mean_of_four_contributions", "mean_of_four_shares", "paired_drop", "pooled_contributions",
+    "precision_weights", "run_noise", "score_interval", "stratified_wilson", "unlike_p", "unpaired_drop", "wilson",
+]  # fmt: skip

@@ -3,12 +3,4 @@
 from meta_eval.templates.folder import TemplateFolder, discover, read_yaml
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template
 
-__all__ = [
-    "FunctionRef",
-    "PublishedMetric",
-    "TaskSpec",
-    "Template",
-    "TemplateFolder",
-    "discover",
-    "read_yaml",
-]
+__all__ = ["FunctionRef", "PublishedMetric", "TaskSpec", "Template", "TemplateFolder", "discover", "read_yaml"]

@@ -134,16 +134,24 @@ class Proof:
 
 
 def verify(
-    pack: Path,
+    pack: Path | str,
     *,
     tasks: Sequence[str] = (),
     min_agreement: float | None = None,
-    regrade: Path | None = None,
+    regrade: Path | str | None = None,
     allow_code: bool = False,
     edited: bool = False,
     progress: Progress = silent,
 ) -> Proof:
-    """Replay the recorded answers through a pack and compare every verdict with Meta's.
+    """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
+
+    ::
+
+        from meta_eval import verify
+
+        proof = verify("work_dir")
+        for name, task in proof.tasks.items():
+            print(name, task.status, task.reason)
 
     Args:
         pack: The folder that prepare wrote.
@@ -160,6 +168,7 @@ def verify(
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
         ConfigError: A name that the pack does not have.
     """
+    pack, regrade = Path(pack), None if regrade is None else Path(regrade)
     manifest = read_manifest(pack)
     chosen = choose(manifest, tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None

@@ -266,17 +266,10 @@ def _disagreement(
         "metrics": {name: row[name] for name in metric_names(row)},
     }
     if answer is None:
-        line["choices"] = [_choice(argument) for argument in row["arguments"]]
-        line["log_likelihoods"] = [_finite(response[0]) for response in row["filtered_resps"]]
+        line["choices"] = [str(argument[1]).strip() for argument in row["arguments"]]
+        likelihoods = (response[0] for response in row["filtered_resps"])
+        line["log_likelihoods"] = [value if math.isfinite(value) else None for value in likelihoods]
     return line
-
-
-def _choice(argument: Sequence[Any]) -> str:
-    return str(argument[1]).strip()
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _why(

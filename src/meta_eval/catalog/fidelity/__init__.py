@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from meta_eval.catalog import Fact, Percent
 from meta_eval.catalog.names import Variant
 
-Percent = Annotated[float, Field(ge=0, le=100)]
 Status = Literal["verified", "documented", "assumed"]
 
 # Below this share of equal verdicts on real answers a comparison is no proof, whatever it was made with. What a task
@@ -29,18 +29,14 @@ PROVEN = 0.98
 MANY_ROWS = 100
 
 
-class _Fact(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Rest(_Fact):
+class Rest(Fact):
     """Answers with another verdict, and why."""
 
     count: int = Field(gt=0)
     why: str = Field(min_length=1)
 
 
-class Comparison(_Fact):
+class Comparison(Fact):
     """One comparison.
 
     Attributes:
@@ -114,7 +110,7 @@ class Comparison(_Fact):
         return self.real and many and (self.aspect == "format" or self.compared_with == "recorded verdicts")
 
 
-class _File(_Fact):
+class _File(Fact):
     checks: tuple[Comparison, ...]
 
 
