@@ -5,8 +5,8 @@ a dataset that is printed there would be executed by ``sh -c "$(meta-eval prepar
 is proven.
 
 A thread, a program or an exit hook that such code starts outlives its call. So a process of the command line keeps its
-stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends; a program that calls the
-API has its stdout and ``os._exit`` again when the call returns.
+stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends; a program that calls
+the API has its stdout and ``os._exit`` again when the call returns.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _leave = os._exit
 
 def keep_stdout() -> None:
     """At the start of a process that is ours: make stdout one that code of templates never gets hold of."""
-    global _kept
+    global _kept  # noqa: PLW0603 (a process has one stdout)
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:  # closed: the next file that is opened, a pack's own, would be what others write to
             os.open(os.devnull, os.O_RDWR)
     encoding, errors = getattr(sys.stdout, "encoding", "utf-8"), getattr(sys.stdout, "errors", None)
-    _kept = open(os.dup(1), "w", encoding=encoding, errors=errors)  # noqa: SIM115 (it lasts as long as the process)
+    _kept = os.fdopen(os.dup(1), "w", encoding=encoding, errors=errors)
 
 
 def own_stdout() -> Any:
