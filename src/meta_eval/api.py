@@ -5,10 +5,12 @@ What a user must know besides is logged as a warning by the logger ``meta_eval``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
+from meta_eval.errors import UserError, refused
 from meta_eval.notes import Progress, silent
 
 if TYPE_CHECKING:
@@ -25,7 +27,27 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "export", "grade", "prepare", "report", "verify"]
 
+_P, _T = ParamSpec("_P"), TypeVar("_T")
 
+
+def _documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A function that raises what its docstring says: what the system refuses is the user's to mend as well."""
+
+    @wraps(job)
+    def done(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        for value in (*arguments, *keywords.values()):
+            for one in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(one, (str, Path)) and "\0" in str(one):
+                    raise UserError("holds a NUL, which no name of a file does", where=str(one))
+        try:
+            return job(*arguments, **keywords)
+        except OSError as error:
+            raise refused(error) from error
+
+    return done
+
+
+@_documented
 def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prepared:
     """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
 
@@ -52,6 +74,7 @@ def prepare(config: Config | Path | str, *, progress: Progress = silent) -> Prep
     return run(load_config(Path(config)), config_place=str(config), progress=progress)
 
 
+@_documented
 def verify(
     pack: Path | str,
     *,
@@ -97,6 +120,7 @@ def verify(
     )
 
 
+@_documented
 def export(
     pack: Path | str,
     file: Path | str = "requests.jsonl",
@@ -115,7 +139,7 @@ def export(
 
     Args:
         pack: The folder that prepare wrote.
-        file: Where to write; replaced if it is there.
+        file: Where to write; a file that is there is replaced.
         tasks: Tasks and groups of the pack; empty for all.
         edited: Take a pack that was edited as it is; the file says so.
         progress: Called with the task, the requests written, and how many docs it has.
@@ -128,6 +152,7 @@ def export(
     return run(Path(pack), Path(file), tasks=tasks, edited=edited, progress=progress)
 
 
+@_documented
 def grade(
     answers: Path | str | Sequence[Path | str],
     *,
@@ -178,6 +203,7 @@ def grade(
     )
 
 
+@_documented
 def report(
     results: Path | str | Sequence[Path | str],
     *,
@@ -223,6 +249,7 @@ def report(
     return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
 
 
+@_documented
 def compare(
     a: Path | str,
     b: Path | str,

@@ -35,6 +35,14 @@ class UserError(Exception):
         return one_line(redacted(f"{message}{end} {self.hint}" if self.hint else message))
 
 
+def refused(error: OSError) -> UserError:
+    """What the system refused, of whatever file, as a user's error."""
+    if error.filename is None and isinstance(error, FileNotFoundError):  # so says getcwd(2), which many a path needs
+        return UserError("the working directory is not there any more", hint="Go to one that is: cd ~")
+    where = error.filename if error.filename is not None else "stdout, or another file that was open"
+    return UserError(error.strerror or str(error) or type(error).__name__, where=str(where))
+
+
 class ConfigError(UserError):
     """The configuration file or an override says something that cannot be."""
 

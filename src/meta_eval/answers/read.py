@@ -10,10 +10,13 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.errors import UserError
+from meta_eval.results.pieces import MAX_PIECE
 
 # How an answer may have ended.
 _ENDS = ("stop", "length")
@@ -109,9 +112,11 @@ def _lines(file: Path, cut_off: list[str]) -> Iterator[Answer]:
     import orjson
 
     try:
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
+        with open_regular(file) as lines:
+            for number, line in enumerate(iter(partial(lines.readline, MAX_PIECE + 1), b""), 1):
                 where = f"{file}, line {number}"
+                if len(line) > MAX_PIECE:
+                    raise _wrong(f"it is longer than {MAX_PIECE >> 20} MiB", where)
                 if not line.strip():
                     continue
                 try:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from meta_eval.cli import export, grade, init, new_task, preflight, prepare, report, tasks, verify
 from meta_eval.cli.console import err, notes, say
-from meta_eval.errors import UserError
+from meta_eval.errors import UserError, refused
 from meta_eval.notes import log
 from meta_eval.shown import visible
 from meta_eval.version import __version__
@@ -74,8 +74,8 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     """The exit code, whatever happens: 0, 1, 2, 3, 130, and 70 for what is a fault of meta-eval itself."""
     try:
         Path.cwd()  # many a path counts from it
-    except OSError:
-        return _end("the working directory is not there any more. Go to one that is: cd ~")
+    except OSError as error:
+        return _end(str(refused(error)))
     try:
         code = app(standalone_mode=False)
         return _interrupted() if code == _INTERRUPTED else int(code or 0)
@@ -84,10 +84,10 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except OSError as error:
-        return _end(_refused(error))
+        return _end(str(refused(error)))
     except SystemExit as error:  # typer's own, for a pipe that was closed, and that of a template or of its libraries
         if isinstance(error.__context__, OSError):
-            return _end(_refused(error.__context__))
+            return _end(str(refused(error.__context__)))
         return _end(f"a template or the code of a pack ended the program with exit code {error.code}")
     except _USAGE as error:
         text = io.StringIO()
@@ -108,12 +108,6 @@ def _end(message: str) -> int:
 def _interrupted() -> int:
     err.print("interrupted: nothing was left half written")
     return _INTERRUPTED
-
-
-def _refused(error: OSError) -> str:
-    """What the system refused, of whatever file, as a message."""
-    where = error.filename if error.filename is not None else "stdout, or another file that was open"
-    return f"{where}: {error.strerror or error}"
 
 
 if __name__ == "__main__":
