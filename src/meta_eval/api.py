@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "export", "grade", "prepare", "report", "verify"]
 
-_P, _T = ParamSpec("_P"), TypeVar("_T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def _documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
