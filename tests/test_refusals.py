@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from accelerator import answer
+from command import cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from packs import prepare as prepare_pack
@@ -169,6 +170,28 @@ def test_any_path_may_be_written(job: str, path: str, made: Path) -> None:
             OUTPUTS[job](place, path)
         assert {one: one.lstat().st_mode for one in place.rglob("*")} == before
     assert "\n" not in str(error.value)
+
+
+COMMANDS = [
+    "prepare -c PATH", "prepare -c c.yaml --set work_dir=PATH", "prepare -c c.yaml --set template_dir=PATH",
+    "prepare -c c.yaml --set evals_dataset=PATH", "verify PATH", "verify work_dir --regrade PATH", "preflight PATH",
+    "export PATH", "export work_dir -o PATH", "grade PATH --pack work_dir", "grade answers.jsonl --pack PATH",
+    "grade answers.jsonl --pack work_dir -o PATH", "report PATH", "report out --pack PATH", "report out --gate PATH",
+    "report out --html PATH", "report out --markdown PATH", "report out --eval-results PATH", "compare out PATH",
+    "compare PATH out", "compare out out --pack PATH", "init PATH", "tasks --template-dir PATH",
+    "tasks --evals-dataset PATH", "new-task x --subset s --template-dir PATH",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_any_path_may_be_typed(command: str, made: Path) -> None:
+    with copied(made) as place:
+        hostile(place)
+        before = {one: one.lstat().st_mode for one in place.rglob("*")}
+        for path in ("full", "loop", "loop/x", "pipe", "x" * 300):
+            done = cli(*command.replace("PATH", path).split())
+            assert (done.returncode, done.stdout) == (2, ""), (path, done.stderr)
+        assert {one: one.lstat().st_mode for one in place.rglob("*")} == before
 
 
 @pytest.mark.parametrize(

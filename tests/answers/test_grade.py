@@ -387,3 +387,18 @@ def test_a_mistake_is_one_message(arguments: list[str], told: str, place: Path) 
     assert done.returncode == 2
     assert told in done.stderr.splitlines()[-1]
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["engine", "model"])
+@pytest.mark.parametrize("value", ["..", "a\0b", "\ud800", "\x1b[31m", "\u202e", "é" * 128])
+def test_a_name_that_no_folder_has_is_told_with_its_line(name: str, value: str, place: Path) -> None:
+    changed = rewrite(place, lambda lines: lines[1].update({name: value}))
+    assert f"changed.jsonl, line 2: this is no answer: {name} is " in refusal(place, changed)
+
+
+def test_half_a_character_is_graded_as_one_that_cannot_be_read(place: Path) -> None:
+    changed = rewrite(
+        place, lambda lines: [line.update(text=line["text"] + " \ud83d") for line in lines if "text" in line]
+    )
+    sample = samples(graded(place, changed), LETTERS)[0]
+    assert sample["resps"][0][0].endswith(" \ufffd")

@@ -7,6 +7,7 @@ JSON, is passed over and counted, and its request has no answer. Nothing else th
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,12 @@ from typing import Any, Literal
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.errors import UserError
 from meta_eval.results.pieces import MAX_PIECE
+
+# What an engine that counts in UTF-16 leaves of a character that it cuts through; no file of UTF-8 holds it.
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+# Bytes that the name of a folder may have, which lm_eval makes of the model's.
+_LONGEST_NAME = 255
 
 # How an answer may have ended.
 _ENDS = ("stop", "length")
@@ -33,7 +40,7 @@ class Answer:
     Attributes:
         id: Of the request.
         prompt_sha256: Of the prompt that was answered.
-        text: What the model wrote; None of choices.
+        text: What the model wrote, halves of surrogate pairs replaced by U+FFFD; None of choices.
         choices: Of each continuation its log-likelihood, in nats, and whether it is what greedy decoding gives, None
             where nobody says; empty of texts.
         finish_reason: ``stop``, ``length`` where it was cut at max_tokens; None where nobody says.
@@ -154,14 +161,14 @@ def _answer(content: Any, where: str) -> Answer:
     return Answer(
         id=own_id,
         prompt_sha256=sha256,
-        text=text,
+        text=text and _HALF_PAIR.sub("\ufffd", text),
         choices=choices,
         finish_reason=finish,
         prompt_tokens=fields.count("prompt_tokens"),
         completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
         error=error,
-        engine=fields.text("engine"),
-        model=fields.text("model"),
+        engine=fields.name("engine"),
+        model=fields.name("model"),
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
         where=where,
     )
@@ -191,6 +198,13 @@ class _Fields:
         value = self.content.get(name)
         if value is not None and not isinstance(value, str):
             raise _wrong(f"{name} is {value!r:.40}, and no text", self.where)
+        return value
+
+    def name(self, name: str) -> str | None:
+        """A text that results are named after."""
+        value = self.text(name)
+        if value in (".", "..") or not (value or "").isprintable() or len((value or "").encode()) > _LONGEST_NAME:
+            raise _wrong(f"{name} is {value!r:.40}, and no name of at most {_LONGEST_NAME} bytes", self.where)
         return value
 
     def number(self, name: str) -> float | None:
