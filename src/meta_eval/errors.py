@@ -5,6 +5,8 @@ What the system refuses (`OSError`) ends so too. Anything else is a fault of met
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -37,7 +39,7 @@ class UserError(Exception):
 
 def refused(error: OSError) -> UserError:
     """What the system refused, of whatever file, as a user's error."""
-    if error.filename is None and isinstance(error, FileNotFoundError):  # so says getcwd(2), which many a path needs
+    if error.filename is None and error.strerror == os.strerror(errno.ENOENT):  # of getcwd(2), which many a path needs
         return UserError("the working directory is not there any more", hint="Go to one that is: cd ~")
     where = error.filename if error.filename is not None else "stdout, or another file that was open"
     return UserError(error.strerror or str(error) or type(error).__name__, where=str(where))

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from command import cli, process
@@ -241,6 +241,15 @@ def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
     (moved / "nltk_data").mkdir()
     with pytest.raises(UserError, match="nltk_data/NOTICE is missing"):
         check_pack(moved, read_manifest(moved), edited=False)
+
+
+def test_a_user_without_a_home_has_no_data_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert read_manifest(ifeval_pack(tmp_path, "punctuation:no_comma")).punkt_tab is False
 
 
 def test_a_pack_without_ifeval_says_nothing_of_punkt(pack: Path, tmp_path: Path) -> None:

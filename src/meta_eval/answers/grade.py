@@ -12,6 +12,7 @@ from meta_eval.answers.match import Matched, Problems, match, strangers, until
 from meta_eval.answers.read import Answer, Answers, AnswersError, read_answers
 from meta_eval.answers.requests import requests_of
 from meta_eval.answers.results import Speed, Writer
+from meta_eval.boundary.inputs import expand
 from meta_eval.errors import ConfigError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
@@ -98,7 +99,7 @@ def grade(
     used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
     model = _one_model(used, manifest)
     _say(matched, problems, given)
-    writer = Writer(output or Path(manifest.run.output_path).expanduser(), model)
+    writer = Writer(output or expand(manifest.run.output_path, where=str(pack)), model)
     done = Graded(Path(), model, Speed.of(used), {}, len(problems.missing), len(problems.failed))
     with writer:
         for name in chosen:

@@ -62,7 +62,7 @@ def punkt_files() -> dict[str, bytes]:
 def _places() -> Iterator[Path]:
     """Where nltk looks by itself, in its order; asking it would import it, and scipy with it, which takes seconds."""
     yield from (Path(place) for place in os.environ.get("NLTK_DATA", "").split(os.pathsep) if place)
-    yield Path("~/nltk_data").expanduser()
+    yield Path(os.path.expanduser("~/nltk_data"))  # noqa: PTH111 (Path.expanduser raises where a user has no home)
     yield from (Path(sys.prefix, *below, "nltk_data") for below in ((), ("share",), ("lib",)))
     yield from (Path(place, "nltk_data") for place in ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib"))
 
