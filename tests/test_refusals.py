@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NoReturn
 
 import pytest
 from accelerator import answer
@@ -76,7 +77,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def copied(made: Path) -> Iterator[Path]:
     """All of it in another place, which is the working directory; who waits for ever there is woken up."""
+
+    def wake(*_: object) -> NoReturn:
+        raise AssertionError("it waits for ever")
+
     before = Path.cwd()
+    signal.signal(signal.SIGALRM, wake)
     with TemporaryDirectory() as folder:
         place = Path(shutil.copytree(made, Path(folder) / "place"))
         os.chdir(place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,12 @@ def main() -> None:
     sys.exit(_run())
 
 
+@cache
+def _command() -> Any:
+    """Built once: who calls the command line many times in one process waits for what it does, not for its options."""
+    return typer.main.get_command(app)
+
+
 def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     """The exit code, whatever happens: 0, 1, 2, 3, 130, and 70 for what is a fault of meta-eval itself."""
     try:
@@ -77,7 +84,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except OSError as error:
         return _end(str(refused(error)))
     try:
-        code = app(standalone_mode=False)
+        code = _command()(standalone_mode=False)
         return _interrupted() if code == _INTERRUPTED else int(code or 0)
     except UserError as error:
         return _end(str(error))
