@@ -106,7 +106,7 @@ def verify(
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
-        UserError: The folder is no pack or was edited, or a name is none of its tasks.
+        UserError: The folder is no pack or was edited, a name is none of its tasks, or a share is none.
     """
     from meta_eval.verify import verify as run
 

@@ -84,7 +84,7 @@ class Config(Settings):
         "./meta_template", description="the task templates; the shipped ones where there is no such folder"
     )
 
-    evals_revision: str | None = Field(
+    evals_revision: Name | None = Field(
         None, description="commit or branch of the evals dataset; null for the newest. The manifest records the commit"
     )
     originals: Originals = Field(Originals(), description="where the joins find the ground truth: [below](#originals)")

@@ -158,8 +158,10 @@ def verify(
     Raises:
         PackError: The folder is no pack, was edited, or there is nothing to grade again.
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
-        ConfigError: A name that the pack does not have.
+        ConfigError: A name that the pack does not have, or a share that is none.
     """
+    if min_agreement is not None and not 0 <= min_agreement <= 1:
+        raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
     manifest = read_manifest(pack)
     chosen = choose(manifest, tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
