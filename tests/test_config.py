@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
-from meta_eval.errors import ConfigError
+from meta_eval.errors import ConfigError, UserError
 
 # The keys and values of a file written for Meta's recipe.
 RECIPE = """\
@@ -193,5 +193,5 @@ def test_a_name_that_no_command_can_hold_is_refused(override: str) -> None:
 )  # fmt: skip
 def test_nothing_in_the_command_is_hidden(key: str, hidden: str, tmp_path: Path) -> None:
     value: Any = {"quantization": f"a{hidden}b"} if key == "model_args" else f"a{hidden}b"
-    with pytest.raises(ConfigError, match="holds a character that is not shown|is no text"):
+    with pytest.raises(UserError, match="holds a character that is not shown|is no text"):
         load(tmp_path, RECIPE, f"{key}={json.dumps(value)}")
