@@ -102,7 +102,7 @@ def refuses_at_most(job: str, place: Path) -> None:
 
 
 some = settings(
-    max_examples=int(os.environ.get("META_EVAL_FUZZ", "40")), suppress_health_check=list(HealthCheck), deadline=None
+    max_examples=int(os.environ.get("META_EVAL_FUZZ", "25")), suppress_health_check=list(HealthCheck), deadline=None
 )
 
 

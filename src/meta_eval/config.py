@@ -25,7 +25,7 @@ from pydantic import (
 
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.engines import ENGINES
-from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text
+from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text, seen
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
@@ -84,7 +84,7 @@ class Config(Settings):
         "./meta_template", description="the task templates; the shipped ones where there is no such folder"
     )
 
-    evals_revision: Name | None = Field(
+    evals_revision: str | None = Field(
         None, description="commit or branch of the evals dataset; null for the newest. The manifest records the commit"
     )
     originals: Originals = Field(Originals(), description="where the joins find the ground truth: [below](#originals)")
@@ -137,6 +137,11 @@ class Config(Settings):
             if isinstance(text, str) and holds_secret(text):
                 raise ValueError(f"holds a credential, which would stand in the pack: {_INSTEAD}")
         return value
+
+    @field_validator("evals_revision")
+    @classmethod
+    def _revision_is_seen(cls, revision: str | None) -> str | None:
+        return revision and seen(revision)
 
     @field_validator("originals")
     @classmethod
