@@ -66,3 +66,9 @@ def test_a_file_says_the_same_as_a_configuration(tmp_path: Path, monkeypatch: py
 def test_a_margin_is_checked_as_the_commands_is(margin: float) -> None:
     with pytest.raises(UserError, match="margin: .* is no number of points above 0 and below 100"):
         report("out", margin=margin)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), float("inf")])
+def test_a_share_is_checked_as_the_commands_is(share: float) -> None:
+    with pytest.raises(UserError, match="--min-agreement: .* is not a share from 0 to 1"):
+        verify("work_dir", min_agreement=share)

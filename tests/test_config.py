@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ruamel.yaml import YAML
 
 from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
-from meta_eval.errors import ConfigError
+from meta_eval.errors import ConfigError, UserError
 
 # The keys and values of a file written for Meta's recipe.
 RECIPE = """\
@@ -184,3 +185,13 @@ def test_what_is_printed_is_what_was_checked(
 def test_a_name_that_no_command_can_hold_is_refused(override: str) -> None:
     with pytest.raises(ConfigError, match="no such user|begins with '-'"):
         load_config(None, ["model_name=m", "evals_dataset=sample", "tasks=meta_gpqa", override])
+
+
+@pytest.mark.parametrize("hidden", ["\0", "\x1b[31m", "\n", "\u202e"])
+@pytest.mark.parametrize(
+    "key", ["model_name", "evals_dataset", "evals_revision", "tasks", "work_dir", "output_path", "template_dir", "model_args"]
+)  # fmt: skip
+def test_nothing_in_the_command_is_hidden(key: str, hidden: str, tmp_path: Path) -> None:
+    value: Any = {"quantization": f"a{hidden}b"} if key == "model_args" else f"a{hidden}b"
+    with pytest.raises(UserError, match="holds a character that is not shown|is no text"):
+        load(tmp_path, RECIPE, f"{key}={json.dumps(value)}")

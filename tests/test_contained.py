@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import cli, process
@@ -33,6 +35,28 @@ os.write(1, b"touch /tmp/written\\n")
 subprocess.run(["echo", "touch /tmp/started"])
 ctypes.CDLL(None).puts(b"touch /tmp/c")
 """
+# What outlives the call that started it: until the main thread has ended, and then when the interpreter ends.
+LATER = """
+import atexit, ctypes, os, subprocess, sys, threading
+def talk(when):
+    print("touch /tmp/printed", when, flush=True)
+    sys.__stdout__.write("touch /tmp/kept\\n"); sys.__stdout__.flush()
+    os.write(1, b"touch /tmp/written\\n")
+    subprocess.run(["echo", "touch /tmp/started"])
+    ctypes.CDLL(None).puts(b"touch /tmp/c")
+    ctypes.CDLL(None).fflush(None)
+def follow():
+    main = threading.main_thread()
+    while main.is_alive():
+        talk("meanwhile")
+        main.join(0.05)
+    talk("afterwards")
+    os._exit(0)
+threading.Thread(target=follow).start()
+subprocess.Popen(["sh", "-c", "sleep 1; echo touch /tmp/child"])
+atexit.register(talk, "at exit")
+"""
+LATE = ("printed meanwhile", "printed afterwards", "printed at exit", "kept", "written", "started", "c", "child")
 
 
 @pytest.fixture
@@ -57,10 +81,11 @@ def put_into(folder: Path, function: str, code: str) -> None:
     path.write_text(f"{head}{found}{signature}:\n    {code}\n{body}")
 
 
-def prepared(templates: Path, run: Run = process) -> subprocess.CompletedProcess[str]:
+def prepared(templates: Path, *options: str, run: Run = process, **keys: Any) -> subprocess.CompletedProcess[str]:
     return run(
         "prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa",
-        "--set", f"template_dir={templates}", "--config", templates.parent / "c.yaml", cwd=templates.parent,
+        "--set", f"template_dir={templates}", "--config", templates.parent / "c.yaml", *options,
+        cwd=templates.parent, **keys,
     )  # fmt: skip
 
 
@@ -69,7 +94,7 @@ def prepared(templates: Path, run: Run = process) -> subprocess.CompletedProcess
 def test_a_template_cannot_end_prepare(templates: Path, end: str, function: str) -> None:
     (templates.parent / "c.yaml").write_text("{}\n")
     put_into(templates, function, ENDS[end] if function else ENDS[end].replace("\n    ", "\n"))
-    done = prepared(templates, OF_PROCESS.get(end, cli))
+    done = prepared(templates, run=OF_PROCESS.get(end, cli))
     assert (done.returncode, done.stdout) == (2, "")
     assert "_common/rows.py, line " in done.stderr
     assert f"in {function or '<module>'}: " in done.stderr
@@ -86,6 +111,46 @@ def test_nothing_that_a_template_prints_reaches_stdout(templates: Path) -> None:
     assert done.stdout.count("\n") == 1
     for word in ("printed", "kept", "written", "started", "/c"):
         assert f"touch /tmp/{word.strip('/')}" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_nothing_that_a_template_leaves_behind_prints_reaches_stdout(templates: Path, options: tuple[str, ...]) -> None:
+    (templates.parent / "c.yaml").write_text("{}\n")
+    put_into(templates, "", LATER)
+    done = prepared(templates, *options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('{"command": "lm_eval ' if options else "lm_eval --model vllm ")
+    assert done.stdout.count("\n") == 1
+    assert [word for word in LATE if f"touch /tmp/{word}\n" not in done.stderr] == []
+
+
+def test_nothing_that_a_pack_leaves_behind_prints_reaches_stdout_or_ends_verify(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa,meta_mmlu_pro_instruct")
+    ends = "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.02), os._exit(0))).start()\n"
+    put_into(pack, "", LATER + ends)
+    reseal(pack)
+    done = process("verify", pack, "--json", "--min-agreement", "0.999999")
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["passed"] is False
+
+
+def test_a_full_disk_is_told_after_code_of_a_template_ran(templates: Path) -> None:
+    (templates.parent / "c.yaml").write_text("{}\n")
+    put_into(templates, "", LATER)
+    with Path("/dev/full").open("w") as full:
+        done = prepared(templates, stdout=full)
+    assert done.returncode == 2
+    assert "error: stdout: cannot be written: No space left on device" in done.stderr
+
+
+def test_a_program_has_its_stdout_and_its_end_again(tmp_path: Path) -> None:
+    code = (
+        "import os\nfrom meta_eval import Config, prepare\n"
+        "prepare(Config(model_name='m', evals_dataset='sample', tasks=('meta_gpqa',)))\n"
+        "print('mine', flush=True)\nos.write(1, b'too')\nos._exit(5)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (5, "mine\ntoo"), done.stderr
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -11,6 +11,9 @@ def main() -> None:
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where a shell has set it aside
     if early:
         signal.signal(signal.SIGINT, _before_anything)
+    from meta_eval.boundary.contained import keep_stdout
+
+    keep_stdout()
     from meta_eval.cli import main as run
 
     if early:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from meta_eval.errors import documented
 from meta_eval.notes import Progress, silent
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["compare", "export", "grade", "report", "run"]
 
 
+@documented
 def run(
     config: Config | Path | str,
     *,
@@ -65,6 +67,7 @@ def run(
     )
 
 
+@documented
 def export(
     pack: Path | str,
     file: Path | str = "requests.jsonl",
@@ -83,7 +86,7 @@ def export(
 
     Args:
         pack: The folder that prepare wrote.
-        file: Where to write; replaced if it is there.
+        file: Where to write; a file that is there is replaced.
         tasks: Tasks and groups of the pack; empty for all.
         edited: Take a pack that was edited as it is; the file says so.
         progress: Called with the task, the requests written, and how many docs it has.
@@ -96,6 +99,7 @@ def export(
     return run(Path(pack), Path(file), tasks=tasks, edited=edited, progress=progress)
 
 
+@documented
 def grade(
     answers: Path | str | Sequence[Path | str],
     *,
@@ -146,6 +150,7 @@ def grade(
     )
 
 
+@documented
 def report(
     results: Path | str | Sequence[Path | str],
     *,
@@ -193,6 +198,7 @@ def report(
     return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
 
 
+@documented
 def compare(
     a: Path | str,
     b: Path | str,

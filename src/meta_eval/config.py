@@ -25,7 +25,7 @@ from pydantic import (
 
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.engines import ENGINES
-from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text
+from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text, seen
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
@@ -145,6 +145,11 @@ class Config(Settings):
             if isinstance(text, str) and holds_secret(text):
                 raise ValueError(f"holds a credential, which would stand in the pack: {_INSTEAD}")
         return value
+
+    @field_validator("evals_revision")
+    @classmethod
+    def _revision_is_seen(cls, revision: str | None) -> str | None:
+        return revision and seen(revision)
 
     @field_validator("originals")
     @classmethod

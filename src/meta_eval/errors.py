@@ -5,13 +5,21 @@ What the system refuses (`OSError`) ends so too. Anything else is a fault of met
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from meta_eval.secrets import redacted
 from meta_eval.shown import one_line
 
 _LONGEST_WORD = 200
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class UserError(Exception):
@@ -33,6 +41,14 @@ class UserError(Exception):
         message = f"{self.where}: {self.what}" if self.where else self.what
         end = "" if message.endswith("?") else "."
         return one_line(redacted(f"{message}{end} {self.hint}" if self.hint else message))
+
+
+def refused(error: OSError) -> UserError:
+    """What the system refused, of whatever file, as a user's error."""
+    if error.filename is None and error.strerror == os.strerror(errno.ENOENT):  # of getcwd(2), which many a path needs
+        return UserError("the working directory is not there any more", hint="Go to one that is: cd ~")
+    where = error.filename if error.filename is not None else "stdout, or another file that was open"
+    return UserError(error.strerror or str(error) or type(error).__name__, where=str(where))
 
 
 class ConfigError(UserError):
@@ -57,6 +73,23 @@ class JoinError(DataError):
 
 class PackError(UserError):
     """A work_dir cannot be written, or is not a pack."""
+
+
+def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A function that raises what its docstring says: what the system refuses is the user's to mend as well."""
+
+    @wraps(job)
+    def done(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        for value in (*arguments, *keywords.values()):
+            for one in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(one, (str, Path)) and "\0" in str(one):
+                    raise UserError("holds a NUL, which no name of a file does", where=str(one))
+        try:
+            return job(*arguments, **keywords)
+        except OSError as error:
+            raise refused(error) from error
+
+    return done
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

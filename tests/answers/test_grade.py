@@ -416,3 +416,18 @@ def test_answers_of_two_settings_of_run_are_not_one_run(place: Path) -> None:
         files.append(place / f"{number}.jsonl")
         files[-1].write_text("".join(json.dumps(line) + "\n" for line in [head, *lines[number::2]]))
     assert "other settings each" in refusal(place, *files)
+
+
+@pytest.mark.parametrize("name", ["engine", "model"])
+@pytest.mark.parametrize("value", ["..", "a\0b", "\ud800", "\x1b[31m", "\u202e", "é" * 128])
+def test_a_name_that_no_folder_has_is_told_with_its_line(name: str, value: str, place: Path) -> None:
+    changed = rewrite(place, lambda lines: lines[1].update({name: value}))
+    assert f"changed.jsonl, line 2: this is no answer: {name} is " in refusal(place, changed)
+
+
+def test_half_a_character_is_graded_as_one_that_cannot_be_read(place: Path) -> None:
+    changed = rewrite(
+        place, lambda lines: [line.update(text=line["text"] + " \ud83d") for line in lines if "text" in line]
+    )
+    sample = samples(graded(place, changed), LETTERS)[0]
+    assert sample["resps"][0][0].endswith(" \ufffd")

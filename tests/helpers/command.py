@@ -11,6 +11,7 @@ import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 
@@ -37,9 +38,11 @@ def cli(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> su
     return subprocess.CompletedProcess(words, code, out.getvalue(), error.getvalue())
 
 
-def process(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> subprocess.CompletedProcess[str]:
+def process(
+    *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """``meta-eval`` in a process of its own, on a terminal of 80 columns."""
     return subprocess.run(
-        [sys.executable, "-m", "meta_eval", *map(str, arguments)],
-        cwd=cwd, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "80", **environment},
+        [sys.executable, "-m", "meta_eval", *map(str, arguments)], cwd=cwd, stdout=stdout, stderr=subprocess.PIPE,
+        text=True, check=False, env={**os.environ, "COLUMNS": "80", **environment},
     )  # fmt: skip

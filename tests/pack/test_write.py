@@ -493,3 +493,8 @@ def test_a_lock_that_cannot_be_had_is_one_message(tmp_path: Path, monkeypatch: p
         patch.setattr("meta_eval.pack.workshop._SECONDS", 0.2)
         with pytest.raises(PackError, match="another prepare has held it"):
             write(tmp_path / "work_dir", 1)
+
+
+def test_a_file_system_that_makes_no_folders_is_told() -> None:
+    with pytest.raises(PackError, match=r"work_dir /proc/work_dir: cannot be written"):
+        write(Path("/proc/work_dir"), 1)

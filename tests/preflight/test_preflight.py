@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from command import cli, process
@@ -16,6 +16,8 @@ from rows import make_row, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from meta_eval import preflight
+from meta_eval.errors import UserError
+from meta_eval.pack.integrity import check as check_pack
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.preflight import Check, files, prompts
 from meta_eval.preflight.environment import NEEDS_PUNKT
@@ -234,6 +236,20 @@ def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
     assert only(checks(moved, "scoring: punkt_tab")).status == "passed"
     names = [name for name in tree["files"] if name.startswith("nltk_data")]
     assert all((moved / name).read_bytes() == (packs[1] / name).read_bytes() for name in names)
+    shutil.rmtree(moved / "nltk_data")
+    assert check_pack(moved, read_manifest(moved), edited=False) == ()
+    (moved / "nltk_data").mkdir()
+    with pytest.raises(UserError, match="nltk_data/NOTICE is missing"):
+        check_pack(moved, read_manifest(moved), edited=False)
+
+
+def test_a_user_without_a_home_has_no_data_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    assert read_manifest(ifeval_pack(tmp_path, "punctuation:no_comma")).punkt_tab is False
 
 
 def test_a_pack_without_ifeval_says_nothing_of_punkt(pack: Path, tmp_path: Path) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.requests import Encoder, Request, requests_of
+from meta_eval.boundary.outputs import check_outputs, replacing
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
@@ -45,14 +44,14 @@ def export(
 
     Args:
         pack: The folder that prepare wrote.
-        file: Where to write; replaced if it is there.
+        file: Where to write; a file that is there is replaced.
         tasks: Tasks and groups of the pack; empty for all.
         edited: Take a pack that was edited as it is; the file says so.
         progress: Called with the task, the requests written, and how many docs it has.
 
     Raises:
-        PackError: The folder is no pack or was edited, asks what no file of requests holds, or nothing can be
-            written.
+        PackError: The folder is no pack or was edited, or asks what no file of requests holds.
+        OutputError: The file cannot be written, or is one of the pack.
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
@@ -61,25 +60,21 @@ def export(
     encoder = _encoder(manifest)
     evaluator = Evaluator(pack)
     done = Exported(file, encoder is not None)
-    new = file.with_name(f".{file.name}.{os.getpid()}")
+    check_outputs((file,), (pack / name for name in (MANIFEST, *manifest.files)))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with new.open("w", encoding="utf-8") as out:
-            out.write(_line({**_header(pack, manifest, chosen, encoder), **({"edited": changed} if changed else {})}))
-            for name in chosen:
-                progress(name, 0, manifest.tasks[name].docs)
-                done.tasks[name] = 0
-                requests = requests_of(evaluator, name, manifest.run.limit)
-                for line in _lines(requests, encoder):
-                    out.write(line)
-                    done.tasks[name] += 1
-                    progress(name, done.tasks[name], manifest.tasks[name].docs)
-        new.replace(file)
     except OSError as error:
         raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
-    finally:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
+    with replacing(file) as out:
+        out.write(_line({**_header(pack, manifest, chosen, encoder), **({"edited": changed} if changed else {})}))
+        for name in chosen:
+            progress(name, 0, manifest.tasks[name].docs)
+            done.tasks[name] = 0
+            requests = requests_of(evaluator, name, manifest.run.limit)
+            for line in _lines(requests, encoder):
+                out.write(line)
+                done.tasks[name] += 1
+                progress(name, done.tasks[name], manifest.tasks[name].docs)
     return done
 
 

@@ -12,6 +12,7 @@ from meta_eval.answers.match import Matched, Problems, match, strangers, until
 from meta_eval.answers.read import Answer, Answers, AnswersError, read_answers
 from meta_eval.answers.requests import requests_of
 from meta_eval.answers.results import Speed, Writer
+from meta_eval.boundary.inputs import expand
 from meta_eval.errors import ConfigError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
@@ -112,7 +113,7 @@ class Grading:
         edited: bool = False,
         progress: Progress = silent,
     ) -> None:
-        self._started = time.time()
+        self._started, self._pack = time.time(), pack
         self._manifest = read_manifest(pack)
         self.tasks = choose(self._manifest, tasks)
         self.allow_code, self.edited, self._progress = allow_code, edited, progress
@@ -170,7 +171,7 @@ class Grading:
         used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
         model = _one_model(used, manifest)
         _say(matched, problems, given)
-        writer = Writer(output or Path(manifest.run.output_path).expanduser(), model)
+        writer = Writer(output or expand(manifest.run.output_path, where=str(self._pack)), model)
         price = manifest.run.price_per_hour if price_per_hour is None else price_per_hour
         done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
         with writer:

@@ -7,13 +7,23 @@ JSON, is passed over and counted, and its request has no answer. Nothing else th
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.errors import UserError
+from meta_eval.results.pieces import MAX_PIECE
+
+# What an engine that counts in UTF-16 leaves of a character that it cuts through; no file of UTF-8 holds it.
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+# Bytes that the name of a folder may have, which lm_eval makes of the model's.
+_LONGEST_NAME = 255
 
 # What the first line of a file says that `meta-eval run` wrote; other files need none.
 FORMAT = "meta-eval answers"
@@ -35,7 +45,7 @@ class Answer:
         id: Of the request.
         prompt_sha256: Of the prompt that was answered.
         request_sha256: Of all that was asked; None where the line does not repeat it.
-        text: What the model wrote; None of choices.
+        text: What the model wrote, halves of surrogate pairs replaced by U+FFFD; None of choices.
         choices: Of each continuation its log-likelihood, in nats, and whether it is what greedy decoding gives, None
             where nobody says; empty of texts.
         finish_reason: ``stop``, ``length`` where it was cut at max_tokens; None where nobody says.
@@ -132,9 +142,11 @@ def _lines(file: Path, found: Answers) -> Iterator[Answer]:
     import orjson
 
     try:
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
+        with open_regular(file) as lines:
+            for number, line in enumerate(iter(partial(lines.readline, MAX_PIECE + 1), b""), 1):
                 where = f"{file}, line {number}"
+                if len(line) > MAX_PIECE:
+                    raise _wrong(f"it is longer than {MAX_PIECE >> 20} MiB", where)
                 if not line.strip():
                     continue
                 try:
@@ -176,14 +188,14 @@ def _answer(content: Any, where: str) -> Answer:
         id=own_id,
         prompt_sha256=sha256,
         request_sha256=fields.text("request_sha256"),
-        text=text,
+        text=text and _HALF_PAIR.sub("\ufffd", text),
         choices=choices,
         finish_reason=finish,
         prompt_tokens=fields.count("prompt_tokens"),
         completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
         error=error,
-        engine=fields.text("engine"),
-        model=fields.text("model"),
+        engine=fields.name("engine"),
+        model=fields.name("model"),
         span=(started, ended) if started is not None and ended is not None and started <= ended else None,
         where=where,
     )
@@ -213,6 +225,13 @@ class _Fields:
         value = self.content.get(name)
         if value is not None and not isinstance(value, str):
             raise _wrong(f"{name} is {value!r:.40}, and no text", self.where)
+        return value
+
+    def name(self, name: str) -> str | None:
+        """A text that results are named after."""
+        value = self.text(name)
+        if value in (".", "..") or not (value or "").isprintable() or len((value or "").encode()) > _LONGEST_NAME:
+            raise _wrong(f"{name} is {value!r:.40}, and no name of at most {_LONGEST_NAME} bytes", self.where)
         return value
 
     def number(self, name: str) -> float | None:

@@ -3,6 +3,10 @@
 It is code that the user chose, and no enemy; but its mistakes must not pass for ours. stdout is for machines: a text of
 a dataset that is printed there would be executed by ``sh -c "$(meta-eval prepare)"``. An exit code of 0 means that all
 is proven.
+
+A thread, a program or an exit hook that such code starts outlives its call. So a process of the command line keeps its
+stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends; a program that calls
+the API has its stdout and ``os._exit`` again when the call returns.
 """
 
 from __future__ import annotations
@@ -17,9 +21,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from meta_eval.errors import TemplateError, UserError
+
+_kept: IO[str] | None = None
+_leave = os._exit
+
+
+def keep_stdout() -> None:
+    """At the start of a process that is ours: make stdout one that code of templates never gets hold of."""
+    global _kept  # noqa: PLW0603 (a process has one stdout)
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: the next file that is opened, a pack's own, would be what others write to
+            os.open(os.devnull, os.O_RDWR)
+    encoding, errors = getattr(sys.stdout, "encoding", "utf-8"), getattr(sys.stdout, "errors", None)
+    _kept = os.fdopen(os.dup(1), "w", encoding=encoding, errors=errors)
+
+
+def own_stdout() -> Any:
+    """The stream for what meta-eval itself says on stdout; None where a program has none."""
+    return _kept or sys.stdout
 
 
 @contextmanager
@@ -89,30 +113,28 @@ def _interrupts() -> Iterator[threading.Event]:
 @contextmanager
 def _no_exit() -> Iterator[None]:
     """``os._exit`` of this process is SystemExit; that of a child which it forked stays what it is."""
-    leave, process = os._exit, os.getpid()
+    before, process = os._exit, os.getpid()
 
     def refuse(status: int) -> NoReturn:
         if os.getpid() != process:
-            leave(status)
+            _leave(status)
         raise SystemExit(status)
 
     os._exit = refuse
     try:
         yield
     finally:
-        os._exit = leave
+        if _kept is None:
+            os._exit = before
 
 
 @contextmanager
 def _stdout_on_stderr() -> Iterator[None]:
     _flush()
-    try:
-        kept: int | None = os.dup(1)
-    except OSError:  # it is closed
-        kept = None
+    before = _duplicate() if _kept is None else None
     try:
         os.dup2(2, 1)
-    except OSError:  # stderr is
+    except OSError:  # stderr is closed
         nowhere = os.open(os.devnull, os.O_WRONLY)
         if nowhere != 1:
             os.dup2(nowhere, 1)
@@ -122,11 +144,18 @@ def _stdout_on_stderr() -> Iterator[None]:
             yield
     finally:
         _flush()
-        if kept is None:
+        if before is not None:
+            os.dup2(before, 1)
+            os.close(before)
+        elif _kept is None:
             os.close(1)
-        else:
-            os.dup2(kept, 1)
-            os.close(kept)
+
+
+def _duplicate() -> int | None:
+    try:
+        return os.dup(1)
+    except OSError:  # it is closed
+        return None
 
 
 def _flush() -> None:

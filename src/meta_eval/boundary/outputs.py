@@ -28,13 +28,14 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
     Raises:
         OutputError: One of them must not be written.
     """
-    read = [path.resolve() for path in inputs if path is not None]
+    # Unlike Path.resolve, realpath takes links that lead to themselves; whoever opens them says so.
+    read = {Path(os.path.realpath(path)) for path in inputs if path is not None}
     seen: set[Path] = set()
     for path in outputs:
         if path is None:
             continue
         _check_kind(path)
-        place = path.parent.resolve() / path.name
+        place = Path(os.path.realpath(path.parent), path.name)
         if place in seen:
             raise OutputError("is to be written twice", where=str(path), hint="Give each its own name")
         seen.add(place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from meta_eval.cli import export, grade, init, new_task, preflight, prepare, report, run, tasks, verify
 from meta_eval.cli.console import err, notes, say
-from meta_eval.errors import UserError
+from meta_eval.errors import UserError, refused
 from meta_eval.notes import log
 from meta_eval.shown import visible
 from meta_eval.version import __version__
@@ -71,24 +72,30 @@ def main() -> None:
     sys.exit(_run())
 
 
+@cache
+def _command() -> Any:
+    """Built once: who calls the command line many times in one process waits for what it does, not for its options."""
+    return typer.main.get_command(app)
+
+
 def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     """The exit code, whatever happens: 0, 1, 2, 3, 130, and 70 for what is a fault of meta-eval itself."""
     try:
         Path.cwd()  # many a path counts from it
-    except OSError:
-        return _end("the working directory is not there any more. Go to one that is: cd ~")
+    except OSError as error:
+        return _end(str(refused(error)))
     try:
-        code = app(standalone_mode=False)
+        code = _command()(standalone_mode=False)
         return _interrupted() if code == _INTERRUPTED else int(code or 0)
     except UserError as error:
         return _end(str(error))
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except OSError as error:
-        return _end(_refused(error))
+        return _end(str(refused(error)))
     except SystemExit as error:  # typer's own, for a pipe that was closed, and that of a template or of its libraries
         if isinstance(error.__context__, OSError):
-            return _end(_refused(error.__context__))
+            return _end(str(refused(error.__context__)))
         return _end(f"a template or the code of a pack ended the program with exit code {error.code}")
     except _USAGE as error:
         text = io.StringIO()
@@ -109,12 +116,6 @@ def _end(message: str) -> int:
 def _interrupted() -> int:
     err.print("interrupted: nothing was left half written")
     return _INTERRUPTED
-
-
-def _refused(error: OSError) -> str:
-    """What the system refused, of whatever file, as a message."""
-    where = error.filename if error.filename is not None else "stdout, or another file that was open"
-    return f"{where}: {error.strerror or error}"
 
 
 if __name__ == "__main__":

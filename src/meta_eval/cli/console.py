@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
+from meta_eval.boundary.contained import own_stdout
 from meta_eval.errors import UserError
 from meta_eval.notes import Progress, log
 from meta_eval.shown import one_line, visible
@@ -41,7 +42,7 @@ class _Stream:
 
     @property
     def _file(self) -> Any:
-        return self._bound or (sys.stderr if self._stderr else sys.stdout)
+        return self._bound or (sys.stderr if self._stderr else own_stdout())
 
     def write(self, text: str) -> int:
         if self._file is not None:
@@ -62,10 +63,9 @@ class _Stream:
                 self._fail(error)
 
     def _fail(self, error: OSError | ValueError) -> None:
-        number = 2 if self._stderr else 1
         with contextlib.suppress(OSError):
             # Python flushes what is left when it ends, and would fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
         if not self._stderr:
             reason = error.strerror if isinstance(error, OSError) else error
             raise StreamError(f"cannot be written: {reason}", where="stdout") from None

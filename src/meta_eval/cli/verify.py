@@ -13,7 +13,6 @@ from rich.table import Table
 
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, notes, say
-from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from meta_eval.verify import Proof, TaskProof
@@ -46,8 +45,6 @@ def verify(
 
     Exit codes: 0 every task that was checked agrees, 1 one does not or is not finished, 2 something that you can fix.
     """
-    if min_agreement is not None and not 0 <= min_agreement <= 1:
-        raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
     folder = options.pack_folder(pack, config)
     from meta_eval.verify import verify as run
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from meta_eval.shown import one_line, quoted
+
+
+def seen(text: str) -> str:
+    """A text for the command, which people read and paste: nothing in it that a terminal obeys or does not show.
+
+    Raises:
+        ValueError: There is.
+    """
+    if one_line(text) != text:
+        raise ValueError(f"{quoted(text)} holds a character that is not shown")
+    return text
+
 
 Scalar = bool | int | float | str
-Name = Annotated[str, Field(min_length=1, max_length=4096)]
+Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(seen)]
 
 # The largest seed that numpy takes, which lm_eval hands it to.
 _MOST_SEED = 2**32 - 1
@@ -125,7 +139,7 @@ class Settings(BaseModel):
     @classmethod
     def _no_separators(cls, args: dict[str, Scalar]) -> dict[str, Scalar]:
         for name, value in args.items():
-            _refuse_separators(f"{name}={value}", equals=1)
+            _refuse_separators(seen(f"{name}={value}"), equals=1)
         return args
 
 

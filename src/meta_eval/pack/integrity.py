@@ -15,11 +15,13 @@ from pathlib import Path, PurePosixPath
 from meta_eval.errors import PackError
 from meta_eval.pack.carry import walk
 from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.punkt import NLTK_DATA
 
 MISSING = "is missing"
 EDITED = "is not the file that prepare wrote: it was edited or is damaged"
 FOREIGN_TASK = "is not of this pack, and lm_eval takes it for a task"
 FOREIGN_CODE = "is not of this pack, and its modules may import it"
+FOREIGN_DATA = "is not of this pack, and nltk would score with it"
 FOREIGN_BYTECODE = "is not the bytecode of the module that it stands for, and Python would run it"
 
 _CODE = (".py", ".pyc", ".so")
@@ -39,6 +41,8 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
     found = {}
     for name, entry in manifest.files.items():
         path = pack / name
+        if name.startswith(f"{NLTK_DATA}/") and not os.path.lexists(pack / NLTK_DATA):
+            continue
         if not path.is_file():
             found[name] = MISSING
         elif path.stat().st_size != entry.bytes or (
@@ -54,6 +58,8 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
             continue
         if inner.suffix == ".yaml":
             found[name] = FOREIGN_TASK
+        elif inner.parts[0] == NLTK_DATA:
+            found[name] = FOREIGN_DATA
         elif inner.suffix in _CODE and inner.parent.name != "__pycache__" and with_modules & set(inner.parents):
             found[name] = FOREIGN_CODE
     for name in sorted(modules - set(found)):

@@ -14,6 +14,7 @@ from typing import Any
 from meta_eval import assets, catalog
 from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
+from meta_eval.errors import documented
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.build import build_pack
@@ -34,6 +35,7 @@ class Prepared:
     work_dir: str
 
 
+@documented
 def prepare(
     config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress = silent
 ) -> Prepared:

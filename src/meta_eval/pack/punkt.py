@@ -9,13 +9,19 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from meta_eval.boundary.inputs import read_regular
 from meta_eval.notes import log
 
-_FOLDER = PurePosixPath("nltk_data/tokenizers/punkt_tab/english")
+# A pack is whole without it: nltk then looks for its own copy.
+NLTK_DATA = "nltk_data"
+
+_FOLDER = PurePosixPath(NLTK_DATA, "tokenizers/punkt_tab/english")
 _FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
+_LARGEST = 64 * 2**20  # bytes; the largest of them has 0.2 million
 _NOTICE = """\
 The folder tokenizers/punkt_tab/english holds the English Punkt model of NLTK's data distribution (nltk_data, package
 punkt_tab; https://github.com/nltk/nltk_data), unchanged, as it lay on the machine that prepared this pack. It was
@@ -23,12 +29,15 @@ trained by Jan Strunk and Tibor Kiss on about 469,000 tokens of the Wall Street 
 method: Kiss and Strunk (2006), Unsupervised Multilingual Sentence Boundary Detection, Computational Linguistics 32:
 485-525.
 
-The package names no licence of its own, neither in its README nor in nltk_data's index. NLTK's README says of its data
-that they come under the terms given in their READMEs, and that all are redistributable and available for
+Its licence is not settled. The package's README names none. nltk_data's LICENSE-OVERVIEW.md (2025) says that each
+package has its own, and counts the Punkt models among those whose licence is unclarified (nltk_data issues 188 and
+241); the package's description has said both nothing and "MIT License" (in commit 05094b3). NLTK's README says of its
+data that they come under the terms given in their READMEs, and that all are redistributable and available for
 non-commercial use. NLTK's code is under the Apache License 2.0; none of it is here.
 
-It is here so that IFEval can be scored without a network. It may be deleted where nltk finds its own copy; a pack
-without it is one that was edited.
+meta-eval does not distribute the model: this is your own copy, brought along so that IFEval can be scored without a
+network. Whoever passes the pack on and is in doubt deletes the folder nltk_data: the pack is whole without it, and nltk
+then looks for its own copy on the machine that scores.
 """
 
 
@@ -37,9 +46,12 @@ def punkt_files() -> dict[str, bytes]:
     for place in _places():
         try:
             content = _read(place / "tokenizers")
-        except (LookupError, OSError, zipfile.BadZipFile):
+        except (LookupError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error):
             continue
-        return {"nltk_data/NOTICE": _NOTICE.encode(), **{str(_FOLDER / name): text for name, text in content.items()}}
+        return {
+            f"{NLTK_DATA}/NOTICE": _NOTICE.encode(),
+            **{str(_FOLDER / name): text for name, text in content.items()},
+        }
     log.warning(
         "the pack brings no punkt_tab of nltk, for this machine has none: IFEval can be scored only where it is "
         "installed. To bring it along: python -m nltk.downloader punkt_tab, then prepare again"
@@ -50,7 +62,7 @@ def punkt_files() -> dict[str, bytes]:
 def _places() -> Iterator[Path]:
     """Where nltk looks by itself, in its order; asking it would import it, and scipy with it, which takes seconds."""
     yield from (Path(place) for place in os.environ.get("NLTK_DATA", "").split(os.pathsep) if place)
-    yield Path("~/nltk_data").expanduser()
+    yield Path(os.path.expanduser("~/nltk_data"))  # noqa: PTH111 (Path.expanduser raises where a user has no home)
     yield from (Path(sys.prefix, *below, "nltk_data") for below in ((), ("share",), ("lib",)))
     yield from (Path(place, "nltk_data") for place in ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib"))
 
@@ -59,6 +71,6 @@ def _read(tokenizers: Path) -> dict[str, bytes]:
     """The model's files, from a folder or from the archive that nltk reads as well."""
     folder = tokenizers / "punkt_tab" / "english"
     if folder.is_dir():
-        return {name: (folder / name).read_bytes() for name in _FILES}
+        return {name: read_regular(folder / name, limit=_LARGEST) for name in _FILES}
     with zipfile.ZipFile(tokenizers / "punkt_tab.zip") as archive:
         return {name: archive.read(f"punkt_tab/english/{name}") for name in _FILES}

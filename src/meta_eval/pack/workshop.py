@@ -46,8 +46,9 @@ def workshop(target: Path) -> Iterator[Path]:
 def _acquire(place: Path, target: Path) -> int:
     end, said = time.monotonic() + _SECONDS, False
     while True:
+        with suppress(FileExistsError):
+            place.mkdir()
         try:
-            place.mkdir(exist_ok=True)
             _check_ours(place)
             lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:  # its holder has just finished
@@ -114,6 +115,7 @@ def _check_ours(place: Path) -> None:
                 os.close(lock)
         if names == {_LOCK} and not (place / _LOCK).exists():  # its holder has just finished
             return
+    place.lstat()  # its holder has just finished
     raise PackError(
         "is in the way: prepare builds a pack there, and did not make what it holds",
         where=str(place),

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.pack.integrity import sha256_of
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import EXTRACTED, Answer, Doc, ResultsError, extracted, metric_names, read_metrics
@@ -36,7 +39,7 @@ class Baseline:
 
 def out_folder(pack: Path, *, regraded: bool = False) -> Path:
     """Where verify writes: beside the pack, for a pack is never changed."""
-    real = pack.resolve()
+    real = Path(os.path.realpath(pack))  # unlike Path.resolve it takes links that lead to themselves
     return real.with_name(f"{real.name}.{'regrade' if regraded else 'verify'}")
 
 
@@ -70,7 +73,7 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
             missing[task] = f"{path} cannot be read ({error.strerror})"
         except _NoBaselineError as error:
             missing[task] = str(error)
-        except (ResultsError, ValueError, LookupError, TypeError, AttributeError):
+        except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             missing[task] = f"{path} is damaged: {_AGAIN}"
     return Baseline(docs, missing)
 
@@ -160,7 +163,7 @@ class _NoBaselineError(Exception):
 
 
 def _read(path: Path, key: str) -> tuple[Doc, ...]:
-    with path.open(encoding="utf-8") as file:
+    with TextIOWrapper(open_regular(path), encoding="utf-8") as file:
         head = json.loads(file.readline())
         if head["pack"] != key:
             raise _NoBaselineError(f"the pack was prepared anew or edited since verify ran: {_AGAIN}")

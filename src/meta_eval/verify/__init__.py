@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from meta_eval.boundary.contained import contained
 from meta_eval.boundary.outputs import replacing
-from meta_eval.errors import ConfigError, PackError, UserError, suggestion
+from meta_eval.errors import ConfigError, PackError, UserError, documented, suggestion
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
@@ -133,6 +133,7 @@ class Proof:
         return 0 if self.passed else 1
 
 
+@documented
 def verify(
     pack: Path | str,
     *,
@@ -166,8 +167,10 @@ def verify(
     Raises:
         PackError: The folder is no pack, was edited, or there is nothing to grade again.
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
-        ConfigError: A name that the pack does not have.
+        ConfigError: A name that the pack does not have, or a share that is none.
     """
+    if min_agreement is not None and not 0 <= min_agreement <= 1:
+        raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
     pack, regrade = Path(pack), None if regrade is None else Path(regrade)
     manifest = read_manifest(pack)
     chosen = choose(manifest, tasks)

@@ -1,0 +1,216 @@
+"""What the system refuses reaches a program as what the docstrings of the API name, whichever file it is of."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
+
+import pytest
+from accelerator import answer
+from command import cli
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from packs import prepare as prepare_pack
+from rows import make_row, write_rows
+
+from meta_eval import compare, export, grade, prepare, report, verify
+from meta_eval.errors import UserError
+
+TASK = "meta_gpqa_cot"
+JOBS: dict[str, Callable[[Path], object]] = {
+    "prepare": lambda place: prepare(place / "c.yaml"),
+    "verify": lambda place: verify(place / "work_dir", min_agreement=0),
+    "verify a run": lambda place: verify(place / "work_dir", regrade=place / "out"),
+    "export": lambda place: export(place / "work_dir", place / "requests.jsonl"),
+    "grade": lambda place: grade(place / "answers.jsonl", pack=place / "work_dir", output=place / "out"),
+    "report": lambda place: report(place / "out", pack=place / "work_dir", gate=place / "gate.yaml"),
+    "compare": lambda place: compare(place / "out", place / "out", pack=place / "work_dir"),
+}
+
+
+def fill(path: Path) -> None:
+    path.write_bytes(b"\0")
+
+
+OBSTACLES: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda path: None,
+    "a file": fill,
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a full disk": lambda path: path.symlink_to("/dev/full"),
+    "a file without end": lambda path: path.symlink_to("/dev/zero"),
+    "a file that nobody may read": lambda path: (fill(path), path.chmod(0)),
+    "a folder that nobody may read": lambda path: (path.mkdir(), path.chmod(0)),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All that the API reads and writes: a configuration, rows, a pack, its proof, requests, answers, a run, a gate."""
+    place = tmp_path_factory.mktemp("made")
+    evals = place / "Llama-3.1-8B-Instruct-evals"
+    write_rows(evals / "gpqa.jsonl", [make_row(f"Which is {n}?", subtask=None) for n in range(3)])
+    (evals / "README.md").write_text("---\nconfigs: []\n---\n")
+    pack = prepare_pack(place / "work_dir", TASK, evals_dataset=str(evals))
+    verify(pack, min_agreement=0)
+    export(pack, place / "requests.jsonl")
+    answer(pack, place / "requests.jsonl", place / "answers.jsonl")
+    grade(place / "answers.jsonl", pack=pack, output=place / "out")
+    (place / "gate.yaml").write_text("margin: 2\n")
+    (place / "c.yaml").write_text(
+        f"model_name: m\nevals_dataset: ./{evals.name}\ntasks: {TASK}\nmax_model_len: 99999\noutput_path: out\n"
+    )
+    return place
+
+
+@contextmanager
+def copied(made: Path) -> Iterator[Path]:
+    """All of it in another place, which is the working directory; who waits for ever there is woken up."""
+
+    def wake(*_: object) -> NoReturn:
+        raise AssertionError("it waits for ever")
+
+    before = Path.cwd()
+    signal.signal(signal.SIGALRM, wake)
+    with TemporaryDirectory() as folder:
+        place = Path(shutil.copytree(made, Path(folder) / "place"))
+        os.chdir(place)
+        signal.alarm(120)
+        try:
+            yield place
+        finally:
+            signal.alarm(0)
+            os.chdir(before)
+
+
+def refuses_at_most(job: str, place: Path) -> None:
+    try:
+        JOBS[job](place)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+some = settings(
+    max_examples=int(os.environ.get("META_EVAL_FUZZ", "25")), suppress_health_check=list(HealthCheck), deadline=None
+)
+
+
+@some
+@given(st.sampled_from(sorted(JOBS)), st.sampled_from(sorted(OBSTACLES)), st.data())
+def test_anything_may_stand_in_the_place_of_any_file(made: Path, job: str, obstacle: str, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(path.relative_to(made).as_posix() for path in made.rglob("*"))))
+    with copied(made) as place:
+        path = place / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        OBSTACLES[obstacle](path)
+        refuses_at_most(job, place)
+
+
+@some
+@given(st.sampled_from(sorted(JOBS)), st.integers(0, 4000))
+def test_the_disk_may_be_full_at_any_byte(made: Path, job: str, size: int) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with copied(made) as place:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            refuses_at_most(job, place)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+INPUTS: dict[str, Callable[[Path, str], object]] = {
+    "prepare": lambda place, path: prepare(path),
+    "verify": lambda place, path: verify(path),
+    "verify a run": lambda place, path: verify(place / "work_dir", regrade=path),
+    "export": lambda place, path: export(path, "r.jsonl"),
+    "grade": lambda place, path: grade([path], pack=place / "work_dir"),
+    "grade, pack": lambda place, path: grade(place / "answers.jsonl", pack=path),
+    "report": lambda place, path: report([path]),
+    "report, pack": lambda place, path: report(place / "out", pack=path),
+    "report, gate": lambda place, path: report(place / "out", gate=path),
+    "compare": lambda place, path: compare(place / "out", path),
+}
+OUTPUTS: dict[str, Callable[[Path, str], object]] = {
+    "export": lambda place, path: export(place / "work_dir", path),
+    "grade": lambda place, path: grade(place / "answers.jsonl", pack=place / "work_dir", output=path),
+}
+HOSTILE = ["full", "loop", "pipe", "a\0b", "x" * 300, "loop/x", "full/x", "c.yaml/x"]
+
+
+def hostile(place: Path) -> None:
+    (place / "full").symlink_to("/dev/full")
+    (place / "loop").symlink_to("loop")
+    os.mkfifo(place / "pipe")
+
+
+@pytest.mark.parametrize("path", [*HOSTILE, "/dev/zero", "/proc/self/mem", "nothing"])
+@pytest.mark.parametrize("job", INPUTS)
+def test_any_path_may_be_read(job: str, path: str, made: Path) -> None:
+    with copied(made) as place:
+        hostile(place)
+        with pytest.raises(UserError) as error:
+            INPUTS[job](place, path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("path", [*HOSTILE, "c.yaml", "work_dir/manifest.json", "work_dir/meta_gpqa_cot.parquet"])
+@pytest.mark.parametrize("job", OUTPUTS)
+def test_any_path_may_be_written(job: str, path: str, made: Path) -> None:
+    if (job, path) == ("export", "c.yaml"):
+        return
+    with copied(made) as place:
+        hostile(place)
+        before = {one: one.lstat().st_mode for one in place.rglob("*")}
+        with pytest.raises(UserError) as error:
+            OUTPUTS[job](place, path)
+        assert {one: one.lstat().st_mode for one in place.rglob("*")} == before
+    assert "\n" not in str(error.value)
+
+
+COMMANDS = [
+    "prepare -c PATH", "prepare -c c.yaml --set work_dir=PATH", "prepare -c c.yaml --set template_dir=PATH",
+    "prepare -c c.yaml --set evals_dataset=PATH", "verify PATH", "verify work_dir --regrade PATH", "preflight PATH",
+    "export PATH", "export work_dir -o PATH", "grade PATH --pack work_dir", "grade answers.jsonl --pack PATH",
+    "grade answers.jsonl --pack work_dir -o PATH", "report PATH", "report out --pack PATH", "report out --gate PATH",
+    "report out --html PATH", "report out --markdown PATH", "report out --eval-results PATH", "compare out PATH",
+    "compare PATH out", "compare out out --pack PATH", "init PATH", "tasks --template-dir PATH",
+    "tasks --evals-dataset PATH", "new-task x --subset s --template-dir PATH",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_any_path_may_be_typed(command: str, made: Path) -> None:
+    with copied(made) as place:
+        hostile(place)
+        before = {one: one.lstat().st_mode for one in place.rglob("*")}
+        for path in ("full", "loop", "loop/x", "pipe", "x" * 300):
+            done = cli(*command.replace("PATH", path).split())
+            assert (done.returncode, done.stdout) == (2, ""), (path, done.stderr)
+        assert {one: one.lstat().st_mode for one in place.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "job", ["prepare('c.yaml')", "verify('p')", "export('p')", "grade('a', pack='p')", "report('o')"]
+)
+def test_the_working_directory_may_be_gone(job: str, tmp_path: Path) -> None:
+    code = (
+        "import os, sys\nos.chdir(sys.argv[1])\nos.rmdir(sys.argv[1])\n"
+        "from meta_eval import *\nfrom meta_eval.errors import UserError\n"
+        f"try:\n    {job}\nexcept UserError as error:\n    print(error)\n"
+    )
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "gone")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1), done.stderr
