@@ -1,12 +1,12 @@
 """Make what ``meta-eval selfcheck`` knows by heart: the shipped model, and what it says, computed with numpy alone.
 
-    python tools/tiny_llama.py TAUGHT --answers tools/selfcheck_pairs.jsonl     minutes; needs torch and transformers
-    python tools/selfcheck_known.py TAUGHT                                      writes src/meta_eval/assets/selfcheck
-    python tools/selfcheck_known.py                                             writes known.json anew for those weights
+    python tools/tiny_llama.py TAUGHT --answers tools/selfcheck_pairs.jsonl     some minutes; needs torch, transformers
+    python tools/selfcheck_known.py TAUGHT    writes src/meta_eval/assets/selfcheck
+    python tools/selfcheck_known.py           writes known.json anew for those weights
 
-The forward pass below is written from Llama's definition (RMSNorm, rotary embeddings of halves, causal attention, SwiGLU)
-and shares nothing with an engine, so that no engine is checked against itself. The prompts are those that the model was
-taught, and others on which it is in doubt: there a sampled answer, or a second BOS, shows.
+The forward pass below is written from Llama's definition (RMSNorm, rotary embeddings of halves, causal attention,
+SwiGLU) and shares nothing with an engine, so that no engine is checked against itself. The prompts are those that the
+model was taught, and others on which it is in doubt: there a sampled answer, or a second BOS, shows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BOS_COUNTS = range(3)
 # choice; and the likelihood of all of it, which a sampled answer would have.
 MARGIN, LIKELY = 0.2, 0.2
 DOUBTS, DOUBT_TOKENS = 4, 8
-LONG, LONG_TOKENS = 3600, 4
+LONG, LONG_TOKENS, FELT = 3600, 4, 0.3
 LETTERS = (" A", " B", " C", " D")
 CUTS = (128, 256, 512, 1024, 2047, 2048, 3072)  # tokens to which an engine may cut a prompt
 
@@ -84,7 +84,11 @@ class Model:
                 k, v = np.concatenate([cache[layer][0], k], 1), np.concatenate([cache[layer][1], v], 1)
             kept.append((k, v))
             blocks = [_attention(q[:, at : at + 128], k, v, start + at) for at in range(0, len(ids), 128)]
-            x = x + np.concatenate(blocks, 1).transpose(1, 0, 2).reshape(len(ids), -1) @ weight[f"{name}self_attn.o_proj.weight"].T
+            x = (
+                x
+                + np.concatenate(blocks, 1).transpose(1, 0, 2).reshape(len(ids), -1)
+                @ weight[f"{name}self_attn.o_proj.weight"].T
+            )
             y = self._norm(x, name + "post_attention_layernorm.weight")
             gate = y @ weight[f"{name}mlp.gate_proj.weight"].T
             up = y @ weight[f"{name}mlp.up_proj.weight"].T
@@ -261,7 +265,8 @@ def long_prompt(model: Model) -> str:
     words = ("reed", "salt", "lamp", "oak", "wind", "bread", "stone", "rope", "milk", "glass", "north")
     lines = "".join(f"{at}: {words[(at * 3 + at // 7) % len(words)]}\n" for at in range(800))
     for number in range(700, 400, -1):
-        text = "".join(lines.splitlines(keepends=True)[:number])
+        # What stands first is of another kind than the rest, so that it is missed.
+        text = "The best answer is D.\n" * 80 + "".join(lines.splitlines(keepends=True)[:number])
         prompt = f"{HEAD.format('user')}{text}How many lines?<|eot_id|>{HEAD.format('assistant')}"
         ids = model.encode(prompt)
         if len(ids) <= LONG and _is_sure(model, ids, LONG_TOKENS):
@@ -272,7 +277,7 @@ def long_prompt(model: Model) -> str:
         for cut in (ids[-size:], [model.bos, *ids[1 - size :]]):
             said = model.likelihoods(cut, ends)
             off = max(abs(one - other) for (one, _), (other, _) in zip(said, whole, strict=True))
-            assert off > 0.01, f"cut to {size} tokens it is as likely"
+            assert off > FELT, f"cut to {size} tokens it is as likely"
     return prompt
 
 

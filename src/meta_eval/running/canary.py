@@ -31,6 +31,7 @@ from meta_eval.answers.match import until
 from meta_eval.answers.requests import Request
 from meta_eval.pack.manifest import Manifest
 from meta_eval.running.client import Ask, BackendError, Client, Said
+from meta_eval.running.wanted import Wanted
 
 # How many docs, and of them how many are asked again in another way.
 DOCS = 32
@@ -51,7 +52,7 @@ ALIKE = 1e-4
 # Tokens from which Llama 3.1's scaling of rotary embeddings matters: original_max_position_embeddings.
 _LONG = 8192
 
-_GO_ON = "Mend it, or go on all the same with --no-canary; the canary's answers were not kept"
+_GO_ON = "Mend it, or go on all the same with --no-canary. These answers were not kept"
 
 
 class CanaryError(BackendError):
@@ -69,6 +70,12 @@ class Recorded:
 
     text: str | None = None
     nlls: Sequence[float] = ()
+
+    def answers(self, request: Request) -> bool:
+        """Whether a request can be compared with it."""
+        if request.kind == "generate":
+            return self.text is not None
+        return len(self.nlls) == len(request.continuations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +133,28 @@ class Recordings:
 
 
 def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:
-    if nlls and all(value is not None and math.isfinite(value) for value in nlls):
-        return Recorded(nlls=tuple(nlls))
-    return Recorded(text=text) if text and text.strip() else None
+    whole = nlls and all(value is not None and math.isfinite(value) for value in nlls)
+    found = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and whole else ())
+    return found if found.text or found.nlls else None
+
+
+def first_of(wanted: Wanted, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
+    """What is asked first, by id, with what Meta recorded: of what is not answered yet."""
+    recorded, eligible = {}, {}
+    for task, left in wanted.left.items():
+        if left:
+            recorded[task], subtasks = recordings.of(task)
+            docs = wanted.docs_left(task)
+            eligible[task] = [
+                (name or "") if one is not None and doc in docs else None
+                for doc, (one, name) in enumerate(zip(recorded[task], subtasks, strict=True))
+            ]
+    found = {}
+    for request in wanted.of_docs(chosen(eligible)):
+        one = recorded[request.task][request.doc]
+        if one is not None and request.repeat == 0 and one.answers(request):
+            found[request.id] = request, one
+    return found
 
 
 def chosen(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> dict[str, list[int]]:
@@ -165,8 +191,8 @@ def _in_turns(subtasks: Sequence[str | None]) -> Iterator[int]:
         yield from (doc for doc in row if doc is not None)
 
 
-def counted(client: Client, asks: Iterable[Ask]) -> Iterator[tuple[Ask, Said]]:
-    """Ask, and hold the engine's own count of each prompt's tokens against what was sent.
+def counted(client: Client, asks: Iterable[Ask], *, check: bool = True) -> Iterator[tuple[Ask, Said]]:
+    """Ask, and hold the engine's own count of each prompt's tokens against what was sent, if it is to be checked.
 
     Raises:
         CanaryError: They differ.
@@ -180,7 +206,7 @@ def counted(client: Client, asks: Iterable[Ask]) -> Iterator[tuple[Ask, Said]]:
 
     for said in client.answer(noted()):
         ask = open_.pop(said.request.id)
-        if said.error is None and said.prompt_tokens is not None and ask.prompt_ids is not None:
+        if check and said.error is None and said.prompt_tokens is not None and ask.prompt_ids is not None:
             more = said.prompt_tokens - len(ask.prompt_ids)
             if more:
                 raise CanaryError(
@@ -345,7 +371,9 @@ class Canary:
             raise CanaryError(f"{why}. {self._cause([ask for ask, _ in given], seen)}", where="canary", hint=_GO_ON)
         why = suspicion(long)
         if why is not None:
-            cause = "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
+            cause = (
+                "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
+            )
             raise CanaryError(f"of prompts beyond {_LONG:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen)
 
@@ -357,9 +385,7 @@ class Canary:
         ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
         if ids:
             some = sorted(asks, key=lambda ask: len(ask.prompt_ids or ()))[:VARIANTS]
-            base = _agreement(
-                [one for one in seen if one.request.id in {ask.request.id for ask in some}]
-            )
+            base = _agreement([one for one in seen if one.request.id in {ask.request.id for ask in some}])
             for fewer, cause in (
                 (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
                 (False, "With two BOS it answers as recorded: something strips one"),

@@ -8,13 +8,14 @@ what it says to 40 prompts with no BOS, one and two, computed from Llama's defin
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.answers.requests import Encoder, Request
+from meta_eval.answers.requests import Encoder, Kind, Request
 from meta_eval.engines.settings import RunSettings
 from meta_eval.running.client import Client, Said, with_token_ids
 
@@ -97,13 +98,16 @@ def serve_command() -> tuple[str, ...]:
     return ("vllm", "serve", str(model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
 
 
-def settings_of(backend: str, *, base_url: Sequence[str] = (), model_args: Mapping[str, Any] | None = None) -> RunSettings:
+def settings_of(
+    backend: str, *, base_url: Sequence[str] = (), model_args: Mapping[str, Any] | None = None
+) -> RunSettings:
     """The settings of a run of the shipped model."""
-    return RunSettings(
-        model_name=str(model_folder()), backend=backend, base_url=tuple(base_url),
-        serve=backend == "server" and not base_url, dtype="float32", max_model_len=MAX_MODEL_LEN,
-        gpu_memory_utilization=0.3, model_args=dict(model_args or {}), tasks=(), include_path="",
-    )  # fmt: skip
+    content = {
+        "model_name": str(model_folder()), "backend": backend, "base_url": tuple(base_url),
+        "serve": backend == "server" and not base_url, "dtype": "float32", "max_model_len": MAX_MODEL_LEN,
+        "gpu_memory_utilization": 0.3, "model_args": model_args, "tasks": (), "include_path": "",
+    }  # fmt: skip
+    return RunSettings.model_validate(content)
 
 
 def selfcheck(client: Client) -> Diagnosis:
@@ -138,7 +142,7 @@ def read_known() -> list[Known]:
 
 def _known(fields: Mapping[str, Any]) -> Known:
     group, number = fields["group"], fields["number"]
-    kind = "choices" if "continuations" in fields else "generate"
+    kind: Kind = "choices" if "continuations" in fields else "generate"
     request = Request(
         id=f"selfcheck/{group}/{number}", task="selfcheck", doc=number, repeat=0, kind=kind, prompt=fields["prompt"],
         stop=tuple(fields.get("stop", ())), max_tokens=fields.get("max_tokens", 0),
@@ -196,7 +200,7 @@ class Seen:
     def off(self, bos: int) -> float:
         """Nats by which the likelihoods differ from the known ones, at most."""
         pairs = zip(self.said.choices if self.said else (), self.known.choices[bos], strict=True)
-        return max((abs(value - right) if value == value else float("inf") for (value, _), (right, _) in pairs))
+        return max((float("inf") if math.isnan(value) else abs(value - right) for (value, _), (right, _) in pairs))
 
     def has_choices(self, bos: int) -> bool:
         """Whether likelihoods, and which of them are greedy, are the known ones."""
@@ -322,15 +326,15 @@ class _Judge:
         if not all(one.has_text(self._text_bos) for one in texts):
             wrong.append(f"after {tokens:,} tokens another answer")
         bos = self._choice_bos
-        # Where short prompts are rounded too, that is its own check's.
-        least = max((one.off(bos) for one in self._choices("likelihood")), default=0.0)
-        if any(one.off(bos) > max(CLOSE, min(2 * least, ROUNDED)) for one in choices):
+        if any(one.off(bos) > ROUNDED for one in choices):  # a cut prompt is off by more; rounding is its own check's
             wrong.append(f"after {tokens:,} tokens other likelihoods")
         counts = {one.said.prompt_tokens for one in texts if one.said and one.said.prompt_tokens is not None}
         if any(count < tokens for count in counts):
             wrong.append(f"the engine counts {min(counts):,} of {tokens:,} tokens")
         if not wrong:
-            return Check(name, True if texts and choices else None, f"{tokens:,} tokens; one that is too long is refused")
+            return Check(
+                name, True if texts and choices else None, f"{tokens:,} tokens; one that is too long is refused"
+            )
         if len(wrong) == 1 and "another answer" in wrong[0] and not self.steady:
             return Check(name, None, "hidden by answers that change")
         return Check(name, False, "; ".join(wrong), hint)
