@@ -99,7 +99,7 @@ def serve_command() -> tuple[str, ...]:
 
 
 def settings_of(
-    backend: str, *, base_url: Sequence[str] = (), model_args: Mapping[str, Any] | None = None
+    backend: str, *, base_url: Sequence[str] = (), model_args: str = ""
 ) -> RunSettings:
     """The settings of a run of the shipped model."""
     content = {
@@ -326,7 +326,9 @@ class _Judge:
         if not all(one.has_text(self._text_bos) for one in texts):
             wrong.append(f"after {tokens:,} tokens another answer")
         bos = self._choice_bos
-        if any(one.off(bos) > ROUNDED for one in choices):  # a cut prompt is off by more; rounding is its own check's
+        # A cut prompt is off by more than rounding; where short ones are too, it is not the length.
+        short = self._choices("one_pass")
+        if all(one.off(bos) <= ROUNDED for one in short) and any(one.off(bos) > ROUNDED for one in choices):
             wrong.append(f"after {tokens:,} tokens other likelihoods")
         counts = {one.said.prompt_tokens for one in texts if one.said and one.said.prompt_tokens is not None}
         if any(count < tokens for count in counts):
