@@ -35,7 +35,7 @@ BOS_COUNTS = range(3)
 # choice; and the likelihood of all of it, which a sampled answer would have.
 MARGIN, LIKELY = 0.2, 0.2
 DOUBTS, DOUBT_TOKENS = 4, 8
-LONG, LONG_TOKENS, FELT = 3600, 4, 0.3
+LONG, LONG_TOKENS, FELT = 3600, 2, 0.3
 LETTERS = (" A", " B", " C", " D")
 CUTS = (128, 256, 512, 1024, 2047, 2048, 3072)  # tokens to which an engine may cut a prompt
 
@@ -271,6 +271,8 @@ def long_prompt(model: Model) -> str:
         ids = model.encode(prompt)
         if len(ids) <= LONG and _is_sure(model, ids, LONG_TOKENS):
             break
+    else:
+        raise SystemExit("no long prompt was found after which the model is sure")
     ids, ends = model.encode(prompt.rstrip()), [model.encode(letter) for letter in LETTERS]
     whole = model.likelihoods([model.bos, *ids], ends)
     for size in CUTS:

@@ -98,9 +98,7 @@ def serve_command() -> tuple[str, ...]:
     return ("vllm", "serve", str(model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
 
 
-def settings_of(
-    backend: str, *, base_url: Sequence[str] = (), model_args: str = ""
-) -> RunSettings:
+def settings_of(backend: str, *, base_url: Sequence[str] = (), model_args: str = "") -> RunSettings:
     """The settings of a run of the shipped model."""
     content = {
         "model_name": str(model_folder()), "backend": backend, "base_url": tuple(base_url),
@@ -323,7 +321,7 @@ class _Judge:
         if self.too_long is not None and self.too_long.error is None:
             wrong.append(f"a prompt beyond max_model_len of {MAX_MODEL_LEN:,} was answered")
         tokens = max((one.known.tokens for one in (*texts, *choices)), default=0)
-        if not all(one.has_text(self._text_bos) for one in texts):
+        if not all(one.starts_with(self._text_bos) for one in texts):
             wrong.append(f"after {tokens:,} tokens another answer")
         bos = self._choice_bos
         # A cut prompt is off by more than rounding; where short ones are too, it is not the length.
