@@ -52,11 +52,14 @@ def run(
     """
     from meta_eval.boundary.outputs import check_outputs
     from meta_eval.config import load_config
+    from meta_eval.judging.gate import read_gate
 
     settings = load_config(config, overrides)
     part = _shard(shard)
     wanted = report and part[1] == 1
     _check_report(wanted, html, gate)
+    if gate is not None:
+        read_gate(gate)  # hours before it is needed
     work_dir = Path(settings.work_dir)
     check_outputs((html,), [config, work_dir, gate])
     from meta_eval.running.run import Interrupted
@@ -115,7 +118,7 @@ class _Log(Steps):
             super().progress(name, done, total)
         elif not total:
             self.line(name)
-        elif time.monotonic() - self._said >= _EVERY or done == total:
+        elif time.monotonic() - self._said >= _EVERY:
             self._said = time.monotonic()
             self.line(f"{done:,} of {total:,}, {name}")
 
@@ -154,7 +157,7 @@ def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> Non
         show(found, err if as_json else people())
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
-    if ran.canary is not None:
+    if ran.canary is not None and err.is_terminal:  # a file has it already, in its place
         err.print(f"canary: {ran.canary}", soft_wrap=True)
     if ran.graded is None:
         files = " ".join(map(str, ran.answers))
