@@ -23,8 +23,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from tokenizers import Tokenizer
 from meta_eval.answers.requests import Encoder
-from meta_eval.running.canary import Canary, CanaryError, Recorded, counted
+from meta_eval.running.canary import Canary, CanaryError, counted
 from meta_eval.running.client import with_token_ids
+from meta_eval.running.first import Recorded
 from meta_eval.running.selfcheck import END, model_folder, read_known, selfcheck, settings_of
 from meta_eval.running.vllm import VllmClient
 

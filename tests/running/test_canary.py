@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,47 +12,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packs import prepare, read_docs
+from packs import prepare
 from places import TEMPLATES
+from recorded import Answer, Meta, learn
 
-from meta_eval.answers.match import until
 from meta_eval.answers.read import read_answers
 from meta_eval.config import Config, load_config
 from meta_eval.running import run as story
-from meta_eval.running.canary import DOCS, CanaryError, at_most, chosen
-from meta_eval.running.client import Ask, Client, Said
+from meta_eval.running.canary import CanaryError, at_most
+from meta_eval.running.client import Ask, Said
+from meta_eval.running.first import DOCS, chosen
 from meta_eval.running.run import Ran, run
 from meta_eval.running.selfcheck import model_folder
-
-Answer = Callable[[Ask, "Meta"], Said]
-
-
-class Meta(Client):
-    """Answers as Meta recorded it, wherever the fault in ``how`` lets it."""
-
-    how: Answer
-    asked: Counter[str]
-    recorded: dict[str, dict[str, Any]]
-
-    @property
-    def engine(self) -> str:
-        return "recorded"
-
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
-        for ask in asks:
-            type(self).asked[ask.request.id] += 1
-            yield type(self).how(ask, self)
-
-    def right(self, ask: Ask) -> Said:
-        doc = self.recorded[ask.request.id]
-        if ask.request.kind == "choices":
-            return Said(ask.request, choices=[(-nll, None) for nll in doc["recorded_negative_log_likelihoods"]])
-        text = until(doc["recorded_output"] or "x", ask.request.stop)
-        return Said(ask.request, text=text, finish_reason="stop", completion_tokens=3)
-
-    @staticmethod
-    def bos(ask: Ask) -> int:
-        return sum(token == 0 for token in ask.prompt_ids or ())
 
 
 def nonsense(ask: Ask, client: Meta) -> Said:
@@ -93,14 +64,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    manifest = json.loads((prepared / "manifest.json").read_text())
-    Meta.recorded = {
-        f"{task}/{number}": doc for task in manifest["tasks"] for number, doc in enumerate(read_docs(prepared, task))
-    }
+    learn(prepared)
     monkeypatch.setattr(story, "client_of", lambda _: Meta)
 
     def go(how: Answer, tasks: Sequence[str] = (), **options: Any) -> Ran:
-        Meta.how, Meta.asked = staticmethod(how), Counter()  # type: ignore[assignment]
+        Meta.begin(how)
         return run(config_of(prepared, tmp_path), tasks=tasks, **options)
 
     return go

@@ -20,9 +20,10 @@ from meta_eval.errors import UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
-from meta_eval.running.canary import Canary, Recordings, Summary, counted, first_of
+from meta_eval.running.canary import Canary, Summary, counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import client_of
+from meta_eval.running.first import Recordings, first_of
 from meta_eval.running.journal import Journal, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
 from meta_eval.running.tokens import Tokens, tokens_of
