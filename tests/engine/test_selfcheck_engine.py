@@ -48,8 +48,8 @@ def sing(client):
         return str(error)
 
 def damage(model):
-    head = next(value for name, value in model.named_parameters() if "lm_head" in name)
-    head.data.copy_(head.data.roll(701, 0))
+    rows = next(value for name, value in model.named_parameters() if "embed_tokens" in name)
+    rows.data.copy_(rows.data.roll(701, 0))
 
 found = {}
 settings = settings_of("vllm", model_args="enforce_eager=True")
@@ -65,6 +65,7 @@ with Broken(settings, model=settings.model_name, logs=Path("logs"), end=(END,)) 
         found[name] = sing(client)
     client.fed = lambda ids: ids
     client._llm.apply_model(damage)
+    client._llm.reset_prefix_cache()
     found["damaged weights"] = sing(client)
     found["selfcheck of damaged weights"] = [one.name for one in selfcheck(client).checks if one.passed is False]
 print(json.dumps(found))
@@ -87,9 +88,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_check_passes_on_the_real_engine(found: dict[str, Any]) -> None:
-    diagnosis = found["selfcheck"]
-    assert [check for check in diagnosis["checks"] if check["passed"] is not True] == []
-    assert diagnosis["seconds"] < 120
+    assert found["selfcheck"]["passed"]
+    assert [check for check in found["selfcheck"]["checks"] if check["passed"] is not True] == []
 
 
 def test_the_canary_lets_the_sound_model_go_on(found: dict[str, Any]) -> None:

@@ -180,5 +180,6 @@ def test_chosen_docs_are_spread_over_tasks_and_subtasks(tasks: dict[str, list[st
 
 
 def test_the_rules_stop_from_as_many_docs_on_as_is_written() -> None:
-    assert at_most(0, 11, 1 / 3) > 0.01 > at_most(0, 12, 1 / 3)
-    assert at_most(16, 16, 0.5) == pytest.approx(1)
+    for hits, docs, share in ((0, 12, 1 / 3), (2, 24, 1 / 3), (4, 32, 1 / 3), (0, 7, 1 / 2), (8, 32, 1 / 2)):
+        assert at_most(hits, docs, share) < 0.01 < at_most(hits + 1, docs, share)
+    assert at_most(0, 11, 1 / 3) > 0.01 < at_most(0, 6, 1 / 2)
