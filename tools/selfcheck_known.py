@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import json
 import math
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -186,7 +185,8 @@ def ship(taught: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write_halves(taught / "model.safetensors", out / "model.safetensors")
     for name in ("tokenizer.json", "generation_config.json"):
-        shutil.copyfile(taught / name, out / name)
+        content = json.loads((taught / name).read_text(encoding="utf-8"))
+        (out / name).write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     config = json.loads((taught / "config.json").read_text())
     theta = config["rope_parameters"]["rope_theta"]
     config |= {"rope_theta": theta, "rope_scaling": None, "dtype": "float16", "torch_dtype": "float16"}

@@ -74,8 +74,6 @@ class NumpyClient(Client):
                 ids = [bos, *ids]
             case "cuts prompts":
                 ids = ids[-2048:]
-            case "chat template":
-                ids = model().encode(tool.HEAD.format("user")) + ids + model().encode(tool.HEAD.format("assistant"))
         return tuple(ids)
 
     def _said(self, ask: Ask, ids: tuple[int, ...]) -> Said:

@@ -6,11 +6,11 @@ What stops a run, and why it is certain enough (each number is reasoned; real mo
   the prompt cut. Checked for every request of the run, wherever the engine counts.
 * **All texts are degenerate** where the recorded ones are not: empty, special tokens alone, one word or sign over and
   over. No working Llama answers so on every doc; `FEWEST` docs must say so.
-* **Hardly a text begins as the recorded one**, in its first token: k of n do, and of a copy that begins alike on one doc in
-  three so few would with a probability below `CHANCE`; 0 of 12, 2 of 24, 4 of 32. (Not one is too strict a rule: the
-  tiny Llama of selfcheck without BOS, which is wrong on every doc, begins 1 of 24 right by chance.) A model that opens
-  all its answers in a way of its own (``<think>``) is stopped too, by mistake; a minute is lost by that, and hours by the
-  contrary.
+* **Hardly a text begins as the recorded one**, in its first token: k of n do, and of a copy that begins alike on one
+  doc in three so few would with a probability below `CHANCE`; 0 of 12, 2 of 24, 4 of 32. (Not one is too strict a rule:
+  the tiny Llama of selfcheck without BOS, which is wrong on every doc, begins 1 of 24 right by chance.) A model that
+  opens all its answers in a way of its own (``<think>``) is stopped too, by mistake; a minute is lost by that, and
+  hours by the contrary.
 * **Likelihoods say nothing**: not a number, or alike for all continuations of every doc, to `ALIKE` nats.
 * **The likeliest continuation is Meta's on so few docs** that one which agrees on half of them would do so with a
   probability below `CHANCE`. Of four choices a broken model agrees on a quarter.
