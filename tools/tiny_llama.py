@@ -208,10 +208,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build a tiny Llama for tests of a real engine on a CPU.")
     parser.add_argument("out", type=Path, help="folder to write the model to")
     parser.add_argument("--answers", type=Path, help='JSON lines of {"prompt": …, "answer": …} to be known by heart')
+    parser.add_argument("--start", type=Path, help="weights to go on from, of an earlier OUT; default: random ones")
     arguments = parser.parse_args()
 
     tokenizer = build_tokenizer(word_list())
     model = build_model(tokenizer)
+    if arguments.start:
+        model.load_state_dict(LlamaForCausalLM.from_pretrained(arguments.start).state_dict())
     learned = not arguments.answers or teach(model, lessons(tokenizer, read_pairs(arguments.answers)))
     model.save_pretrained(arguments.out)
     PreTrainedTokenizerFast(

@@ -78,26 +78,33 @@ def docs_to_run(docs: int, limit: float | None) -> range:
     return range(min(docs, math.ceil(docs * limit) if limit < 1 else int(limit)))
 
 
-def requests_of(evaluator: Evaluator, name: str, limit: float | None) -> Iterator[Request]:
+def requests_of(
+    evaluator: Evaluator, name: str, limit: float | None, docs: Sequence[int] | None = None
+) -> Iterator[Request]:
     """The requests of one task, in its order.
 
     Args:
         evaluator: Of the pack.
         name: The task.
         limit: ``--limit`` of the pack's command.
+        docs: The numbers of some docs, to have no others; None for all.
 
     Raises:
         PackError: lm-eval cannot load the task, or it asks for what no file of requests holds.
     """
     task = evaluator.load(name, listed=False)
     (split, all_docs), *_ = task.dataset.items()
-    wanted, read = docs_to_run(len(all_docs), limit), iter(all_docs)
+    wanted: Sequence[int] = docs_to_run(len(all_docs), limit)
+    read = iter(all_docs)
+    if docs is not None:
+        wanted = [doc for doc in docs if doc in wanted]
+        read = (all_docs[doc] for doc in wanted)
     for start in range(0, len(wanted), _CHUNK):
-        docs = wanted[start : start + _CHUNK]
-        task.dataset = {split: list(itertools.islice(read, len(docs)))}
+        chunk = wanted[start : start + _CHUNK]
+        task.dataset = {split: list(itertools.islice(read, len(chunk)))}
         groups: dict[int, list[Any]] = {}
         for instance in evaluator.instances(name, task):  # they count the docs that are there, from 0
-            groups.setdefault(docs[instance.doc_id], []).append(instance)
+            groups.setdefault(chunk[instance.doc_id], []).append(instance)
         for doc, instances in groups.items():
             repeats = instances[0].repeats or 1
             for repeat in range(repeats):
@@ -144,6 +151,11 @@ class Encoder:
         if len(added) != 1:
             raise ValueError(f"puts {len(added)} tokens before a text, and not one BOS")
         self.bos = int(added[0])
+
+    def pieces(self, text: str) -> list[int]:
+        """The tokens of a text, without BOS."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
 
     def fields(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
         """The token ids of some requests, as they stand in the file."""

@@ -61,7 +61,7 @@ def report(
             results, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
         )
         progress("writing")
-        _write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
+        write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
     _finish(found, as_json=as_json)
 
 
@@ -91,7 +91,7 @@ def compare(
             a, b, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
         )
         progress("writing")
-        _write(found, pack=pack, html=html, markdown=markdown)
+        write(found, pack=pack, html=html, markdown=markdown)
     _finish(found, as_json=as_json)
 
 
@@ -119,12 +119,12 @@ def _rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -
     return gate if max_drop is None else Gate().with_margin(max_drop, where="--max-drop")
 
 
-def _write(
+def write(
     found: Report,
     *,
     pack: Path | None,
-    html: Path | None,
-    markdown: Path | None,
+    html: Path | None = None,
+    markdown: Path | None = None,
     eval_results: Path | None = None,
 ) -> None:
     """Write the files that were asked for, each whole or not at all.

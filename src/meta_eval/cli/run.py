@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say
+from meta_eval.cli.console import err, people, say, working
 from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
+    from meta_eval.report.model import Report
     from meta_eval.running.run import Ran
     from meta_eval.stats.sequential import State
 
@@ -39,34 +40,77 @@ def run(
         help="Ask docs in a random order and stop once SHIP or DON'T is shown at the margin; no whole run's result.",
     ),
     edited: bool = options.EDITED,
+    canary: bool = typer.Option(
+        True, "--canary/--no-canary", help="Compare the first 32 answers with Meta's, and stop if they are far off."
+    ),
+    report: bool = typer.Option(True, "--report/--no-report", help="Judge the run when it is graded."),
+    html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write the report as a page, too."),
+    gate: Path | None = typer.Option(
+        None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml."
+    ),
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Ask the model of the configuration what its pack asks, grade the answers, and judge the run. Prepares the pack if
     it is needed. Whatever ends it, every answer is kept, and the same command goes on.
 
-    Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted.
+    Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted; with --gate 0 SHIP,
+    1 DON'T, 3 NOT SHOWN.
     """
+    from meta_eval.boundary.outputs import check_outputs
     from meta_eval.config import load_config
+    from meta_eval.judging.gate import read_gate
 
     settings = load_config(config, overrides)
     part = _shard(shard)
+    wanted = report and part[1] == 1
+    _check_report(wanted, html, gate)
+    if gate is not None:
+        read_gate(gate)  # hours before it is needed
+    work_dir = Path(settings.work_dir)
+    check_outputs((html,), [config, work_dir, gate])
+    from meta_eval.running.run import Interrupted
     from meta_eval.running.run import run as ask
 
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
-    with _Log("asking") as steps:
-        ran = ask(
-            settings,
-            config_place=str(config),
-            tasks=names,
-            shard=part,
-            allow_code=allow_code,
-            edited=edited,
-            stop_when_decided=stop_when_decided,
-            progress=steps.progress,
-            scored=lambda task, scores: steps.line(f"{task}: {_score(scores)}"),
-        )
-    _finish(ran, settings.work_dir, as_json=as_json)
-    raise typer.Exit(1 if ran.failed else 0)
+    try:
+        with _Log("asking") as steps:
+            ran = ask(
+                settings,
+                config_place=str(config),
+                tasks=names,
+                shard=part,
+                allow_code=allow_code,
+                edited=edited,
+                canary=canary,
+                stop_when_decided=stop_when_decided,
+                progress=steps.progress,
+                scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
+            )
+    except Interrupted as end:
+        err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
+        raise
+    found = _judge(ran, work_dir, html, gate) if wanted else None
+    _finish(ran, work_dir, found, as_json=as_json)
+    raise typer.Exit(1 if ran.failed else found.exit_code if found else 0)
+
+
+def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
+    for name, given in (("--html", html), ("--gate", gate)):
+        if given is not None and not wanted:
+            raise ConfigError("needs the report, which --no-report or --shard leaves out", where=name)
+
+
+def _judge(ran: Ran, pack: Path, html: Path | None, gate: Path | None) -> Report | None:
+    """The report of what was graded."""
+    from meta_eval import api
+    from meta_eval.cli.report import write
+
+    if ran.graded is None:
+        return None
+    with working("judging") as progress:
+        found = api.report([ran.graded.results], pack=pack, gate=gate, progress=progress)
+        write(found, pack=pack, html=html)
+    return found
 
 
 class _Log(Steps):
@@ -81,7 +125,7 @@ class _Log(Steps):
             super().progress(name, done, total)
         elif not total:
             self.line(name)
-        elif time.monotonic() - self._said >= _EVERY or done == total:
+        elif time.monotonic() - self._said >= _EVERY:
             self._said = time.monotonic()
             self.line(f"{done:,} of {total:,}, {name}")
 
@@ -108,16 +152,31 @@ def _shard(text: str) -> tuple[int, int]:
     return int(number), int(of)
 
 
-def _score(scores: dict[str, float]) -> str:
-    shown = [f"{name} {value * 100:.1f}" for name, value in scores.items() if not name.startswith("un")]
-    return ", ".join(shown[:4])
+def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
+    """A task's line: its score in the published metric beside the published number; else its first scores."""
+    from meta_eval.pack.manifest import read_manifest
+
+    shown = [
+        f"{scores[one.our_metric] * 100:.1f} ({one.our_metric}; Meta published {one.value:g}"
+        f"{'' if one.same_settings else ', with other settings'})"
+        for one in read_manifest(pack).tasks[task].published
+        if one.our_metric in scores
+    ]
+    others = [f"{value * 100:.1f} ({name})" for name, value in scores.items() if not name.startswith("un")]
+    return f"{task}: {', '.join(shown or others[:2])}"
 
 
-def _finish(ran: Ran, work_dir: str, *, as_json: bool) -> None:
+def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> None:
+    if found is not None:
+        from meta_eval.report.terminal import show
+
+        show(found, err if as_json else people())
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
     if ran.stopped is not None:
         err.print(_decided(ran.stopped), soft_wrap=True)
+    if ran.canary is not None and err.is_terminal:  # a file has it already, in its place
+        err.print(f"canary: {ran.canary}", soft_wrap=True)
     if ran.graded is None:
         files = " ".join(map(str, ran.answers))
         err.print(
@@ -125,7 +184,8 @@ def _finish(ran: Ran, work_dir: str, *, as_json: bool) -> None:
         )
     else:
         where = ran.graded.results
-        err.print(f"wrote {where}; judge it with: meta-eval report {where.parent} --pack {work_dir}", soft_wrap=True)
+        judge = "" if found else f"; judge it with: meta-eval report {where.parent} --pack {pack}"
+        err.print(f"wrote {where}{judge}", soft_wrap=True)
     if as_json:
         graded = ran.graded
         say(
@@ -137,9 +197,11 @@ def _finish(ran: Ran, work_dir: str, *, as_json: bool) -> None:
                     "asked": ran.asked,
                     "failed": ran.failed,
                     "stopped": None if ran.stopped is None else asdict(ran.stopped),
+                    "canary": None if ran.canary is None else asdict(ran.canary),
                     "results": None if graded is None else str(graded.results),
                     "speed": None if graded is None else asdict(graded.speed),
                     "tasks": None if graded is None else graded.scores,
+                    "report": None if found is None else found.to_json(),
                 }
             )
         )

@@ -7,7 +7,7 @@ its tokens (`tokens`), asked (`client`), kept (`journal`), and graded with all o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.results.baseline import read_baseline
-from meta_eval.running.client import Client, Said, with_token_ids
+from meta_eval.running.canary import Canary, Summary, counted
+from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import client_of
+from meta_eval.running.first import Recordings, first_of
 from meta_eval.running.journal import Journal, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
 from meta_eval.running.stopping import Stopping
@@ -54,6 +56,14 @@ _ROUNDS = (0, 2, 10)
 Scored = Callable[[str, dict[str, float]], None]
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while requests were asked; ``kept`` answers of ``total`` are on the disk."""
+
+    def __init__(self, kept: int, total: int) -> None:
+        super().__init__()
+        self.kept, self.total = kept, total
+
+
 @dataclass(slots=True)
 class Ran:
     """What a run came to.
@@ -65,6 +75,7 @@ class Ran:
         before: Requests that were answered when it began.
         asked: Requests that it asked.
         failed: Requests whose every attempt failed.
+        canary: What the first answers showed; None where there were none.
         graded: Scores and the results file; None of a shard, which somebody grades when all are done.
         stopped: What was shown when it ended, of a run that stops when it is decided.
     """
@@ -75,6 +86,7 @@ class Ran:
     before: int = 0
     asked: int = 0
     failed: int = 0
+    canary: Summary | None = None
     graded: Graded | None = None
     stopped: State | None = None
 
@@ -87,6 +99,7 @@ def run(
     shard: tuple[int, int] = (0, 1),
     allow_code: bool = False,
     edited: bool = False,
+    canary: bool = True,
     stop_when_decided: bool = False,
     progress: Progress = silent,
     scored: Scored = lambda _task, _scores: None,
@@ -100,6 +113,7 @@ def run(
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
+        canary: Compare the first answers with Meta's recorded ones, and stop where the set-up is broken.
         stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin. The
             results say so, and are no whole run's.
         progress: Called with what is being done, and how far it is.
@@ -107,6 +121,7 @@ def run(
 
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+        Interrupted: By Ctrl-C; likewise.
     """
     pack = _prepared(config, config_place, edited=edited, progress=progress)
     manifest = read_manifest(pack)
@@ -128,14 +143,19 @@ def run(
             with make_client(settings, model=model, logs=output / "answers" / "logs", end=tokens.ends) as client:
                 done.engine = client.engine
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
-                asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected, progress))
-                if stopping is not None:
-                    done.stopped = asking.until_decided(stopping, progress)
-                else:
-                    for name in asking.run(wanted):
-                        if shard[1] == 1:
-                            _tell(name, grading, journal, wanted, scored)
-            done.asked, done.failed = asking.asked, asking.failed
+                recordings = Recordings(pack, manifest) if canary else None
+                asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected, progress), recordings)
+                try:
+                    for name in asking.first(progress):
+                        _tell(name, grading, journal, wanted, scored, shard)
+                    if stopping is not None:
+                        done.stopped = asking.until_decided(stopping, progress)
+                    else:
+                        for name in asking.run(wanted):
+                            _tell(name, grading, journal, wanted, scored, shard)
+                except KeyboardInterrupt:
+                    raise Interrupted(done.before + asking.asked, sum(wanted.total.values())) from None
+            done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
         done.answers = journal.files()
         if shard[1] == 1:
             progress("grading")
@@ -149,10 +169,20 @@ def run(
 class _Asking:
     """Everything that is wanted, asked in rounds until it is answered or has failed for good."""
 
-    def __init__(self, client: Client, journal: Journal, tokens: Tokens, wanted: Wanted, pace: Pace) -> None:
+    def __init__(
+        self,
+        client: Client,
+        journal: Journal,
+        tokens: Tokens,
+        wanted: Wanted,
+        pace: Pace,
+        recordings: Recordings | None,
+    ) -> None:
         self._client, self._journal, self._tokens, self._wanted, self._pace = client, journal, tokens, wanted, pace
+        self._recordings = recordings
         self._left = dict(wanted.left)
         self.asked = self.failed = 0
+        self.canary: Summary | None = None
 
     def until_decided(self, stopping: Stopping, progress: Progress) -> State:
         """Ask batch by batch until the gate is decided, or all was asked."""
@@ -165,11 +195,10 @@ class _Asking:
 
     def run(self, requests: Sequence[Request] | Wanted) -> Iterator[str]:
         """Ask these; the name of each task as soon as it is done."""
-        yield from (name for name, left in self._left.items() if not left)
         for number, wait in enumerate(_ROUNDS):
             time.sleep(wait if requests else 0)
             again: list[Request] = []
-            for said in self._client.answer(with_token_ids(requests, self._tokens.encoder)):
+            for _, said in self._ask(requests):
                 if said.error is not None and said.again and number + 1 < len(_ROUNDS):
                     again.append(said.request)
                     continue
@@ -179,6 +208,31 @@ class _Asking:
             requests = again
             if not again:
                 return
+
+    def first(self, progress: Progress) -> Iterator[str]:
+        """The canary; the name of each task that is done, as of `run`. Its answers are kept when it has judged them: those of a broken server would be taken for good
+        when it is mended, for no setting tells them apart."""
+        yield from (name for name, left in self._left.items() if not left)
+        first = first_of(self._wanted, self._recordings) if self._recordings else {}
+        if not first:
+            return
+        progress(f"canary: {len(first)} docs first, beside Meta's recorded answers")
+        encoder = self._tokens.encoder
+        canary = Canary(
+            self._client, {name: recorded for name, (_, recorded) in first.items()},
+            encoder.pieces if encoder else list, encoder.bos if encoder else None,
+        )  # fmt: skip
+        held = list(self._ask([request for request, _ in first.values()]))
+        self.canary = canary.judge(held)
+        progress(f"canary: {self.canary}")
+        for _, said in held:
+            if said.error is None:
+                self._wanted.note(said.request)
+                yield from self._keep(said)
+
+    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[Ask, Said]]:
+        asks = with_token_ids(requests, self._tokens.encoder)
+        return counted(self._client, asks, check=self._recordings is not None)
 
     def _keep(self, said: Said) -> Iterator[str]:
         self._journal.add(said, engine=self._client.engine)
@@ -259,8 +313,12 @@ def _settings(manifest: Manifest, config: Config) -> RunSettings:
     return manifest.run.model_copy(update={name: getattr(config, name) for name in _FREE})
 
 
-def _tell(name: str, grading: Grading, journal: Journal, wanted: Wanted, scored: Scored) -> None:
+def _tell(
+    name: str, grading: Grading, journal: Journal, wanted: Wanted, scored: Scored, shard: tuple[int, int]
+) -> None:
     """Grade one task before the others are asked. It is graded with them again; what fails here only is said."""
+    if shard[1] > 1:
+        return
     try:
         scores = grading.score(name, only(journal.read(), wanted.hashes(name)))
     except UserError as error:

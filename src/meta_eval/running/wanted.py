@@ -46,8 +46,24 @@ class Wanted:
         return found
 
     def is_answered(self, request: Request) -> bool:
-        """Whether it was answered before this run began."""
+        """Whether it was answered before this run began, or noted since."""
         return (request.id, request.sha256) in self._answered
+
+    def note(self, request: Request) -> None:
+        """It is answered: who goes through what is left does not meet it again."""
+        self._answered.add((request.id, request.sha256))
+
+    def docs_left(self, task: str) -> set[int]:
+        """The docs of a task of which this shard asks something that is not answered."""
+        hashes = self._hashes.get(task, {})
+        return {int(one.split("/")[1]) for one, sha256 in hashes.items() if (one, sha256) not in self._answered}
+
+    def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
+        """What is left of some docs, by task."""
+        for name, numbers in docs.items():
+            for request in requests_of(self._evaluator, name, self._limit, numbers):
+                if request.id in self._hashes[name] and not self.is_answered(request):
+                    yield request
 
     def hashes(self, task: str | None = None) -> dict[str, str]:
         """What is asked, by id its hash, of one task or of all."""

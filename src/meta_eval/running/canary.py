@@ -1,0 +1,323 @@
+"""The canary: a few docs are answered first and compared with Meta's recorded answers, before hours are spent.
+
+What stops a run, and why it is certain enough (each number is reasoned; real models were not at hand to measure it):
+
+* **The engine counts another number of tokens** in a prompt than were sent. No threshold: a BOS was added or taken, or
+  the prompt cut. Checked for every request of the run, wherever the engine counts.
+* **All texts are degenerate** where the recorded ones are not: empty, special tokens alone, one word or sign over and
+  over. No working Llama answers so on every doc; `FEWEST` docs must say so.
+* **Hardly a text begins as the recorded one**, in its first token: k of n do, and of a copy that begins alike on one
+  doc in three so few would with a probability below `CHANCE`; 0 of 12, 2 of 24, 4 of 32. (Not one is too strict a rule:
+  the tiny Llama of selfcheck without BOS, which is wrong on every doc, begins 1 of 24 right by chance.) A model that
+  opens all its answers in a way of its own (``<think>``) is stopped too, by mistake; a minute is lost by that, and
+  hours by the contrary.
+* **Likelihoods say nothing**: not a number, or alike for all continuations of every doc, to `ALIKE` nats.
+* **The likeliest continuation is Meta's on so few docs** that one which agrees on half of them would do so with a
+  probability below `CHANCE`. Of four choices a broken model agrees on a quarter.
+
+Fewer docs than these need are never a verdict; they are shown. What is suspect is asked again with one BOS less and one
+more, where token ids go in: an answer that is then the recorded one names the cause.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meta_eval.answers.match import until
+from meta_eval.answers.requests import Request
+from meta_eval.running.client import Ask, BackendError, Client, Said
+from meta_eval.running.first import Recorded
+
+# How many docs are asked again in another way.
+VARIANTS = 8
+
+# The probability of a false stop that each statistical rule allows, under the share of docs on which a copy of the
+# model, fine-tuned or quantised, is taken to begin alike, or to choose alike.
+CHANCE = 0.01
+BEGINS_ALIKE = 1 / 3
+CHOOSES_ALIKE = 1 / 2
+
+# Texts that must be degenerate, all of them; of 4 a model may leave each empty for a reason of its own.
+FEWEST = 6
+
+# Nats within which likelihoods of all continuations count as the same.
+ALIKE = 1e-4
+
+# Tokens from which Llama 3.1's scaling of rotary embeddings matters: original_max_position_embeddings.
+_LONG = 8192
+
+_GO_ON = "Mend it, or go on all the same with --no-canary. These answers were not kept"
+
+
+class CanaryError(BackendError):
+    """The first answers show that the set-up is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An answer beside the recorded one.
+
+    Attributes:
+        request: What was asked.
+        tokens: Of the prompt; None where they are not known.
+        alike: Of texts: tokens of the common prefix, characters where there is no tokenizer.
+        of: Of texts: tokens of the recorded one.
+        equal: Of texts: whether they are equal word for word.
+        empty: Of texts: whether it is degenerate, and in which way; ``""`` where it is not.
+        header: Of texts: whether it begins with the head of a turn, which a chat template adds.
+        same: Of choices: whether the likeliest is the same.
+        off: Of choices: the largest difference of two probabilities, normalised over the continuations.
+        flat: Of choices: whether all are alike or not a number.
+    """
+
+    request: Request
+    tokens: int | None
+    alike: int = 0
+    of: int = 0
+    equal: bool = False
+    empty: str = ""
+    header: bool = False
+    same: bool | None = None
+    off: float = 0.0
+    flat: bool = False
+
+
+# A text as its tokens, or as its characters.
+Cut = Callable[[str], Sequence[Any]]
+
+
+def counted(client: Client, asks: Iterable[Ask], *, check: bool = True) -> Iterator[tuple[Ask, Said]]:
+    """Ask, and hold the engine's own count of each prompt's tokens against what was sent, if it is to be checked.
+
+    Raises:
+        CanaryError: They differ.
+    """
+    open_: dict[str, Ask] = {}
+
+    def noted() -> Iterator[Ask]:
+        for ask in asks:
+            open_[ask.request.id] = ask
+            yield ask
+
+    for said in client.answer(noted()):
+        ask = open_.pop(said.request.id)
+        if check and said.error is None and said.prompt_tokens is not None and ask.prompt_ids is not None:
+            more = said.prompt_tokens - len(ask.prompt_ids)
+            if more:
+                raise CanaryError(
+                    f"the engine counts {said.prompt_tokens:,} tokens in a prompt of {len(ask.prompt_ids):,}, one BOS "
+                    f"included: {_MORE.get(more, 'it cuts it' if more < 0 else 'it puts something around it')}",
+                    where=said.request.id, hint=_GO_ON,
+                )  # fmt: skip
+        yield ask, said
+
+
+_MORE = {
+    1: "it adds a BOS of its own (or its tokenizer is another)",
+    -1: "something strips the BOS (or its tokenizer is another)",
+}
+
+
+def compared(ask: Ask, said: Said, recorded: Recorded, cut: Cut) -> Compared:
+    """Put an answer beside the recorded one."""
+    tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
+    if said.choices:
+        ours = [value for value, _ in said.choices]
+        if not all(math.isfinite(value) for value in ours):
+            return Compared(ask.request, tokens, same=False, off=1.0, flat=True)
+        theirs = [-value for value in recorded.nlls]
+        pairs = zip(_shares(ours), _shares(theirs), strict=True)
+        return Compared(
+            ask.request, tokens, same=ours.index(max(ours)) == theirs.index(max(theirs)),
+            off=max(abs(one - other) for one, other in pairs), flat=max(ours) - min(ours) < ALIKE,
+        )  # fmt: skip
+    text, right = said.text or "", until(recorded.text or "", ask.request.stop)
+    one, other = cut(text), cut(right)
+    alike = next(
+        (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    return Compared(
+        ask.request, tokens, alike=alike, of=len(other), equal=text.strip() == right.strip(),
+        empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_HEADS),
+    )  # fmt: skip
+
+
+_HEADS = ("<|start_header_id|>", "<|begin_of_text|>", "assistant\n", "assistant<|")
+
+
+def _degenerate(text: str) -> str:
+    bare = text.strip()
+    if not bare:
+        return "empty"
+    pieces = [piece for piece in bare.replace("|>", "|>\n").split() if piece]
+    if all(piece.startswith("<|") and piece.endswith("|>") for piece in pieces):
+        return "special tokens alone"
+    if (len(pieces) >= 8 and len(set(pieces)) == 1) or (len(bare) >= 16 and len(set(bare)) == 1):
+        return "one token over and over"
+    return ""
+
+
+def _shares(values: Sequence[float]) -> list[float]:
+    """Probabilities among the continuations alone."""
+    top = max(values)
+    grown = [math.exp(value - top) for value in values]
+    return [value / sum(grown) for value in grown]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a canary saw.
+
+    Attributes:
+        texts: How many texts were compared.
+        begin: How many of them begin with the recorded one's first token.
+        prefix: The mean share of the recorded text's tokens that the common prefix has, 0 to 1.
+        equal: How many are equal word for word.
+        choices: How many docs of choices were compared.
+        same: On how many of them the likeliest continuation is the recorded one.
+        off: The median difference of two normalised probabilities, the largest of each doc.
+    """
+
+    texts: int
+    begin: int
+    prefix: float
+    equal: int
+    choices: int
+    same: int
+    off: float
+
+    @classmethod
+    def of(cls, seen: Sequence[Compared]) -> Summary:
+        texts = [one for one in seen if one.same is None]
+        choices = [one for one in seen if one.same is not None]
+        shares = [one.alike / max(one.of, 1) for one in texts]
+        return cls(
+            texts=len(texts), begin=sum(one.alike > 0 for one in texts), prefix=sum(shares) / max(len(shares), 1),
+            equal=sum(one.equal for one in texts), choices=len(choices), same=sum(bool(one.same) for one in choices),
+            off=sorted(one.off for one in choices)[len(choices) // 2] if choices else 0.0,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        words = []
+        if self.texts:
+            words.append(
+                f"of {self.texts} texts {self.begin} begin as Meta's and {self.equal} are equal word for word "
+                f"(common prefix {self.prefix:.0%})"
+            )
+        if self.choices:
+            words.append(
+                f"of {self.choices} docs of choices {self.same} have the same answer "
+                f"(probabilities differ by {self.off:.2f})"
+            )
+        return ", ".join(words) or "nothing to compare"
+
+
+def suspicion(seen: Sequence[Compared]) -> str | None:
+    """What is certainly wrong with some answers, or None."""
+    texts = [one for one in seen if one.same is None]
+    choices = [one for one in seen if one.same is not None]
+    ways = {one.empty for one in texts}
+    if len(texts) >= FEWEST and "" not in ways:
+        return f"every answer is degenerate ({', '.join(sorted(ways))})"
+    begin = sum(one.alike > 0 for one in texts)
+    if texts and at_most(begin, len(texts), BEGINS_ALIKE) < CHANCE:
+        return f"{begin} of {len(texts)} answers begin as Meta's recorded one"
+    if len(choices) >= FEWEST and all(one.flat for one in choices):
+        return "the likelihoods of the continuations are all alike, or no numbers"
+    same = sum(bool(one.same) for one in choices)
+    if choices and at_most(same, len(choices), CHOOSES_ALIKE) < CHANCE:
+        return f"the likeliest of the choices is Meta's on {same} of {len(choices)} docs"
+    return None
+
+
+def at_most(hits: int, of: int, share: float) -> float:
+    """The probability of so few hits or fewer, of independent trials: the binomial distribution."""
+    return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(hits + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """Judges what was said first.
+
+    Args:
+        client: Is asked again where something is suspect.
+        recorded: What Meta recorded, by the id of the request.
+        cut: Cuts a text into tokens.
+        bos: The token that begins a prompt; None where token ids do not go in.
+    """
+
+    client: Client
+    recorded: Mapping[str, Recorded]
+    cut: Cut
+    bos: int | None
+
+    def judge(self, said: Sequence[tuple[Ask, Said]]) -> Summary:
+        """What was seen.
+
+        Raises:
+            CanaryError: The set-up is broken.
+        """
+        given = [(ask, one) for ask, one in said if one.error is None]
+        if said and not given:
+            raise CanaryError(f"none of {len(said)} first requests is answered: {said[0][1].error}", hint=_GO_ON)
+        seen = self._compared(given)
+        long = [one for one in seen if (one.tokens or 0) > _LONG]
+        why = suspicion(seen)
+        if why is not None:
+            raise CanaryError(f"{why}. {self._cause([ask for ask, _ in given], seen)}", where="canary", hint=_GO_ON)
+        why = suspicion(long)
+        if why is not None:
+            cause = (
+                "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
+            )
+            raise CanaryError(f"of prompts beyond {_LONG:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
+        return Summary.of(seen)
+
+    def _compared(self, given: Iterable[tuple[Ask, Said]]) -> list[Compared]:
+        return [compared(ask, one, self.recorded[one.request.id], self.cut) for ask, one in given]
+
+    def _cause(self, asks: Sequence[Ask], seen: Sequence[Compared]) -> str:
+        """The likeliest cause, from a few docs asked with another number of BOS."""
+        ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
+        if ids:
+            some = sorted(asks, key=lambda ask: len(ask.prompt_ids or ()))[:VARIANTS]
+            base = _agreement([one for one in seen if one.request.id in {ask.request.id for ask in some}])
+            for fewer, cause in (
+                (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
+                (False, "With two BOS it answers as recorded: something strips one"),
+            ):
+                asked = [_with_bos(ask, self.bos or 0, fewer=fewer) for ask in some]
+                given = [(ask, one) for ask, one in zip_asked(self.client, asked) if one.error is None]
+                again = _agreement(self._compared(given))
+                if again >= 0.5 and again > base + 0.25:
+                    return cause
+        texts = [one for one in seen if one.same is None]
+        if texts and sum(one.header for one in texts) * 2 > len(texts):
+            return "They begin with the head of a turn: a chat template stands around prompts that have theirs already"
+        if any(one.empty == "one token over and over" for one in texts) or any(one.flat for one in seen):
+            return "So do weights or activations that overflow: check dtype (float16 needs care) and the quantisation"
+        tried = "Another number of BOS does not help" if ids else "Which BOS the server adds is not known"
+        return (
+            f"{tried}: check that model_name is the model of the dataset (instruct or base), that no chat template is "
+            "applied by the server, rope_scaling in config.json, dtype, and that the weights are whole"
+        )
+
+
+def zip_asked(client: Client, asks: Sequence[Ask]) -> Iterator[tuple[Ask, Said]]:
+    """Each answer with what was asked."""
+    by_id = {ask.request.id: ask for ask in asks}
+    return ((by_id[said.request.id], said) for said in client.answer(asks))
+
+
+def _agreement(seen: Sequence[Compared]) -> float:
+    """The share of docs that begin, or choose, as recorded."""
+    return sum(one.alike > 0 if one.same is None else bool(one.same) for one in seen) / max(len(seen), 1)
+
+
+def _with_bos(ask: Ask, bos: int, *, fewer: bool) -> Ask:
+    """The same with one BOS less or one more."""
+    ids = list(ask.prompt_ids or ())
+    return replace(ask, prompt_ids=ids[1:] if fewer else [bos, *ids])

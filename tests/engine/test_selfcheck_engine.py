@@ -1,0 +1,114 @@
+"""selfcheck on the real vLLM engine, and the canary on set-ups that were broken on purpose; one start of the engine.
+
+META_EVAL_RUNS names a virtual environment with vLLM and what meta-eval needs; .ci/run makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import REPOSITORY
+
+pytestmark = pytest.mark.engine
+
+# The engine is in this one process, so that its weights can be damaged without a second start.
+ASK = """
+import json, sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from tokenizers import Tokenizer
+from meta_eval.answers.requests import Encoder
+from meta_eval.running.canary import Canary, CanaryError, counted
+from meta_eval.running.client import with_token_ids
+from meta_eval.running.first import Recorded
+from meta_eval.running.selfcheck import END, model_folder, read_known, selfcheck, settings_of
+from meta_eval.running.vllm import VllmClient
+
+class Broken(VllmClient):
+    fed = staticmethod(lambda ids: ids)
+    def answer(self, asks):
+        return super().answer(replace(ask, prompt_ids=self.fed(list(ask.prompt_ids))) for ask in asks)
+
+encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
+known = [one for one in read_known() if one.group == "answers"]
+HEAD = encoder.pieces("<|start_header_id|>assistant<|end_header_id|>" + chr(10) * 2)
+
+def sing(client):
+    recorded = {one.request.id: Recorded(one.texts[1][0]) for one in known}
+    asks = with_token_ids([one.request for one in known], encoder)
+    try:
+        canary = Canary(client, recorded, encoder.pieces, encoder.bos)
+        return asdict(canary.judge(list(counted(client, asks, check=False))))
+    except CanaryError as error:
+        return str(error)
+
+def damage(model):
+    rows = next(value for name, value in model.named_parameters() if "embed_tokens" in name)
+    rows.data.copy_(rows.data.roll(701, 0))
+
+found = {}
+settings = settings_of("vllm", model_args="enforce_eager=True")
+with Broken(settings, model=settings.model_name, logs=Path("logs"), end=(END,)) as client:
+    seen = selfcheck(client)
+    found["selfcheck"] = {**asdict(seen), "passed": seen.passed}
+    found["sound"] = sing(client)
+    for name, fed in {
+        "strips BOS": lambda ids: ids[1:],
+        "no template": lambda ids: ids[: -len(HEAD)] if ids[-len(HEAD):] == HEAD else ids[:3],
+    }.items():
+        client.fed = fed
+        found[name] = sing(client)
+    client.fed = lambda ids: ids
+    client._llm.apply_model(damage)
+    client._llm.reset_prefix_cache()
+    found["damaged weights"] = sing(client)
+    found["selfcheck of damaged weights"] = [one.name for one in selfcheck(client).checks if one.passed is False]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    python = Path(os.environ["META_EVAL_RUNS"]) / "bin/python"
+    environment = {
+        **os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    }  # fmt: skip
+    done = subprocess.run(
+        [str(python), "-c", ASK], cwd=tmp_path_factory.mktemp("selfcheck"), env=environment, text=True,
+        stdout=subprocess.PIPE, check=True, timeout=600,
+    )  # fmt: skip
+    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return said
+
+
+def test_every_check_passes_on_the_real_engine(found: dict[str, Any]) -> None:
+    assert found["selfcheck"]["passed"]
+    assert [check for check in found["selfcheck"]["checks"] if check["passed"] is not True] == []
+
+
+def test_the_canary_lets_the_sound_model_go_on(found: dict[str, Any]) -> None:
+    assert (found["sound"]["texts"], found["sound"]["equal"]) == (24, 24)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("strips BOS", "With two BOS it answers as recorded: something strips one"),
+        ("no template", "Another number of BOS does not help: check that model_name"),
+        ("damaged weights", "Another number of BOS does not help: check that model_name"),
+    ],
+)
+def test_the_canary_stops_a_broken_set_up(found: dict[str, Any], fault: str, words: str) -> None:
+    assert words in found[fault]
+
+
+def test_selfcheck_finds_damaged_weights(found: dict[str, Any]) -> None:
+    assert {"answers known by heart", "likelihoods", "likelihoods in one pass"} <= set(
+        found["selfcheck of damaged weights"]
+    )

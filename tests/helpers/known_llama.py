@@ -1,0 +1,131 @@
+"""A backend without an engine: the shipped tiny Llama in numpy, with a fault that one chooses."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from places import REPOSITORY
+
+from meta_eval.running.client import Ask, Client, Said, too_long
+from meta_eval.running.selfcheck import END, model_folder, settings_of
+
+_SPEC = importlib.util.spec_from_file_location("selfcheck_known", REPOSITORY / "tools/selfcheck_known.py")
+assert _SPEC and _SPEC.loader
+tool: Any = importlib.util.module_from_spec(_SPEC)
+sys.modules["selfcheck_known"] = tool
+_SPEC.loader.exec_module(tool)
+
+
+@functools.cache
+def model() -> Any:
+    return tool.Model(model_folder())
+
+
+@functools.cache
+def write(ids: tuple[int, ...], stop: tuple[str, ...], max_tokens: int) -> tuple[str, str, int]:
+    written: tuple[str, str, int] = model().write(ids, stop=stop, max_tokens=max_tokens)
+    return written
+
+
+@functools.cache
+def likelihoods(ids: tuple[int, ...], ends: tuple[tuple[int, ...], ...]) -> list[tuple[float, bool]]:
+    found: list[tuple[float, bool]] = model().likelihoods(ids, ends)
+    return found
+
+
+class NumpyClient(Client):
+    """Answers as the model does, but for one fault."""
+
+    def __init__(self, fault: str = "", *, counts: bool = True) -> None:
+        super().__init__(settings_of("vllm"), model="tiny", logs=Path(), end=(END,))
+        self.fault, self.counts = fault, counts
+        self.asked: list[Ask] = []
+        self._chance = random.Random(42)
+
+    @property
+    def engine(self) -> str:
+        return "numpy"
+
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        for ask in asks:
+            self.asked.append(ask)
+            why = too_long(ask, self.settings.max_model_len)
+            if self.fault == "one fails" and ask.request.id == "selfcheck/answers/3":
+                yield Said(ask.request, error="refused", again=False)
+            elif why is not None and self.fault != "cuts prompts":
+                yield Said(ask.request, error=why, again=False)
+            else:
+                yield self._said(ask, self._fed(list(ask.prompt_ids or ())))
+
+    def _fed(self, ids: list[int]) -> tuple[int, ...]:
+        bos = model().bos
+        match self.fault:
+            case "strips BOS":
+                ids = ids[1:]
+            case "adds BOS":
+                ids = [bos, *ids]
+            case "cuts prompts":
+                ids = ids[-2048:]
+        return tuple(ids)
+
+    def _said(self, ask: Ask, ids: tuple[int, ...]) -> Said:
+        said = Said(ask.request, prompt_tokens=len(ids) if self.counts else None)
+        if ask.request.kind == "choices":
+            return replace(said, choices=self._choices(ask, ids))
+        stop = () if self.fault == "ignores stop texts" else tuple(ask.request.stop)
+        most = ask.request.max_tokens + (8 if self.fault == "ignores max_tokens" else 0)
+        if self.fault == "samples":
+            text, end, tokens = self._sampled(ids, stop, most)
+        elif self.fault == "ignores the end":
+            text, end, tokens = self._endless(ids, stop, most)
+        else:
+            text, end, tokens = write(ids, stop, most)
+        if self.fault == "drops special tokens":
+            for token in ("<|start_header_id|>", "<|end_header_id|>"):
+                text = text.replace(token, "")
+        if self.fault == "says stop at the limit":
+            end = "stop"
+        return replace(said, text=text, finish_reason=end, completion_tokens=tokens)
+
+    def _choices(self, ask: Ask, ids: tuple[int, ...]) -> list[tuple[float, bool]]:
+        ends = tuple(map(tuple, ask.continuation_ids or ()))
+        if self.fault == "likelihood of the token beside" or (self.fault == "one pass is wrong" and ask.one_token_each):
+            ends = tuple(tuple(token + 1 for token in end) for end in ends)
+        found = likelihoods(ids, ends)
+        return [(value + 0.03, greedy) for value, greedy in found] if self.fault == "rounds" else found
+
+    def _endless(self, ids: tuple[int, ...], stop: Sequence[str], most: int) -> tuple[str, str, int]:
+        written: list[int] = []
+        for token, _ in model().steps(ids):
+            written.append(token)
+            text = model().decode(written)
+            for one in stop:
+                if one in text:
+                    return text.partition(one)[0], "stop", len(written)
+            if len(written) == most:
+                return text, "length", most
+        raise AssertionError
+
+    def _sampled(self, ids: tuple[int, ...], stop: Sequence[str], most: int) -> tuple[str, str, int]:
+        cache: list[Any] = []
+        after, written = list(ids), []
+        while True:
+            found = np.exp(model().log_probabilities(after, cache)[0].astype(np.float64))
+            after = self._chance.choices(range(len(found)), found.tolist())
+            if after[0] in model().ends:
+                return model().decode(written), "stop", len(written) + 1
+            written.append(after[0])
+            text = model().decode(written)
+            for one in stop:
+                if one in text:
+                    return text.partition(one)[0], "stop", len(written)
+            if len(written) == most:
+                return text, "length", most

@@ -1,0 +1,185 @@
+"""The canary: each broken set-up stops a run before its hours are spent, and a sound one never does."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packs import prepare
+from places import TEMPLATES
+from recorded import Answer, Meta, learn
+
+from meta_eval.answers.read import read_answers
+from meta_eval.config import Config, load_config
+from meta_eval.running import run as story
+from meta_eval.running.canary import CanaryError, at_most
+from meta_eval.running.client import Ask, Said
+from meta_eval.running.first import DOCS, chosen
+from meta_eval.running.run import Ran, run
+from meta_eval.running.selfcheck import model_folder
+
+
+def nonsense(ask: Ask, client: Meta) -> Said:
+    """Another text, or other likelihoods."""
+    if ask.request.kind == "choices":
+        right = client.right(ask).choices
+        return Said(ask.request, choices=[(-value - 9, None) for value, _ in right])
+    return Said(ask.request, text=f"~~~ {ask.request.doc} q", finish_reason="length")
+
+
+def of(text: str, *, flat: bool = False) -> Answer:
+    def said(ask: Ask, client: Meta) -> Said:
+        if ask.request.kind == "choices":
+            return (
+                Said(ask.request, choices=[(-1.0, None)] * len(ask.request.continuations))
+                if flat
+                else client.right(ask)
+            )
+        return Said(ask.request, text=text, finish_reason="stop")
+
+    return said
+
+
+def with_bos(right: int, *, seen: int = 0) -> Answer:
+    """Answers as recorded where the engine, which adds ``seen`` BOS, meets so many."""
+    return lambda ask, client: client.right(ask) if client.bos(ask) + seen == right else nonsense(ask, client)
+
+
+def counting(more: int) -> Answer:
+    return lambda ask, client: replace(client.right(ask), prompt_tokens=len(ask.prompt_ids or ()) + more)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("canary")
+    return prepare(place / "work_dir", "meta_instruct,meta_pretrain", model_name=str(model_folder()), dtype="float32")
+
+
+@pytest.fixture
+def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    learn(prepared)
+    monkeypatch.setattr(story, "client_of", lambda _: Meta)
+
+    def go(how: Answer, tasks: Sequence[str] = (), **options: Any) -> Ran:
+        Meta.begin(how)
+        return run(config_of(prepared, tmp_path), tasks=tasks, **options)
+
+    return go
+
+
+def config_of(pack: Path, output: Path) -> Config:
+    settings = {
+        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": "meta_instruct,meta_pretrain",
+        "work_dir": str(pack), "output_path": str(output / "out"), "max_model_len": 262144, "allow_code": True,
+        "template_dir": str(TEMPLATES), "dtype": "float32",
+    }  # fmt: skip
+    return load_config(None, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+
+
+def test_a_sound_model_passes_and_nothing_is_asked_twice(ask: Callable[..., Ran]) -> None:
+    done = ask(lambda one, client: client.right(one))
+    assert done.canary is not None
+    assert (done.canary.texts + done.canary.choices, done.canary.begin) == (DOCS, done.canary.texts)
+    assert done.canary.equal == done.canary.texts
+    assert done.canary.same == done.canary.choices > 0
+    assert done.canary.off < 1e-6
+    assert set(Meta.asked.values()) == {1}
+    assert len(Meta.asked) == done.asked == len(read_answers(done.answers).given)
+
+
+def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., Ran]) -> None:
+    def said(one: Ask, client: Meta) -> Said:
+        return client.right(one) if one.request.doc % 4 == 0 or one.request.kind == "choices" else nonsense(one, client)
+
+    assert ask(said).graded is not None
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (of(""), "every answer is degenerate (empty)"),
+        (of("<|eot_id|><|eot_id|>"), "every answer is degenerate (special tokens alone)"),
+        (of("!" * 40), "overflow: check dtype"),
+        (of("assistant\n\nB"), "a chat template stands around"),
+        (of("~ another thing"), "Another number of BOS does not help: check that model_name"),
+        (with_bos(1, seen=1), "With no BOS it answers as recorded: something adds a BOS"),
+        (with_bos(1, seen=-1), "With two BOS it answers as recorded: something strips one"),
+        (counting(1), "it adds a BOS of its own"),
+        (counting(-1), "something strips the BOS"),
+        (counting(-7), "it cuts it"),
+        (counting(6), "it puts something around it"),
+        (lambda ask, _: Said(ask.request, error="no route to host"), "none of 32 first requests is answered: no route"),
+    ],
+)
+def test_a_broken_set_up_is_named_and_leaves_no_answer(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+    with pytest.raises(CanaryError) as caught:
+        ask(how)
+    assert words in str(caught.value)
+    assert "--no-canary" in str(caught.value)
+    assert len(Meta.asked) <= DOCS
+    kept = ask(lambda one, client: client.right(one))
+    assert kept.before == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (of("", flat=True), "the likelihoods of the continuations are all alike"),
+        (nonsense, "the likeliest of the choices is Meta's on 0 of 16 docs"),
+        (with_bos(1, seen=1), "With no BOS it answers as recorded"),
+        (
+            lambda ask, _: Said(ask.request, choices=[(float("nan"), None)] * len(ask.request.continuations)),
+            "or no numbers",
+        ),
+    ],
+)
+def test_choices_tell_a_broken_set_up_too(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+    with pytest.raises(CanaryError) as caught:
+        ask(how, tasks=["meta_mmlu_pretrain"])
+    assert words in str(caught.value)
+
+
+def test_without_canary_everything_is_asked(ask: Callable[..., Ran]) -> None:
+    done = ask(of("~ another thing"), canary=False)
+    assert done.canary is None
+    assert done.graded is not None
+
+
+def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., Ran]) -> None:
+    def said(one: Ask, client: Meta) -> Said:
+        more = 1 if sum(Meta.asked.values()) > DOCS + 5 else 0
+        return replace(client.right(one), prompt_tokens=len(one.prompt_ids or ()) + more)
+
+    with pytest.raises(CanaryError, match="it adds a BOS"):
+        ask(said)
+    assert ask(lambda one, client: client.right(one)).before == DOCS + 5
+
+
+@given(st.dictionaries(st.text(max_size=3), st.lists(st.sampled_from(["a", "b", "c", None]), max_size=20), max_size=50))
+def test_chosen_docs_are_spread_over_tasks_and_subtasks(tasks: dict[str, list[str | None]]) -> None:
+    found = chosen(tasks)
+    eligible = {task: [doc for doc, name in enumerate(names) if name is not None] for task, names in tasks.items()}
+    assert all(set(docs) <= set(eligible[task]) and len(set(docs)) == len(docs) for task, docs in found.items())
+    total = sum(len(docs) for docs in found.values())
+    assert total <= DOCS
+    if len(tasks) <= DOCS:
+        assert total == min(DOCS, sum(map(len, eligible.values())))
+        most = max(map(len, found.values()), default=0)
+        assert all(len(found.get(task, [])) >= min(len(docs), most - 1) for task, docs in eligible.items())
+    for task, docs in found.items():
+        per = Counter(tasks[task][doc] for doc in docs)
+        whole = Counter(name for name in tasks[task] if name is not None)
+        assert all(per[name] >= min(count, max(per.values()) - 1) for name, count in whole.items())
+
+
+def test_the_rules_stop_from_as_many_docs_on_as_is_written() -> None:
+    for hits, docs, share in ((0, 12, 1 / 3), (2, 24, 1 / 3), (4, 32, 1 / 3), (0, 7, 1 / 2), (8, 32, 1 / 2)):
+        assert at_most(hits, docs, share) < 0.01 < at_most(hits + 1, docs, share)
+    assert at_most(0, 11, 1 / 3) > 0.01 < at_most(0, 6, 1 / 2)

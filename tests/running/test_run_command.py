@@ -1,0 +1,103 @@
+"""``meta-eval run``: what it shows, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from command import cli
+from packs import prepare
+from places import TEMPLATES
+from recorded import Answer, Meta, learn
+
+from meta_eval.running import run as story
+from meta_eval.running.client import Ask, Said
+from meta_eval.running.selfcheck import model_folder
+
+Run = Callable[..., "CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("run")
+    return prepare(place / "work_dir", "meta_gpqa,meta_mmlu_pretrain", model_name=str(model_folder()))
+
+
+@pytest.fixture
+def command(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    learn(prepared)
+    monkeypatch.setattr(story, "client_of", lambda _: Meta)
+    config = {
+        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": "meta_gpqa,meta_mmlu_pretrain",
+        "work_dir": str(prepared), "output_path": str(tmp_path / "out"), "max_model_len": 262144, "allow_code": True,
+        "template_dir": str(TEMPLATES),
+    }  # fmt: skip
+    (tmp_path / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
+
+    def go(*arguments: str, how: Answer = lambda ask, client: client.right(ask)) -> CompletedProcess[str]:
+        Meta.begin(how)
+        return cli("run", *arguments, cwd=tmp_path)
+
+    return go
+
+
+def test_each_score_stands_beside_the_published_number_and_the_run_is_judged(command: Run) -> None:
+    done = command()
+    assert done.returncode == 0
+    assert "meta_mmlu_pretrain: 62.5 (acc_macro,none; Meta published 58)" in done.stderr
+    assert "NOT SHOWN" in done.stderr
+    assert re.search(r"canary: of (\d+) texts \1 begin as Meta's and \1 are equal", done.stderr)
+
+
+def test_the_report_can_be_left_out(command: Run) -> None:
+    done = command("--no-report")
+    assert done.returncode == 0
+    assert "NOT SHOWN" not in done.stderr
+    assert "judge it with: meta-eval report" in done.stderr
+
+
+def test_a_page_and_an_object_are_written(command: Run, tmp_path: Path) -> None:
+    done = command("--html", "page.html", "--json")
+    said = json.loads(done.stdout)
+    assert said["canary"]["same"] == said["canary"]["choices"] == 16
+    assert said["report"]["tasks"]
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_the_gate_decides_the_exit_code_and_is_read_first(command: Run, tmp_path: Path) -> None:
+    (tmp_path / "gate.yaml").write_text("margin: nonsense\n", encoding="utf-8")
+    assert command("--gate", "gate.yaml").returncode == 2
+    assert not Meta.asked
+    (tmp_path / "gate.yaml").write_text("margin: 1\n", encoding="utf-8")
+    assert command("--gate", "gate.yaml").returncode == 3
+
+
+def test_what_needs_the_report_is_refused_without_it(command: Run) -> None:
+    assert "needs the report" in command("--html", "page.html", "--no-report").stderr
+    assert "needs the report" in command("--gate", "gate.yaml", "--shard", "0/2").stderr
+
+
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> None:
+    def tired(ask: Ask, client: Meta) -> Said:
+        if Meta.asked.total() == 21:
+            raise KeyboardInterrupt
+        return client.right(ask)
+
+    done = command("--no-canary", how=tired)
+    assert done.returncode == 130
+    said = json.loads(command("--no-canary", "--no-report", "--json").stdout)
+    assert said["before"] == 20
+    assert f"20 of {20 + said['asked']} answers are kept; the same command goes on" in done.stderr
+
+
+def test_a_broken_set_up_is_one_message(command: Run) -> None:
+    done = command(
+        how=lambda ask, _: Said(ask.request, text="", choices=[(-1.0, None)] * len(ask.request.continuations))
+    )
+    assert done.returncode == 2
+    assert "every answer is degenerate (empty)" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,107 @@
+"""selfcheck: each fault of a backend fails the check that is for it, and no other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from command import cli
+from known_llama import NumpyClient, model, tool
+
+from meta_eval.running.selfcheck import model_folder, read_known, selfcheck
+
+BOS = "exactly one BOS"
+KEPT = "special tokens are kept"
+LONG = "a long prompt is not cut"
+GREEDY = "greedy, and twice the same"
+STOP = "answers end at stop texts"
+
+
+def failed(fault: str, *, counts: bool = True) -> set[str]:
+    found = selfcheck(NumpyClient(fault, counts=counts))
+    assert found.passed == all(check.passed for check in found.checks)
+    assert all(check.hint for check in found.checks if check.passed is False)
+    return {check.name for check in found.checks if check.passed is False}
+
+
+def test_a_backend_without_fault_passes_every_check() -> None:
+    found = selfcheck(NumpyClient())
+    assert [check.name for check in found.checks if not check.passed] == []
+    assert len(found.checks) == 11
+
+
+@pytest.mark.parametrize(
+    ("fault", "checks"),
+    [
+        ("strips BOS", {BOS}),
+        ("adds BOS", {BOS}),
+        ("ignores stop texts", {STOP}),
+        ("ignores the end", {"answers end at the end token"}),
+        ("ignores max_tokens", {"max_tokens gives 'length'"}),
+        ("cuts prompts", {LONG}),
+        ("drops special tokens", {KEPT}),
+        ("samples", {GREEDY}),
+        ("likelihood of the token beside", {"likelihoods", "likelihoods in one pass"}),
+        ("one pass is wrong", {"likelihoods in one pass"}),
+        ("rounds", {"likelihoods", "likelihoods in one pass"}),
+        ("one fails", {"every request answered"}),
+        ("says stop at the limit", {"max_tokens gives 'length'"}),
+    ],
+)
+def test_a_fault_fails_its_own_check_and_no_other(fault: str, checks: set[str]) -> None:
+    assert failed(fault) == checks
+
+
+@pytest.mark.parametrize(("fault", "check"), [("strips BOS", BOS), ("adds BOS", BOS), ("cuts prompts", LONG)])
+def test_the_answers_tell_it_where_the_engine_counts_no_tokens(fault: str, check: str) -> None:
+    assert failed(fault, counts=False) == {check}
+
+
+def test_rounding_is_told_from_wrong_tokens() -> None:
+    hints = {
+        fault: next(check.hint for check in selfcheck(NumpyClient(fault)).checks if check.name == "likelihoods")
+        for fault in ("rounds", "likelihood of the token beside")
+    }
+    assert "float32" in hints["rounds"]
+    assert "other tokens" in hints["likelihood of the token beside"]
+
+
+def test_what_is_known_is_what_the_shipped_model_says() -> None:
+    """The shipped answers, some of each kind, computed anew from the shipped weights."""
+    content = json.loads((model_folder().parent / "known.json").read_text(encoding="utf-8"))
+    assert content["weights_sha256"] == hashlib.sha256((model_folder() / "model.safetensors").read_bytes()).hexdigest()
+    anew = tool.Known(model())
+    some = [one for one in content["asks"] if one["group"] != "long" and one["number"] < 2]
+    for one in some:
+        if "continuations" in one:
+            anew.choices(one["group"], one["prompt"], one["continuations"])
+        else:
+            anew.text(one["group"], one["prompt"], stop=one["stop"], max_tokens=one["max_tokens"])
+    for ours, theirs in zip(anew.asks, some, strict=True):
+        if "continuations" in ours:
+            assert [pytest.approx(said, abs=1e-4) for of_bos in ours["said"] for said in of_bos] == [
+                said for of_bos in theirs["said"] for said in of_bos
+            ]
+        else:
+            assert ours["said"] == theirs["said"]
+
+
+def test_the_taught_pairs_are_known_word_for_word() -> None:
+    known = {one.request.prompt: one.texts[1] for one in read_known() if one.group in ("answers", "special")}
+    assert known == {pair["prompt"]: (pair["answer"], "stop") for pair in tool.read_pairs()}
+
+
+def test_what_is_shipped_is_small() -> None:
+    assert sum(path.stat().st_size for path in model_folder().parent.rglob("*") if path.is_file()) < 4_000_000
+
+
+def test_the_line_that_serves_the_model_is_printed_alone() -> None:
+    done = cli("selfcheck", "--show-command")
+    assert done.stdout == f"vllm serve {model_folder()} --dtype float32 --max-model-len 4096\n"
+
+
+def test_an_unknown_backend_is_one_message() -> None:
+    done = cli("selfcheck", "--backend", "vlm")
+    assert done.returncode == 2
+    assert "no backend 'vlm'; did you mean 'vllm'?" in done.stderr
