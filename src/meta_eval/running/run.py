@@ -105,7 +105,7 @@ def run(
     settings = _settings(manifest, config)
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
-    make_client = client_of(settings.backend)
+    make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
     tokens = tokens_of(model, needed=make_client.needs_token_ids)
     with Journal(output / "answers", model, identity(settings), shard) as journal:
