@@ -197,8 +197,8 @@ class ServerClient(Client):
             said.put(done)
 
     def _failed(self, server: Connection, job: _Job, why: Exception, *, again: bool) -> Said:
-        times = {"started": job.first_asked, "ended": time.time()}
-        return Said(job.ask.request, error=f"{server.url}: {why}", again=again, **times)
+        said = f"{server.url}: {why}"
+        return Said(job.ask.request, error=said, again=again, started=job.first_asked, ended=time.time())
 
     def _may_be_asked_again(self, job: _Job, fault: Exception) -> bool:
         """Being turned away is no fault of a request, and ends only with its time."""
