@@ -161,6 +161,8 @@ class _Asking:
     def _keep(self, said: Said) -> Iterator[str]:
         self._journal.add(said, engine=self._client.engine)
         self._pace.add(said)
+        if said.error is not None and not self.failed:
+            log.warning(f"{said.request.id} has no answer: {said.error}")
         self.asked += 1
         self.failed += said.error is not None
         task = said.request.task
