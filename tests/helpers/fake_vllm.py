@@ -32,7 +32,8 @@ def main(arguments: list[str]) -> None:
     subprocess.Popen([sys.executable, "-c", worker, *arguments], start_new_session=True)
     port = int(arguments[arguments.index("--port") + 1])
     with FakeServer(port=port, model=arguments[1], seconds=0.2 if "--slow" in arguments else 0.0):
-        print("ready", flush=True)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
         time.sleep(600)
 
 

@@ -56,7 +56,7 @@ def test_it_is_started_with_the_settings_asked_and_stopped(folder: Path, tmp_pat
         "--seed 7", "--generation-config vllm", "--enforce-eager", "--quantization fp8", "--no-enable-prefix-caching",
     ):  # fmt: skip
         assert f" {wanted} " in f" {' '.join(said)} "
-    assert (tmp_path / "answers/logs/serve.log").read_text() == "ready\n"
+    assert (tmp_path / "answers/logs/serve.log").read_text().startswith("ready\n")
     assert _left() == []
 
 

@@ -22,6 +22,9 @@ from pathlib import Path
 _STEPS = ((signal.SIGINT, 20.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0))
 _TICK = 0.2
 
+# Seconds of each step for what outlives the command itself: it has no work left to end in order.
+_REST = 2.0
+
 # Signals that came.
 _told: list[bool] = []
 
@@ -41,10 +44,14 @@ def main(command: list[str]) -> int:
         pass
     status = child.poll()
     for number, seconds in _STEPS:
-        until = time.monotonic() + seconds
         if not _signalled(child, number):
             break
-        while time.monotonic() < until and _alive(child):
+        began, alone = time.monotonic(), None if child.returncode is None else time.monotonic()
+        while _alive(child):
+            now = time.monotonic()
+            alone = now if alone is None and child.returncode is not None else alone
+            if now - began > seconds or (alone is not None and now - alone > _REST):
+                break
             time.sleep(_TICK)
     status = child.poll() if status is None else status
     return 1 if status is None else status if status >= 0 else 128 - status
