@@ -38,11 +38,18 @@ def test_lm_eval_knows_every_argument_that_it_is_given() -> None:
     assert set(model_args(model_args={"revision": "abc", "trust_remote_code": True})) <= known
 
 
-def test_lm_eval_cuts_no_prompt_that_fits() -> None:
-    """By lm-eval's own arithmetic: it takes one off, and cuts prompts to what the answer leaves."""
-    tokens_of_context, answer = 8192, 1024
-    max_length = int(model_args(max_model_len=tokens_of_context)["max_length"]) - 1
-    assert max_length - answer == tokens_of_context - answer
+def test_lm_eval_reads_them_as_they_are_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above all the context: what it keeps of ``max_length`` is what a prompt and its answer may have together."""
+    from lm_eval.models import api_models
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+    from lm_eval.utils import simple_parse_args_string
+
+    monkeypatch.setattr(api_models, "find_spec", lambda _: True)  # it is not asked anything, so needs no tenacity
+    text = ",".join(f"{name}={value}" for name, value in model_args(max_model_len=8192, concurrency=7).items())
+    read = LocalCompletionsAPI(**{**simple_parse_args_string(text), "tokenizer_backend": None}, batch_size="1")
+    assert read.max_length == 8192
+    assert (read._concurrent, read.max_retries, read.timeout) == (7, 6, 3600)
+    assert (read.add_bos_token, read._batch_size, read._truncate, read._seed) == (True, 1, False, 42)
 
 
 def test_the_command_of_lm_eval() -> None:
