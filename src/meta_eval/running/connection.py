@@ -90,6 +90,11 @@ class Connection:
     async def close(self) -> None:
         await self._session.close()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it may be asked now."""
+        return self.up.is_set() and self._not_before <= time.monotonic()
+
     async def ready(self) -> None:
         """Until it may be asked."""
         await self.up.wait()

@@ -122,6 +122,10 @@ class ServerClient(Client):
                     return
                 one = said.get()
                 if isinstance(one, BaseException):
+                    self._on_loop(_cancelled(workers))
+                    while not said.empty():  # what was answered meanwhile is kept
+                        if isinstance(other := said.get(), Said):
+                            yield other
                     raise one
                 under_way -= 1
                 yield one
@@ -177,7 +181,7 @@ class ServerClient(Client):
         while True:
             await server.ready()
             job = await jobs.get()
-            if not server.up.is_set():
+            if not server.is_ready:
                 jobs.put_nowait(job)
                 continue
             job.first_asked = job.first_asked or time.time()
