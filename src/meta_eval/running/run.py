@@ -128,7 +128,7 @@ def run(
     settings = _settings(manifest, config)
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
-    make_client = client_of(settings.backend)
+    make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
     tokens = tokens_of(model, needed=make_client.needs_token_ids)
     with Journal(output / "answers", model, identity(settings), shard) as journal:
@@ -210,8 +210,8 @@ class _Asking:
                 return
 
     def first(self, progress: Progress) -> Iterator[str]:
-        """The canary; the name of each task that is done, as of `run`. Its answers are kept when it has judged them: those of a broken server would be taken for good
-        when it is mended, for no setting tells them apart."""
+        """The canary; the name of each task that is done, as of `run`. Its answers are kept when it has judged them:
+        those of a broken server would be taken for good when it is mended, for no setting tells them apart."""
         yield from (name for name, left in self._left.items() if not left)
         first = first_of(self._wanted, self._recordings) if self._recordings else {}
         if not first:
@@ -237,6 +237,8 @@ class _Asking:
     def _keep(self, said: Said) -> Iterator[str]:
         self._journal.add(said, engine=self._client.engine)
         self._pace.add(said)
+        if said.error is not None and not self.failed:
+            log.warning(f"{said.request.id} has no answer: {said.error}")
         self.asked += 1
         self.failed += said.error is not None
         task = said.request.task

@@ -1,0 +1,101 @@
+"""The two lines that prepare prints for a server: lm_eval's and vLLM's."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import cli
+
+from meta_eval.config import load_config
+from meta_eval.engines import ENGINES
+from meta_eval.engines.server import completions_url
+from meta_eval.errors import ConfigError
+
+
+def settings(**keys: Any) -> Any:
+    given = {"model_name": "org/M", "evals_dataset": "sample", "tasks": "meta_gpqa", "backend": "server", **keys}
+    config = load_config(None, [f"{name}={json.dumps(value)}" for name, value in given.items()])
+    return config.run_settings(config.tasks, runs_code=False)
+
+
+def model_args(**keys: Any) -> dict[str, str]:
+    command = ENGINES["server"].command(settings(**keys))
+    pairs = command[command.index("--model_args") + 1].split(",")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def test_lm_eval_knows_every_argument_that_it_is_given() -> None:
+    """It takes unknown ones in silence, so a misspelt trap would stay open."""
+    from lm_eval.models.api_models import TemplateAPI
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+
+    known = {name for one in (TemplateAPI, LocalCompletionsAPI) for name in inspect.signature(one.__init__).parameters}
+    assert set(model_args(model_args={"revision": "abc", "trust_remote_code": True})) <= known
+
+
+def test_lm_eval_reads_them_as_they_are_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above all the context: what it keeps of ``max_length`` is what a prompt and its answer may have together."""
+    from lm_eval.models import api_models
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+    from lm_eval.utils import simple_parse_args_string
+
+    monkeypatch.setattr(api_models, "find_spec", lambda _: True)  # it is not asked anything, so needs no tenacity
+    text = ",".join(f"{name}={value}" for name, value in model_args(max_model_len=8192, concurrency=7).items())
+    read = LocalCompletionsAPI(**{**simple_parse_args_string(text), "tokenizer_backend": None}, batch_size="1")
+    assert read.max_length == 8192
+    assert (read._concurrent, read.max_retries, read.timeout) == (7, 6, 3600)
+    assert (read.add_bos_token, read._batch_size, read._truncate, read._seed) == (True, 1, False, 42)
+
+
+def test_the_command_of_lm_eval() -> None:
+    command = ENGINES["server"].command(
+        settings(base_url="http://a:1/v1,http://b:1/v1", concurrency=7, retries=2, request_timeout=30, batch_size=1)
+    )
+    assert command[:3] == ("lm_eval", "--model", "local-completions")
+    arguments = model_args(base_url="http://a:1/v1,http://b:1/v1", concurrency=7, retries=2, request_timeout=30)
+    assert arguments["base_url"] == "http://a:1/v1/completions"
+    assert (arguments["num_concurrent"], arguments["max_retries"], arguments["timeout"]) == ("7", "3", "30")
+    assert (arguments["tokenized_requests"], arguments["add_bos_token"]) == ("True", "True")
+    assert command[command.index("--batch_size") + 1] == "1"
+    assert "skip_special_tokens=False" in command[command.index("--gen_kwargs") + 1]
+
+
+def test_arguments_of_the_server_are_not_told_to_lm_eval() -> None:
+    keys = {"model_args": {"enforce_eager": True, "revision": "abc", "lora_local_path": "x/y"}, "serve": True}
+    assert "enforce_eager" not in model_args(**keys)
+    assert model_args(**keys)["revision"] == "abc"
+    line = shlex.join(ENGINES["server"].serve(settings(**keys)) or ())
+    assert line.startswith("vllm serve org/M --host 127.0.0.1 --port 8000 ")
+    assert line.endswith(" --enforce-eager --enable-lora --lora-modules finetuned=x/y --revision abc")
+
+
+@pytest.mark.parametrize(
+    "written", ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", "http://h:1/v1/completions"]
+)
+def test_an_address_may_be_written_in_several_ways(written: str) -> None:
+    assert completions_url(written) == "http://h:1/v1/completions"
+    assert completions_url("http://h/proxy/7") == "http://h/proxy/7/completions"
+
+
+@pytest.mark.parametrize("override", ["base_url=https://me:pass@host/v1", "model_args.port=1", "base_url=host:8000"])
+def test_what_an_address_may_not_hold(override: str) -> None:
+    with pytest.raises(ConfigError):
+        load_config(None, ["model_name=m", "evals_dataset=sample", "tasks=meta_gpqa", "backend=server", override])
+
+
+def test_prepare_prints_one_command_on_stdout_and_the_server_in_words(tmp_path: Path) -> None:
+    asked = ["--set", "model_name=m", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa", "--set", "backend=server"]  # fmt: skip
+    (tmp_path / "c.yaml").write_text("{}\n")
+    done = cli("prepare", "--config", "c.yaml", *asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("lm_eval --model local-completions ")
+    assert "\nvllm serve m --host 127.0.0.1 --port 8000 " in done.stderr
+    said = json.loads(cli("prepare", "--config", "c.yaml", *asked, "--json", cwd=tmp_path).stdout)
+    assert said["serve"].startswith("vllm serve m ")
+    assert said["command"] == line
