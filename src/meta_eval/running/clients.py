@@ -10,15 +10,12 @@ from meta_eval.running.client import Client
 # By the name in the configuration, the module and the class; imported when it is asked for.
 _CLIENTS: Mapping[str, tuple[str, str]] = {
     "vllm": ("vllm", "VllmClient"),
+    "ray": ("ray", "RayClient"),
 }
 
 
 def client_of(backend: str) -> type[Client]:
-    """The class of a backend.
-
-    Raises:
-        KeyError: There is none of that name.
-    """
-    module, name = _CLIENTS[backend]
+    """The class of a backend; lm-eval's own models share one."""
+    module, name = _CLIENTS.get(backend, ("lm_eval_model", "LmEvalClient"))
     found: type[Client] = getattr(import_module(f"meta_eval.running.{module}"), name)
     return found
