@@ -78,7 +78,7 @@ class LmEvalClient(Client):
     ) -> None:
         with contextlib.suppress(Exception), _into(self._log):
             engine = getattr(self._lm, "model", None)
-            if hasattr(engine, "shutdown"):  # sglang's processes
+            if engine is not None and hasattr(engine, "shutdown"):  # sglang's processes
                 engine.shutdown()
             del self._lm
             _free_memory()

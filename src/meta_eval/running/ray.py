@@ -187,6 +187,7 @@ class RayClient(VllmClient):
             preprocess_map_kwargs=light,
             postprocess_map_kwargs=light,
         )
+        self._hush()
         found: Iterator[Mapping[str, Any]] = iter(processor(ray.data.from_arrow_refs(blocks)).iter_rows())
         return found
 
@@ -222,9 +223,7 @@ class RayClient(VllmClient):
         import ray
 
         self._handler = logging.FileHandler(self._log)
-        for name in ("ray", "ray.data", "ray.serve"):
-            one = logging.getLogger(name)
-            one.handlers, one.propagate = [self._handler], False
+        self._hush()
         shared: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if self._mine:
             ray.init("local", include_dashboard=False, **shared)
@@ -239,6 +238,14 @@ class RayClient(VllmClient):
                     where="backend ray", hint="Lower them, or name a cluster with ray_address",
                 )  # fmt: skip
             log.warning(f"the cluster has {found} GPUs now, and the run waits until there are {needed}")
+
+    def _hush(self) -> None:
+        """Ray's words into the log; each of its libraries brings a handler of its own for the terminal."""
+        for name, one in logging.root.manager.loggerDict.items():
+            if name.split(".")[0] == "ray" and isinstance(one, logging.Logger):
+                one.handlers, one.propagate = [], name != "ray"
+        if self._handler is not None:
+            logging.getLogger("ray").handlers = [self._handler]
 
     def _on_cpu(self) -> bool:
         return version("vllm").endswith("cpu")
