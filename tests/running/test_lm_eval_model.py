@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from lm_eval.api.model import LM
@@ -30,7 +30,7 @@ BOS = 256
 class Small(LM):  # type: ignore[misc]
     """Says the prompt's last word again. ``break`` in a prompt breaks the call that holds it."""
 
-    made: list[Small] = []
+    made: ClassVar[list[Small]] = []
 
     def __init__(self, pretrained: str, batch_size: object = None, bos: int = 1, always: str = "", **_: Any) -> None:
         super().__init__()
@@ -170,8 +170,9 @@ def test_a_class_that_is_not_installed_is_named(tmp_path: Path) -> None:
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError:
-        with pytest.raises(BackendError, match=r"is not installed here.*lm-eval\[hf\]"), client_of("hf")(
-            settings, model="m", logs=tmp_path
+        with (
+            pytest.raises(BackendError, match=r"is not installed here.*lm-eval\[hf\]"),
+            client_of("hf")(settings, model="m", logs=tmp_path),
         ):
             pass
     else:
@@ -200,7 +201,10 @@ def test_another_name_is_refused_with_a_hint(backend: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("backend", "arguments"),
     [
-        ("hf", "pretrained=m,dtype=float16,max_length=9000,add_bos_token=True,parallelize=True,attn_implementation=sdpa"),
+        (
+            "hf",
+            "pretrained=m,dtype=float16,max_length=9000,add_bos_token=True,parallelize=True,attn_implementation=sdpa",
+        ),
         (
             "sglang",
             "pretrained=m,dtype=float16,context_length=9000,tp_size=2,dp_size=1,mem_fraction_static=0.8,"

@@ -68,7 +68,12 @@ def test_of_one_token_each_the_logprobs_of_those_that_were_asked_for_come_back_i
 
 @pytest.mark.parametrize(("rank", "greedy"), [(1, True), (2, False)])
 def test_of_several_tokens_the_last_of_the_prompt_are_summed(rank: int, greedy: bool) -> None:
-    places = [None, {5: {"logprob": -9.0, "rank": 9}}, {6: {"logprob": -1.0, "rank": 1}}, {7: {"logprob": -0.25, "rank": rank}}]
+    places = [
+        None,
+        {5: {"logprob": -9.0, "rank": 9}},
+        {6: {"logprob": -1.0, "rank": 1}},
+        {7: {"logprob": -0.25, "rank": rank}},
+    ]
     found = said(row({"prompt_logprobs": 1}, forced=2, prompt_token_ids=[1, 5, 6, 7], prompt_logprobs=places))
     assert found["choices"] == [[-1.25, greedy]]
 

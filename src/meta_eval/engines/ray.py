@@ -11,7 +11,7 @@ class Ray(VLLM):
 
     name = "ray"
     imports = "ray"
-    install = "'ray[data]>=2.55' vllm"
+    install = "'ray[data]>=2.56' vllm"
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         return (
