@@ -10,7 +10,7 @@ import pickle
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from inspect import Parameter, signature
@@ -31,6 +31,9 @@ _TOGETHER = 8
 
 # How many such batches a worker is given at a time: 1,024 requests, which is all that vLLM takes on the largest cards.
 _BATCHES = 128
+
+# How often a cluster of this machine is started until it is up.
+_STARTS = 3
 
 # What of the driver's environment the workers get, on other machines too; no credential is among it.
 _SHARED = ("VLLM_", "HF_HUB_OFFLINE")
@@ -226,7 +229,7 @@ class RayClient(VllmClient):
         self._hush()
         shared: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if self._mine:
-            ray.init("local", include_dashboard=False, **shared)
+            self._start(lambda: ray.init("local", include_dashboard=False, **shared))
         else:
             ray.init(self.settings.ray_address, **shared)
         needed = self.settings.tensor_parallel_size * self.settings.data_parallel_size
@@ -238,6 +241,20 @@ class RayClient(VllmClient):
                     where="backend ray", hint="Lower them, or name a cluster with ray_address",
                 )  # fmt: skip
             log.warning(f"the cluster has {found} GPUs now, and the run waits until there are {needed}")
+
+    def _start(self, init: Callable[[], Any]) -> None:
+        """Ray gives its own processes 30 seconds, whatever else the machine has to do."""
+        import ray
+
+        for left in reversed(range(_STARTS)):
+            try:
+                init()
+            except Exception as error:
+                if not left or "timed out during startup" not in str(error):
+                    raise
+                ray.shutdown()
+            else:
+                return
 
     def _hush(self) -> None:
         """Ray's words into the log; each of its libraries brings a handler of its own for the terminal."""
