@@ -83,7 +83,7 @@ class RayClient(VllmClient):
             raise BackendError(
                 f"{error.name} is not installed here", where="backend ray", hint="pip install 'meta-eval[ray]'"
             ) from None
-        except BackendError:
+        except (BackendError, KeyboardInterrupt):
             self._disconnect()
             raise
         except Exception as error:
@@ -112,19 +112,8 @@ class RayClient(VllmClient):
                 blocks.append(ray.put(_table(sent)))
         if not blocks:
             return
-        with self._quiet():
-            answers = self._answers(blocks, names)
         open_: dict[int, dict[int, Mapping[str, Any]]] = {}
-        while True:
-            try:
-                with self._quiet():
-                    row = next(answers, None)
-            except Exception as error:
-                self._collect_logs()
-                cause = getattr(error, "cause", None) or error  # Ray wraps it in the traces of two machines
-                raise diagnosed(cause, self._log, where="backend ray") from error
-            if row is None:
-                break
+        for row in self._answers(blocks, names):
             parts = open_.setdefault(row["number"], {})
             parts[row["part"]] = row
             # Ray itself is made of pickles: who can forge this one has the driver already.
@@ -160,6 +149,22 @@ class RayClient(VllmClient):
 
     def _answers(self, blocks: list[Any], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
         """The rows as they come back."""
+        answers: Iterator[Mapping[str, Any]] | None = None
+        while True:
+            try:
+                with self._quiet():
+                    answers = self._asked(blocks, names) if answers is None else answers
+                    row = next(answers, None)
+            except Exception as error:
+                self._collect_logs()
+                cause = getattr(error, "cause", None) or error  # Ray wraps it in the traces of two machines
+                raise diagnosed(cause, self._log, where="backend ray") from error
+            if row is None:
+                return
+            yield row
+
+    def _asked(self, blocks: list[Any], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+        """The pipeline: parameters, vLLM, what is kept of its answers."""
         import ray
         from ray.data.llm import build_processor, vLLMEngineProcessorConfig
 
