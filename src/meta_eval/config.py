@@ -25,6 +25,7 @@ from pydantic import (
 
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.engines import ENGINES
+from meta_eval.engines.lm_eval_model import REFUSED
 from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text, seen
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.joins import JOINS
@@ -110,6 +111,8 @@ class Config(Settings):
     @field_validator("backend")
     @classmethod
     def _known_backend(cls, backend: str) -> str:
+        if backend in REFUSED:
+            raise ValueError(f"{backend!r} is no backend for a pack: {REFUSED[backend]}")
         if backend not in ENGINES:
             raise ValueError(f"{backend!r} is no backend{suggestion(backend, ENGINES)}")
         return backend

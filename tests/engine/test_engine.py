@@ -17,18 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from golden import verdicts
-from places import GOLDEN, REPOSITORY
+from places import GOLDEN
 
 pytestmark = pytest.mark.engine
 
 # "terminate called without an active exception": seen when all was answered and written; some C++ thread of the engine
 # outlived its process. lm_eval had ended by then, so what it wrote is what counts.
 ABORTED = 134
-
-TAUGHT = 24
 
 # What the same model says under transformers, where the number of BOS in front is ours to choose: the greedy answer
 # without BOS, and the log-likelihood of a continuation with none, one and two.
@@ -66,11 +63,6 @@ class Finished:
 
 
 @pytest.fixture(scope="module")
-def engine() -> Path:
-    return Path(os.environ["META_EVAL_ENGINE"])
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prepared")
 
@@ -93,23 +85,15 @@ def prepared(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def taught(folder: Path, prepared: dict[str, Any], engine: Path) -> dict[str, str]:
-    """A model in ``tiny`` that knows the shortest of the recorded answers by heart."""
-    pairs: dict[str, str] = {}
-    for path in sorted((folder / "work_dir").glob("*.parquet")):
-        for doc in pq.read_table(path).to_pylist():
-            if (doc["recorded_output"] or "").strip():
-                pairs.setdefault(doc["prompt"], doc["recorded_output"])
-    known = dict(sorted(pairs.items(), key=lambda pair: (len(pair[0]) + len(pair[1]), pair))[:TAUGHT])
-    lines = [json.dumps({"prompt": prompt, "answer": answer}) + "\n" for prompt, answer in known.items()]
-    (folder / "answers.jsonl").write_text("".join(lines))
-    tool = [str(engine / "bin/python"), str(REPOSITORY / "tools/tiny_llama.py"), "tiny", "--answers", "answers.jsonl"]
-    subprocess.run(tool, cwd=folder, check=True)
+def taught(folder: Path, taught_model: tuple[Path, Mapping[str, str]]) -> Mapping[str, str]:
+    """A model in ``tiny`` that knows some recorded answers by heart."""
+    model, known = taught_model
+    shutil.copytree(model, folder / "tiny")
     return known
 
 
 @pytest.fixture(scope="module")
-def finished(folder: Path, prepared: dict[str, Any], taught: dict[str, str], engine: Path) -> Finished:
+def finished(folder: Path, prepared: dict[str, Any], taught: Mapping[str, str], engine: Path) -> Finished:
     assert not list(engine.glob("lib/python*/site-packages/meta_eval*"))
     there = folder.with_name("moved")
     shutil.move(folder, there)

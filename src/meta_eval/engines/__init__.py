@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from meta_eval.engines.base import Engine
+from meta_eval.engines.lm_eval_model import LM_EVAL_MODELS
+from meta_eval.engines.ray import Ray
 from meta_eval.engines.server import Server
 from meta_eval.engines.vllm import VLLM
 
-ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (VLLM(), Server())}
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (VLLM(), Server(), Ray(), *LM_EVAL_MODELS)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from meta_eval.engines.settings import RunSettings, Settings
 
@@ -20,10 +19,10 @@ class Engine(ABC):
             numbers are numbers of; with what to do instead.
     """
 
-    name: ClassVar[str]
-    imports: ClassVar[str]
-    install: ClassVar[str]
-    reserved: ClassVar[Mapping[str, str]]
+    name: str
+    imports: str
+    install: str
+    reserved: Mapping[str, str]
 
     @abstractmethod
     def arguments(self, settings: Settings) -> dict[str, object]:

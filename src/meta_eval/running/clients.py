@@ -11,15 +11,14 @@ from meta_eval.running.client import Client
 _CLIENTS: Mapping[str, tuple[str, str]] = {
     "vllm": ("vllm", "VllmClient"),
     "server": ("server", "ServerClient"),
+    "ray": ("ray", "RayClient"),
 }
 
 
 def client_of(backend: str, *, copies: int = 1) -> type[Client]:
-    """The class of a backend; several copies of a model that vLLM is to run are served.
-
-    Raises:
-        KeyError: There is none of that name.
-    """
-    module, name = _CLIENTS["server" if backend == "vllm" and copies > 1 else backend]
+    """The class of a backend; several copies of a model that vLLM is to run are served, and lm-eval's own models share
+    one."""
+    name = "server" if backend == "vllm" and copies > 1 else backend
+    module, name = _CLIENTS.get(name, ("lm_eval_model", "LmEvalClient"))
     found: type[Client] = getattr(import_module(f"meta_eval.running.{module}"), name)
     return found

@@ -1,0 +1,199 @@
+"""The other models of lm-eval, by the names that it gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from meta_eval.engines.base import Engine
+from meta_eval.engines.settings import Settings
+from meta_eval.engines.vllm import VLLM
+
+# Names of lm-eval 0.4.11 to 0.4.13, by what their classes take; a test holds them against its registry, which would
+# take seconds to import here. HFLM and the classes that hand their arguments on to it:
+_HF = (
+    "hf", "hf-auto", "huggingface", "hf-mistral3", "hf-multimodal", "habana", "ipex", "mamba_ssm", "openvino", "steered"
+)  # fmt: skip
+_SERVERS = ("local-completions", "openai-completions", "sglang-generate")
+_PLAIN = (
+    "anthropic-completions", "ggml", "gguf", "megatron_lm", "nemo_lm", "neuronx", "onnxruntime", "onnxruntime-genai",
+    "textsynth", "watsonx_llm", "winml",
+)  # fmt: skip
+
+_CHAT = "it puts a chat template around prompts that bring their own"
+
+# Models of lm-eval that cannot answer a pack, and why.
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "anthropic-chat", "anthropic-chat-completions", "litellm", "litellm-chat", "litellm-chat-completions",
+            "local-chat-completions", "openai-chat-completions",
+        ),
+        _CHAT,
+    ),
+    "dummy": "it answers at random",
+    "hf-audiolm-qwen": "it is asked with sounds",
+}  # fmt: skip
+
+_RESERVED = {
+    "pretrained": "use model_name",
+    "model": "use model_name",
+    "dtype": "use the key dtype",
+    "max_length": "use the key max_model_len",
+    "max_model_len": "use the key max_model_len",
+    "batch_size": "use the key batch_size",
+    "add_bos_token": "it is always True: Meta's prompts hold no BOS, and exactly one must be there",
+    "max_gen_toks": "each task sets its own",
+}
+
+_RESERVED_HF = {
+    **_RESERVED,
+    "parallelize": "tensor_parallel_size above 1 sets it",
+    "truncation": "no prompt may be cut",
+}
+
+_RESERVED_SGLANG = {
+    **_RESERVED,
+    "model_path": "use model_name",
+    "context_length": "use the key max_model_len",
+    "tp_size": "use the key tensor_parallel_size",
+    "dp_size": "use the key data_parallel_size",
+    "mem_fraction_static": "use the key gpu_memory_utilization",
+}
+
+
+class LmEvalModel(Engine):
+    """A model class of lm-eval.
+
+    Args:
+        name: In lm-eval's registry.
+        install: What pip installs to bring what it needs.
+        imports: The module that must be importable.
+    """
+
+    def __init__(self, name: str, install: str = "'lm-eval[hf]'", imports: str = "lm_eval") -> None:
+        self.name, self.install, self.imports = name, install, imports
+        self.reserved = _RESERVED
+
+    def arguments(self, settings: Settings) -> dict[str, object]:
+        return {"pretrained": settings.model_name}
+
+    def adds_one_bos(self, command: Sequence[str]) -> bool:
+        arguments = command[command.index("--model_args") + 1].split(",")
+        return "add_bos_token=True" in arguments and "--apply_chat_template" not in command
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002
+        return (
+            f"lm-eval's {self.name} has no add_bos_token that is known here: whether one BOS stands before each "
+            "prompt is yours to check; its further arguments go into model_args",
+        )
+
+
+class _Hf(LmEvalModel):
+    """transformers; also what is built on lm-eval's class for it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, imports="transformers")
+        self.reserved = _RESERVED_HF
+
+    def arguments(self, settings: Settings) -> dict[str, object]:
+        spread: dict[str, object] = {"parallelize": True} if settings.tensor_parallel_size > 1 else {}
+        return {
+            "pretrained": settings.model_name,
+            "dtype": settings.dtype,
+            "max_length": settings.max_model_len,
+            "add_bos_token": True,
+            **spread,
+        }
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:
+        said = [
+            f"lm-eval's {self.name} takes special tokens out of answers, such as <|python_tag|> of the tool tasks; "
+            "meta-eval run keeps them"
+        ]
+        if settings.tensor_parallel_size > 1:
+            said.append(
+                f"{self.name} spreads the layers of one copy over all GPUs that it sees (parallelize=True), and one "
+                "works at a time; vllm and sglang share the work"
+            )
+        if settings.data_parallel_size > 1:
+            said.append(
+                f"{self.name} runs one copy here, whatever data_parallel_size says: start several with "
+                "`meta-eval run --shard`"
+            )
+        return tuple(said)
+
+
+class _Sglang(LmEvalModel):
+    """SGLang in lm_eval's process."""
+
+    def __init__(self) -> None:
+        super().__init__("sglang", "'sglang[all]'", "sglang")
+        self.reserved = _RESERVED_SGLANG
+
+    def arguments(self, settings: Settings) -> dict[str, object]:
+        return {
+            "pretrained": settings.model_name,
+            "dtype": settings.dtype,
+            "context_length": settings.max_model_len,
+            "tp_size": settings.tensor_parallel_size,
+            "dp_size": settings.data_parallel_size,
+            "mem_fraction_static": settings.gpu_memory_utilization,
+            "add_bos_token": True,
+        }
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002
+        return (
+            "sglang needs lm-eval 0.4.13: older ones hand it max_tokens, which its sampling does not know",
+            "mem_fraction_static is gpu_memory_utilization, and sglang keeps more besides it than vllm does: lower it "
+            "when memory runs out",
+        )
+
+
+class _Trtllm(LmEvalModel):
+    """TensorRT-LLM."""
+
+    def arguments(self, settings: Settings) -> dict[str, object]:
+        return {
+            "model": settings.model_name,
+            "dtype": settings.dtype,
+            "max_input_len": settings.max_model_len,
+            "tensor_parallel_size": settings.tensor_parallel_size,
+            "add_bos_token": True,
+            "seed": settings.seed,
+        }
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
+
+
+class _Server(LmEvalModel):
+    """An OpenAI-compatible server, the way lm-eval asks it."""
+
+    def arguments(self, settings: Settings) -> dict[str, object]:
+        return {
+            "model": settings.model_name,
+            "max_length": settings.max_model_len,
+            "add_bos_token": True,
+            "tokenized_requests": True,
+            "seed": settings.seed,
+            **({"base_url": settings.base_url[0]} if settings.base_url else {}),
+        }
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002
+        return ("backend server asks the same servers with retries, and keeps why each answer ended",)
+
+
+class _VllmVlm(VLLM):
+    """vLLM with the vision models of lm-eval, asked with text alone."""
+
+    name = "vllm-vlm"
+
+
+LM_EVAL_MODELS: tuple[Engine, ...] = (
+    *(_Hf(name) for name in _HF),
+    _Sglang(),
+    _VllmVlm(),
+    _Trtllm("trtllm", "tensorrt_llm", "tensorrt_llm"),
+    *(_Server(name, "'lm-eval[api]'", "tenacity") for name in _SERVERS),
+    *(LmEvalModel(name) for name in _PLAIN),
+)

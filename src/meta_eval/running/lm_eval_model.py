@@ -1,0 +1,234 @@
+"""Any other model of lm-eval, through lm-eval's own class and some requests at a time, so that it resumes too."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib.metadata import version
+from inspect import signature
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from meta_eval.engines import ENGINES
+from meta_eval.engines.settings import RunSettings
+from meta_eval.notes import log
+from meta_eval.pack.prompt_lengths import token_counter
+from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
+from meta_eval.running.faults import diagnosed
+from meta_eval.running.vllm import _into
+
+# Requests of one kind and settings that are answered together: what a crash can cost, and what is sorted by length.
+_CHUNK = 64
+
+# A batch on a CPU, where lm-eval's search for the largest would try with whole contexts for hours.
+_CPU_BATCH = 8
+
+
+class LmEvalClient(Client):
+    """A model class of lm-eval, made with the arguments of the command that prepare prints.
+
+    It gives text alone: ``finish_reason`` is None, and tokens are counted by the tokenizer. Special tokens stay in
+    the answers where the class can be asked for them (lm-eval's own ``hf`` drops them).
+    """
+
+    needs_token_ids: ClassVar[bool] = False  # some only have a server; then the BOS cannot be checked, which is said
+
+    def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
+        super().__init__(settings, model=model, logs=logs, end=end)
+        self._where = f"backend {settings.backend}"
+        self._log = logs / f"{settings.backend}.log"
+        self._count = token_counter(model)
+        self._answered = self._unseen = False
+        self._ends = self.end
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        settings = self.settings.model_copy(update={"model_name": self.model})
+        command = ENGINES[settings.backend].command(settings)
+        arguments = command[command.index("--model_args") + 1]
+        try:
+            with _into(self._log):
+                import lm_eval.models  # noqa: F401 (fills the registry)
+                from lm_eval.api.registry import get_model
+
+                make = get_model(settings.backend)
+                self._lm = make.create_from_arg_string(arguments, self._further(make))
+                self._ends = tuple(dict.fromkeys((*self.end, *_keep_special_tokens(self._lm))))
+                _fix_batch_size(self._lm)
+                if "torch" in sys.modules:
+                    sys.modules["torch"].manual_seed(settings.seed)
+        except ModuleNotFoundError as error:
+            install = ENGINES[settings.backend].install
+            raise BackendError(
+                f"{error.name} is not installed here", where=self._where, hint=f"pip install {install}"
+            ) from None
+        except Exception as error:
+            raise diagnosed(error, self._log, where=self._where) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(Exception), _into(self._log):
+            engine = getattr(self._lm, "model", None)
+            if engine is not None and hasattr(engine, "shutdown"):  # sglang's processes
+                engine.shutdown()
+            del self._lm
+            _free_memory()
+
+    @property
+    def engine(self) -> str:
+        return f"lm-eval {version('lm-eval')} {self.settings.backend}"
+
+    def _further(self, make: Any) -> dict[str, Any]:
+        """What lm_eval hands over besides. Its ``hf`` takes CUDA for granted where nobody says another device."""
+        torch = sys.modules.get("torch")
+        takes_device = "device" in signature(make.__init__).parameters and "device" not in self.settings.model_args
+        cpu = takes_device and torch is not None and not torch.cuda.is_available()
+        return {"batch_size": self.settings.batch_size, **({"device": "cpu"} if cpu else {})}
+
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        for _, alike in itertools.groupby(asks, key=_likeness):
+            while some := list(itertools.islice(alike, _CHUNK)):
+                yield from self._chunk(some)
+
+    def _chunk(self, asks: Sequence[Ask]) -> Iterator[Said]:
+        fit: list[Ask] = []
+        for ask in asks:
+            why = too_long(ask, self.settings.max_model_len)
+            if why is None:
+                fit.append(ask)
+            else:
+                yield Said(ask.request, error=why, again=False)
+        if not fit:
+            return
+        self._check_bos(fit[0])
+        try:
+            found = self._ask(fit)
+        except Exception as error:
+            yield from self._one_by_one(fit, error)
+        else:
+            self._answered = True
+            yield from found
+
+    def _one_by_one(self, asks: Sequence[Ask], first: Exception) -> Iterator[Said]:
+        """After a chunk failed: only what fails by itself is a failure. Nothing at all is one of the engine."""
+        log.warning(f"{len(asks):,} requests failed together and are asked one by one: {_said_of(first)}")
+        failed: list[Said] = []
+        for ask in asks:
+            _free_memory()
+            try:
+                found = self._ask([ask])
+            except Exception as error:
+                failed.append(Said(ask.request, error=_said_of(error)))
+            else:
+                self._answered = True
+                yield from found
+        if len(failed) == len(asks) > 1 and not self._answered:
+            raise diagnosed(first, self._log, where=self._where) from first
+        yield from failed
+
+    def _ask(self, asks: Sequence[Ask]) -> list[Said]:
+        started = time.time()
+        instances = [one for ask in asks for one in self._instances(ask)]
+        call = self._lm.generate_until if asks[0].request.kind == "generate" else self._lm.loglikelihood
+        with _into(self._log):
+            answers = list(call(instances))
+        if len(answers) != len(instances):
+            raise RuntimeError(f"it gave {len(answers)} answers to {len(instances)} requests")
+        shared: dict[str, Any] = {"started": started, "ended": time.time()}
+        left = iter(answers)
+        return [self._heard(ask, left, shared) for ask in asks]
+
+    def _heard(self, ask: Ask, answers: Iterator[Any], shared: dict[str, Any]) -> Said:
+        request = ask.request
+        prompt = None if ask.prompt_ids is None else len(ask.prompt_ids)
+        if request.kind == "choices":
+            choices = [(float(one[0]), bool(one[1])) for one in itertools.islice(answers, len(request.continuations))]
+            return Said(request, choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
+        text = next(answers)
+        written = None if self._count is None else self._count(text)
+        return Said(request, text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
+
+    def _instances(self, ask: Ask) -> list[Any]:
+        """As lm-eval's tasks build them."""
+        from lm_eval.api.instance import Instance
+
+        request = ask.request
+        of = (request.task, request.doc, 1)
+        if request.kind == "generate":
+            stop = list(dict.fromkeys((*request.stop, *self._ends)))
+            settings = {**(request.settings or {}), "until": stop, "max_gen_toks": request.max_tokens}
+            return [Instance("generate_until", {}, (request.prompt, settings), 0, of)]
+        return [
+            Instance("loglikelihood", {}, (request.prompt, text), index, of)
+            for index, text in enumerate(request.continuations)
+        ]
+
+    def _check_bos(self, ask: Ask) -> None:
+        """Whether the model's class makes the same tokens of a prompt as the pack's way, with exactly one BOS."""
+        prompt, ids = ask.request.prompt, ask.prompt_ids
+        try:
+            own = self._lm.tok_encode(prompt.rstrip() if ask.request.kind == "choices" else prompt)
+        except Exception:  # (what a class without a tokenizer of its own does here is its own)
+            own = None
+        if ids is None or not isinstance(own, list) or not all(isinstance(one, int) for one in own):
+            if not self._unseen:
+                log.warning(
+                    f"{self._where}: what tokens it makes of a prompt cannot be seen, nor whether one BOS is there"
+                )
+            self._unseen = True
+            return
+        if own == list(ids):
+            return
+        bos = ids[0]
+        count = len(list(itertools.takewhile(lambda one: one == bos, own)))
+        what = f"puts {count} BOS before a prompt and not one" if count != 1 else "makes other tokens of a prompt"
+        raise BackendError(
+            f"{what}: {own[:4]} and not {list(ids[:4])} ({ask.request.id})", where=self._where,
+            hint="Check the tokenizer's files beside the model, and add_bos_token",
+        )  # fmt: skip
+
+
+def _likeness(ask: Ask) -> str:
+    """What the requests of one call must share."""
+    request = ask.request
+    return json.dumps([request.kind, request.stop, request.max_tokens, dict(request.settings or {})], sort_keys=True)
+
+
+def _keep_special_tokens(lm: Any) -> list[str]:
+    """Have special tokens decoded as the text that they are; returns the texts that may end or pad an answer then."""
+    decode = getattr(lm, "tok_decode", None)
+    if decode is None or "skip_special_tokens" not in signature(decode).parameters:
+        return []
+    lm.tok_decode = partial(decode, skip_special_tokens=False)
+    ends = getattr(getattr(getattr(lm, "model", None), "generation_config", None), "eos_token_id", None)
+    ids = [*(ends if isinstance(ends, list) else [ends]), getattr(lm.tokenizer, "pad_token_id", None)]
+    return [text for one in ids if one is not None and (text := lm.tok_decode([one]))]
+
+
+def _fix_batch_size(lm: Any) -> None:
+    """``auto`` searched for once: lm-eval's ``hf`` would search anew at each call."""
+    if getattr(lm, "batch_size", None) == "auto" and hasattr(lm, "batch_size_per_gpu"):
+        cpu = getattr(getattr(lm, "device", None), "type", "") == "cpu"
+        lm.batch_size_per_gpu = _CPU_BATCH if cpu else lm._detect_batch_size()
+
+
+def _said_of(error: Exception) -> str:
+    if "out of memory" in str(error).lower() or type(error).__name__ == "OutOfMemoryError":
+        return "the GPU has not enough memory for it: lower batch_size, or spread the model over more GPUs"
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def _free_memory() -> None:
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,348 @@
+"""vLLM on the machines of a Ray cluster, or in a cluster of one that lives as long as the run: ``ray.data.llm``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import pickle
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from inspect import Parameter, signature
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from meta_eval.engines.settings import RunSettings
+from meta_eval.notes import log
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.running import ray_rows
+from meta_eval.running.client import Ask, BackendError, Said, too_long
+from meta_eval.running.faults import diagnosed
+from meta_eval.running.vllm import VllmClient, typed_model_args
+
+# Requests that travel together: Ray gives their answers back when all are there, and a worker that dies loses them.
+_TOGETHER = 8
+
+# How many such batches a worker is given at a time: 1,024 requests, which is all that vLLM takes on the largest cards.
+_BATCHES = 128
+
+# How often a cluster of this machine is started until it is up.
+_STARTS = 3
+
+# What of the driver's environment the workers get, on other machines too; no credential is among it.
+_SHARED = ("VLLM_", "HF_HUB_OFFLINE")
+
+# Errors with which vLLM refuses a request; the same would be refused again.
+_REFUSED = ("ValueError", "VLLMValidationError", "ValidationError", "TypeError")
+
+
+class RayClient(VllmClient):
+    """The requests of `VllmClient`, asked of ``data_parallel_size`` workers of ``tensor_parallel_size`` GPUs each.
+
+    What Ray gives back says not why an answer ended. One of fewer than max_tokens tokens was stopped, since its prompt
+    leaves room for all of them. One of max_tokens was cut off if its text is that of all its tokens, and was stopped
+    if a stop text or end token is missing from it; where the tokens do not tell, ``finish_reason`` is None.
+
+    A worker that dies is started again by Ray, and what it was asked is asked again. Answers come in batches of 8.
+    """
+
+    def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
+        super().__init__(settings, model=model, logs=logs, end=end)
+        self._log = logs / "ray.log"
+        self._params: Any = dict  # of the sampling parameters; the workers make vLLM's own of it
+        self._lora = None
+        self._mine = settings.ray_address is None
+        self._handler: logging.Handler | None = None
+        self._collected = False
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would send home what runs here
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+        if typed_model_args(self.settings).get("lora_local_path") is not None:
+            raise BackendError(
+                "is not known to backend ray", where="model_args.lora_local_path",
+                hint="Merge the adapter into the model, or use backend vllm",
+            )  # fmt: skip
+        try:
+            with self._quiet():
+                import ray
+                from vllm import SamplingParams
+
+                self._versions = f"ray {ray.__version__}, vllm {version('vllm')}"
+                self._known = signature(SamplingParams).parameters
+                self._can_ask_ids = "logprob_token_ids" in self._known
+                self._connect()
+        except ModuleNotFoundError as error:
+            raise BackendError(
+                f"{error.name} is not installed here", where="backend ray", hint="pip install 'meta-eval[ray]'"
+            ) from None
+        except (BackendError, KeyboardInterrupt):
+            self._disconnect()
+            raise
+        except Exception as error:
+            self._disconnect()
+            raise diagnosed(error, self._log, where="backend ray") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._disconnect()
+
+    @property
+    def engine(self) -> str:
+        return self._versions
+
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        import ray
+
+        blocks, names = [], set[str]()
+        for rows in _batches(self._rows(asks), _TOGETHER):
+            refused = [row for row in rows if isinstance(row, Said)]
+            yield from refused
+            if sent := [row for row in rows if not isinstance(row, Said)]:
+                names.update(name for row in sent for name in json.loads(row["wanted"]))
+                blocks.append(ray.put(_table(sent)))
+        if not blocks:
+            return
+        open_: dict[int, dict[int, Mapping[str, Any]]] = {}
+        for row in self._answers(blocks, names):
+            parts = open_.setdefault(row["number"], {})
+            parts[row["part"]] = row
+            # Ray itself is made of pickles: who can forge this one has the driver already.
+            ask: Ask | None = pickle.loads(parts[0]["ask"]) if 0 in parts else None  # noqa: S301
+            if ask is not None and len(parts) == self._count(ask):
+                del open_[row["number"]]
+                yield self._heard(ask, [parts[part] for part in sorted(parts)])
+        if open_:
+            raise BackendError(
+                f"Ray lost {len(open_):,} requests", where="backend ray", hint="The same again asks them"
+            )
+
+    def _rows(self, asks: Iterable[Ask]) -> Iterator[dict[str, Any] | Said]:
+        """A row for each thing that the engine is asked; what does not fit comes back as it is."""
+        for number, ask in enumerate(asks):
+            why = too_long(ask, self.settings.max_model_len)
+            if why is not None:
+                yield Said(ask.request, error=why, again=False)
+                continue
+            forced = ask.request.kind == "choices" and not self._in_one_pass(ask)
+            for part, (ids, params) in enumerate(self._parts(ask)):
+                yield {
+                    "number": number,
+                    "part": part,
+                    "ask": pickle.dumps(ask) if part == 0 else b"",
+                    "forced": len((ask.continuation_ids or ())[part]) if forced else 0,
+                    "tokenized_prompt": ids,
+                    "wanted": json.dumps(params),
+                }
+
+    def _count(self, ask: Ask) -> int:
+        return 1 if ask.request.kind == "generate" or self._in_one_pass(ask) else len(ask.continuation_ids or ())
+
+    def _answers(self, blocks: list[Any], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+        """The rows as they come back."""
+        answers: Iterator[Mapping[str, Any]] | None = None
+        while True:
+            try:
+                with self._quiet():
+                    answers = self._asked(blocks, names) if answers is None else answers
+                    row = next(answers, None)
+            except Exception as error:
+                self._collect_logs()
+                cause = getattr(error, "cause", None) or error  # Ray wraps it in the traces of two machines
+                raise diagnosed(cause, self._log, where="backend ray") from error
+            if row is None:
+                return
+            yield row
+
+    def _asked(self, blocks: list[Any], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+        """The pipeline: parameters, vLLM, what is kept of its answers."""
+        import ray
+        from ray.data.llm import build_processor, vLLMEngineProcessorConfig
+
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        engine = {name: value for name, value in self._arguments().items() if name != "model"}
+        config = vLLMEngineProcessorConfig(
+            # On the other machines of a cluster the same path must be there.
+            model_source=str(Path(self.model).absolute()) if Path(self.model).is_dir() else self.model,
+            engine_kwargs=engine,
+            concurrency=(self.settings.data_parallel_size, self.settings.data_parallel_size),
+            batch_size=_TOGETHER,
+            max_concurrent_batches=_BATCHES,
+            max_tasks_in_flight_per_actor=_BATCHES,
+            chat_template_stage=False, tokenize_stage=False, detokenize_stage=False,
+            should_continue_on_error=True,
+            log_engine_metrics=False,  # needs ray[serve]
+            placement_group_config=self._place(),
+            runtime_env={"env_vars": {k: v for k, v in os.environ.items() if k.startswith(_SHARED)}},
+        )  # fmt: skip
+        ray.cloudpickle.register_pickle_by_value(ray_rows)
+        defaults = {name: _plain_default(self._known.get(name)) for name in sorted(names)}
+        light = {"num_cpus": 0.1}
+        processor = build_processor(
+            config,
+            preprocess=partial(ray_rows.prepared, defaults=defaults),
+            postprocess=ray_rows.reduced,
+            preprocess_map_kwargs=light,
+            postprocess_map_kwargs=light,
+        )
+        self._hush()
+        found: Iterator[Mapping[str, Any]] = iter(processor(ray.data.from_arrow_refs(blocks)).iter_rows())
+        return found
+
+    def _heard(self, ask: Ask, rows: Sequence[Mapping[str, Any]]) -> Said:
+        request, ended = ask.request, time.time()
+        why = next((row["__inference_error__"] for row in rows if row.get("__inference_error__")), None)
+        if why:
+            return Said(request, error=f"vLLM: {why}"[:500], again=not why.startswith(_REFUSED), ended=ended)
+        parts = [json.loads(row["said"]) for row in rows]
+        started = ended - max(part["seconds"] or 0.0 for part in parts)
+        prompt = len(ask.prompt_ids or ())
+        if request.kind == "choices":
+            choices = [(float(logprob), bool(greedy)) for part in parts for logprob, greedy in part["choices"]]
+            return Said(
+                request, choices=choices, prompt_tokens=prompt, completion_tokens=0, started=started, ended=ended
+            )
+        (part,) = parts
+        ids = part["token_ids"]
+        return Said(
+            request, text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),
+            finish_reason=self._why_ended(part["text"], ids, request.max_tokens), started=started, ended=ended,
+        )  # fmt: skip
+
+    def _why_ended(self, text: str, ids: Sequence[int], most: int) -> str | None:
+        if len(ids) < most:
+            return "stop"
+        tokenizer = find_tokenizer(self.model)
+        if tokenizer is None:
+            return None
+        return why_ended(text, tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    def _connect(self) -> None:
+        import ray
+
+        self._handler = logging.FileHandler(self._log)
+        self._hush()
+        shared: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+        if self._mine:
+            self._start(lambda: ray.init("local", include_dashboard=False, **shared))
+        else:
+            ray.init(self.settings.ray_address, **shared)
+        needed = self.settings.tensor_parallel_size * self.settings.data_parallel_size
+        found = int(ray.cluster_resources().get("GPU", 0))
+        if found < needed and not self._on_cpu():
+            if self._mine:
+                raise BackendError(
+                    f"{found} GPUs are here, and tensor_parallel_size times data_parallel_size is {needed}",
+                    where="backend ray", hint="Lower them, or name a cluster with ray_address",
+                )  # fmt: skip
+            log.warning(f"the cluster has {found} GPUs now, and the run waits until there are {needed}")
+
+    def _start(self, init: Callable[[], Any]) -> None:
+        """Ray gives its own processes 30 seconds, whatever else the machine has to do."""
+        import ray
+
+        for left in reversed(range(_STARTS)):
+            try:
+                init()
+            except Exception as error:
+                if not left or "timed out during startup" not in str(error):
+                    raise
+                ray.shutdown()
+            else:
+                return
+
+    def _hush(self) -> None:
+        """Ray's words into the log; each of its libraries brings a handler of its own for the terminal."""
+        for name, one in logging.root.manager.loggerDict.items():
+            if name.split(".")[0] == "ray" and isinstance(one, logging.Logger):
+                one.handlers, one.propagate = [], name != "ray"
+        if self._handler is not None:
+            logging.getLogger("ray").handlers = [self._handler]
+
+    def _on_cpu(self) -> bool:
+        return version("vllm").endswith("cpu")
+
+    def _place(self) -> dict[str, Any] | None:
+        """Ray Data asks for GPUs, unless it is told what a worker takes."""
+        if not self._on_cpu():
+            return None
+        return {"bundles": [{"CPU": 1}] * self.settings.tensor_parallel_size, "strategy": "PACK"}
+
+    def _disconnect(self) -> None:
+        ray: Any = sys.modules.get("ray")
+        with contextlib.suppress(Exception), self._quiet():
+            if ray is not None and ray.is_initialized():
+                self._collect_logs()
+                ray.shutdown()
+        if self._handler is not None:
+            self._handler.close()
+
+    def _collect_logs(self) -> None:
+        """Of a cluster of our own, what its workers printed, before its folder is anybody's guess."""
+        import ray
+
+        if not self._mine or self._collected:
+            return
+        self._collected = True
+        with contextlib.suppress(Exception), self._log.open("ab") as out:
+            session = ray.get_runtime_context().get_session_name()
+            root = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", session, "logs")  # noqa: S108
+            for path in sorted(root.glob("worker-*.*")):
+                if path.suffix in (".out", ".err") and path.stat().st_size:
+                    with path.open("rb") as words:
+                        shutil.copyfileobj(words, out)
+
+    def _quiet(self) -> contextlib.AbstractContextManager[None]:
+        from meta_eval.running.vllm import _into
+
+        return _into(self._log)
+
+
+def why_ended(text: str, all_text: str) -> str | None:
+    """``stop`` or ``length`` of an answer of max_tokens tokens, or None where it cannot be told.
+
+    Args:
+        text: As vLLM gives it: without the stop text or the end token that it was stopped by.
+        all_text: The text of all its tokens.
+    """
+    if text == all_text:
+        return "length"
+    # A character whose bytes are not all there is in one and not in the other as well, and stops nothing.
+    return "stop" if all_text.startswith(text) and "\ufffd" not in all_text[len(text) :] else None
+
+
+def _batches(rows: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    import itertools
+
+    while some := list(itertools.islice(rows, size)):
+        yield some
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(
+        list(rows),
+        schema=pa.schema(
+            [
+                ("number", pa.int64()), ("part", pa.int64()), ("ask", pa.binary()), ("forced", pa.int64()),
+                ("tokenized_prompt", pa.list_(pa.int32())), ("wanted", pa.string()),
+            ]
+        ),
+    )  # fmt: skip
+
+
+def _plain_default(parameter: Parameter | None) -> Any:
+    """vLLM's value of a parameter where that is a plain one; of lists that are empty None, which it takes as well."""
+    default = None if parameter is None else parameter.default
+    return default if isinstance(default, (bool, int, float, str)) else None

@@ -1,0 +1,53 @@
+"""What Ray's workers do with a row before and after the engine.
+
+These functions travel to them by value, so that a cluster needs vLLM and Ray, and no meta-eval: nothing of it may be
+imported here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def prepared(row: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The sampling parameters of a row, with a value for each name that any row of the run has.
+
+    Rows lie together in Arrow's tables, where a name that one row lacks becomes None, which is no value to vLLM for
+    most of its parameters.
+
+    Args:
+        row: ``wanted`` are its sampling parameters as JSON.
+        defaults: vLLM's values of all parameters that any row names.
+    """
+    return {"sampling_params": {**defaults, **json.loads(row["wanted"])}}
+
+
+def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the engine said of a row, without the log-probabilities of a whole prompt: columns that any row has.
+
+    Of ``forced`` last tokens, or of the ids that were asked for, ``choices`` holds log-likelihood and greedy; of
+    a text it is empty.
+    """
+    said: dict[str, Any] = {"seconds": row.get("time_taken_llm"), "choices": []}
+    forced = int(row["forced"])
+    asked = json.loads(row["wanted"]).get("logprob_token_ids")
+    if forced:
+        ids = [int(token) for token in row["prompt_token_ids"][-forced:]]
+        places = [_by_id(place) for place in row["prompt_logprobs"][-forced:]]
+        found = [place[token] for token, place in zip(ids, places, strict=True)]
+        total = sum(float(one["logprob"]) for one in found)
+        said["choices"] = [[total, all(one["rank"] == 1 for one in found)]]
+    elif asked is not None:
+        place, greedy = _by_id(row["logprobs"][0]), int(row["generated_tokens"][0])
+        said["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in asked]
+    else:
+        said["text"] = row["generated_text"]
+        said["token_ids"] = [int(token) for token in row["generated_tokens"]]
+    return {"number": row["number"], "part": row["part"], "ask": row["ask"], "said": json.dumps(said)}
+
+
+def _by_id(place: Mapping[Any, Any]) -> dict[int, Any]:
+    """Arrow may have made text of the ids, and None of those that stand elsewhere in its table."""
+    return {int(token): one for token, one in place.items() if one is not None}

@@ -1,0 +1,113 @@
+"""`meta-eval run` of the sample on real engines: a project with a taught model, and what a run of it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from golden import verdicts
+from places import REPOSITORY
+
+# A limit, and no measure: an engine starts in 40 seconds on two idle cores, and in minutes on busy ones.
+SECONDS = 1200
+
+CONFIG: Mapping[str, Any] = {
+    "model_name": "tiny",
+    "evals_dataset": "sample",
+    "tasks": "meta_instruct,meta_pretrain",
+    "dtype": "float32",
+    "gpu_memory_utilization": 0.3,
+}
+
+
+def project(folder: Path, model: Path, **changes: Any) -> Path:
+    """A folder with a configuration and a copy of the model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "eval_config.yaml").write_text(json.dumps({**CONFIG, **changes}))
+    shutil.copytree(model, folder / "tiny")
+    return folder
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    """``meta-eval run`` where the engine is: META_EVAL_RUNS names a virtual environment."""
+    python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY / "src"),
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+    }
+    with (folder / "log.txt").open("a") as log:
+        return subprocess.Popen(
+            [python, "-m", "meta_eval", "run", "--json"], cwd=folder, env=environment, stdout=log, stderr=log, text=True
+        )
+
+
+def run(folder: Path) -> None:
+    code = start(folder).wait(timeout=SECONDS)
+    assert code == 0, (folder / "log.txt").read_text()[-3000:]
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """What stands in the journal below its first line; a half line, as a crash leaves it, is none."""
+    found = []
+    for path in (folder / "eval_results/answers").glob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]:
+            if line.endswith("\n"):
+                found.append(json.loads(line))
+    return found
+
+
+def answers(folder: Path, *fields: str) -> dict[str, tuple[Any, ...]]:
+    """By request some fields of its answer; each was asked once."""
+    kept = lines(folder)
+    assert len({one["id"] for one in kept}) == len(kept)
+    return {one["id"]: tuple(one.get(field) for field in fields) for one in kept}
+
+
+def likelihoods(folder: Path) -> dict[str, list[float]]:
+    return {one["id"]: [choice["logprob"] for choice in one["choices"]] for one in lines(folder) if "choices" in one}
+
+
+def scores(folder: Path) -> Any:
+    (path,) = (folder / "eval_results/tiny").glob("results_*.json")
+    return json.loads(path.read_text(encoding="utf-8"))["results"]
+
+
+def verdicts_of(folder: Path) -> dict[str, list[str]]:
+    """By task the verdict of each doc."""
+    return {
+        path.name.removeprefix("samples_").rpartition("_")[0]: verdicts(
+            [json.loads(line) for line in path.open(encoding="utf-8")]
+        )
+        for path in (folder / "eval_results/tiny").glob("samples_*.jsonl")
+    }
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """The processes that one has started, and those that they have, by what they call themselves."""
+    parents, names = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            names[int(path.name)] = (path / "cmdline").read_text().replace("\0", " ")
+        except OSError:  # it has ended meanwhile
+            continue
+    found = {pid}
+    while new := {one for one, parent in parents.items() if parent in found} - found:
+        found |= new
+    return {one: names.get(one, "") for one in found - {pid}}
+
+
+def until(true: Callable[[], Any], seconds: float = SECONDS) -> None:
+    import time
+
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -1,0 +1,102 @@
+"""What goes to Ray's workers and what comes back, without a cluster; tests/engine has one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_eval.engines import ENGINES
+from meta_eval.engines.settings import RunSettings
+from meta_eval.running import ray_rows
+from meta_eval.running.ray import why_ended
+
+
+def test_what_travels_needs_nothing_of_meta_eval() -> None:
+    """A cluster has Ray and vLLM; the functions go there by value."""
+    tree = ast.parse(Path(ray_rows.__file__).read_text(encoding="utf-8"))
+    imports = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [one.name for one in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imports <= set(sys.stdlib_module_names)
+
+
+def test_every_row_has_a_value_for_every_parameter() -> None:
+    """Arrow makes None of a name that a row lacks, and vLLM takes None for few of them."""
+    defaults = {"max_tokens": 16, "stop": None, "top_p": 1.0, "temperature": 1.0}
+    row = {"wanted": json.dumps({"max_tokens": 5, "stop": ["\n"], "temperature": 0})}
+    assert ray_rows.prepared(row, defaults) == {
+        "sampling_params": {"max_tokens": 5, "stop": ["\n"], "top_p": 1.0, "temperature": 0}
+    }
+
+
+def row(wanted: dict[str, Any], *, forced: int = 0, **found: Any) -> dict[str, Any]:
+    base = {"number": 7, "part": 0, "ask": b"", "forced": forced, "wanted": json.dumps(wanted), "time_taken_llm": 1.5}
+    return {**base, **found}
+
+
+def said(one: dict[str, Any]) -> dict[str, Any]:
+    reduced = ray_rows.reduced(one)
+    assert set(reduced) == {"number", "part", "ask", "said"}
+    found: dict[str, Any] = json.loads(reduced["said"])
+    return found
+
+
+def test_a_text_comes_back_with_its_tokens() -> None:
+    found = said(row({"max_tokens": 5}, generated_text="hi", generated_tokens=[5, 6]))
+    assert found == {"text": "hi", "token_ids": [5, 6], "seconds": 1.5, "choices": []}
+
+
+@pytest.mark.parametrize("key", [int, str])
+def test_of_one_token_each_the_logprobs_of_those_that_were_asked_for_come_back_in_their_order(key: type) -> None:
+    place = {key(4): {"logprob": -0.5, "rank": 1}, key(9): {"logprob": -2.0, "rank": 3}, key(2): None}
+    found = said(row({"logprob_token_ids": [9, 4]}, logprobs=[place], generated_tokens=[4]))
+    assert found["choices"] == [[-2.0, False], [-0.5, True]]
+
+
+@pytest.mark.parametrize(("rank", "greedy"), [(1, True), (2, False)])
+def test_of_several_tokens_the_last_of_the_prompt_are_summed(rank: int, greedy: bool) -> None:
+    places = [
+        None,
+        {5: {"logprob": -9.0, "rank": 9}},
+        {6: {"logprob": -1.0, "rank": 1}},
+        {7: {"logprob": -0.25, "rank": rank}},
+    ]
+    found = said(row({"prompt_logprobs": 1}, forced=2, prompt_token_ids=[1, 5, 6, 7], prompt_logprobs=places))
+    assert found["choices"] == [[-1.25, greedy]]
+
+
+@pytest.mark.parametrize(
+    ("text", "all_text", "why"),
+    [
+        ("and so on", "and so on", "length"),
+        ("the end", "the end\n\n", "stop"),
+        ("the end", "the end<|eot_id|>", "stop"),
+        ("caf", "caf\ufffd", None),
+        ("one", "two", None),
+        ("", "", "length"),
+    ],
+)
+def test_why_an_answer_of_max_tokens_ended_is_said_only_where_its_tokens_tell(
+    text: str, all_text: str, why: str | None
+) -> None:
+    assert why_ended(text, all_text) == why
+
+
+def test_the_printed_command_is_that_of_vllm() -> None:
+    run = RunSettings(model_name="m", backend="ray", tasks=("a",), include_path="pack")
+    engine = ENGINES["ray"]
+    assert engine.command(run) == ENGINES["vllm"].command(run)
+    assert any("cannot ask a Ray cluster" in one for one in engine.warnings(run))
