@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say
+from meta_eval.cli.console import err, say, warn
 from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError
 
@@ -29,6 +33,7 @@ def run(
     shard: str = typer.Option(
         "0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."
     ),
+    grade_only: bool = typer.Option(False, "--grade-only", help="Ask nothing: grade what is answered."),
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
     ),
@@ -38,7 +43,7 @@ def run(
     """Ask the model of the configuration what its pack asks, grade the answers, and judge the run. Prepares the pack if
     it is needed. Whatever ends it, every answer is kept, and the same command goes on.
 
-    Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted.
+    Exit codes: 0 done, 1 requests failed for good or are not answered, 2 something that you can fix, 130 interrupted.
     """
     from meta_eval.config import load_config
 
@@ -47,19 +52,40 @@ def run(
     from meta_eval.running.run import run as ask
 
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
-    with _Log("asking") as steps:
+    if grade_only and part[1] > 1:
+        raise ConfigError("no shard is graded by itself", where="--grade-only", hint="Leave --shard out")
+    with _Log("asking") as steps, _ended_in_order():
         ran = ask(
             settings,
             config_place=str(config),
             tasks=names,
             shard=part,
+            grade_only=grade_only,
             allow_code=allow_code,
             edited=edited,
             progress=steps.progress,
             scored=lambda task, scores: steps.line(f"{task}: {_score(scores)}"),
         )
     _finish(ran, settings.work_dir, as_json=as_json)
-    raise typer.Exit(1 if ran.failed else 0)
+    raise typer.Exit(1 if ran.failed or ran.unanswered else 0)
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM, with which a cluster ends a job, is an interruption like Ctrl-C: engines are stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: a second one would break off the end
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Log(Steps):
@@ -100,6 +126,9 @@ def _score(scores: dict[str, float]) -> str:
 def _finish(ran: Ran, work_dir: str, *, as_json: bool) -> None:
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
+    if ran.unanswered:
+        listed = ", ".join(f"{task} {left:,}" for task, left in ran.unanswered.items())
+        warn(f"not answered: {listed}. The same command without --grade-only asks them, and so does each shard again")
     if ran.graded is None:
         files = " ".join(map(str, ran.answers))
         err.print(
@@ -118,6 +147,7 @@ def _finish(ran: Ran, work_dir: str, *, as_json: bool) -> None:
                     "before": ran.before,
                     "asked": ran.asked,
                     "failed": ran.failed,
+                    "unanswered": ran.unanswered,
                     "results": None if graded is None else str(graded.results),
                     "speed": None if graded is None else asdict(graded.speed),
                     "tasks": None if graded is None else graded.scores,

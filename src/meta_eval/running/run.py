@@ -62,6 +62,7 @@ class Ran:
         before: Requests that were answered when it began.
         asked: Requests that it asked.
         failed: Requests whose every attempt failed.
+        unanswered: Where nothing was to be asked, by task the requests that have no answer.
         graded: Scores and the results file; None of a shard, which somebody grades when all are done.
     """
 
@@ -71,6 +72,7 @@ class Ran:
     before: int = 0
     asked: int = 0
     failed: int = 0
+    unanswered: dict[str, int] = field(default_factory=dict)
     graded: Graded | None = None
 
 
@@ -80,6 +82,7 @@ def run(
     config_place: str = "the configuration",
     tasks: Sequence[str] = (),
     shard: tuple[int, int] = (0, 1),
+    grade_only: bool = False,
     allow_code: bool = False,
     edited: bool = False,
     progress: Progress = silent,
@@ -92,6 +95,7 @@ def run(
         config_place: Where it was written, for messages.
         tasks: Tasks and groups of the pack; empty for all.
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
+        grade_only: Ask nothing, and start nothing: grade what is answered.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
         progress: Called with what is being done, and how far it is.
@@ -100,21 +104,26 @@ def run(
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
     """
-    pack = _prepared(config, config_place, edited=edited, progress=progress)
+    pack = prepared(config, config_place, edited=edited, progress=progress)
     manifest = read_manifest(pack)
-    settings = _settings(manifest, config)
+    settings = settings_of(manifest, config)
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     make_client = client_of(settings.backend)
     progress(f"reading the tokenizer of {model}")
     tokens = tokens_of(model, needed=make_client.needs_token_ids)
+    logs = output / "answers" / "logs"
+    if shard[1] > 1:  # one file of several machines would be of none
+        logs = logs / f"{shard[0]}-of-{shard[1]}"
     with Journal(output / "answers", model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
         wanted = Wanted(grading.evaluator, grading.tasks, settings.limit, shard, journal.read())
         done = Ran(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        if any(wanted.left.values()):
-            progress(f"starting {settings.backend}; its log: {output / 'answers' / 'logs'}")
-            with make_client(settings, model=model, logs=output / "answers" / "logs", end=tokens.ends) as client:
+        if grade_only:
+            done.unanswered = {name: left for name, left in wanted.left.items() if left}
+        elif any(wanted.left.values()):
+            progress(f"starting {settings.backend}; its log: {logs}")
+            with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
                 asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected, progress))
@@ -176,7 +185,7 @@ def identity(settings: RunSettings) -> dict[str, Any]:
     return {**kept, "model_files": model_fingerprint(settings.model_name)}
 
 
-def _prepared(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
+def prepared(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
     """The pack of a configuration: the one that lies there, if it is of the same settings."""
     pack = Path(config.work_dir)
     if (pack / MANIFEST).exists():
@@ -206,7 +215,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
     return [name for name, (there, wanted) in pairs.items() if there != wanted]
 
 
-def _settings(manifest: Manifest, config: Config) -> RunSettings:
+def settings_of(manifest: Manifest, config: Config) -> RunSettings:
     """The pack's, with what the user may change from run to run."""
     return manifest.run.model_copy(update={name: getattr(config, name) for name in _FREE})
 
