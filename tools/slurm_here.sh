@@ -28,7 +28,8 @@ stop() {
 }
 
 start() {
-  local nodes=$1 name=() number memory
+  local nodes=$1 name=() number memory port
+  port=$(free_ports "$nodes")
   for number in $(seq "$nodes"); do name+=("here$number"); done
   mkdir -p -- "$folder/state"
   (umask 077 && head -c 1024 /dev/urandom >"$folder/munge.key")
@@ -39,9 +40,9 @@ start() {
     cat <<END
 ClusterName=here
 SlurmctldHost=$(hostname -s)(127.0.0.1)
-SlurmctldPort=$((port + 0))
+SlurmctldPort=$port
 AuthType=auth/munge
-AuthInfo=socket=$folder/munge.socket
+AuthInfo=socket=$folder/munge.socket,cred_expire=4
 CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
@@ -55,7 +56,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=sched_interval=2,batch_sched_delay=0,requeue_delay=1
+SchedulerParameters=sched_interval=2,batch_sched_delay=0
 MpiDefault=none
 ReturnToService=2
 KillWait=10
@@ -88,7 +89,19 @@ END
   exit 1
 }
 
-port=${SLURM_HERE_PORT:-26817}
+# The first of so many ports that nobody listens at.
+free_ports() {
+  local base number
+  while :; do
+    base=$((10000 + RANDOM % 20000))
+    for number in $(seq 0 "$1"); do
+      (exec 3<>"/dev/tcp/127.0.0.1/$((base + number))") 2>/dev/null && continue 2
+    done
+    echo "$base"
+    return
+  done
+}
+
 case $1 in
   start) trap stop ERR; start "${3:-1}" ;;
   stop) stop ;;

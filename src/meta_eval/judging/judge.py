@@ -23,7 +23,7 @@ from meta_eval.judging.alarms import Raised, alarms, by_kind, shortcomings, veto
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.model import Alarmed, Flips, Judgement, Subtask, Task
-from meta_eval.judging.numbers import averages, gaps, incomparable, numbers
+from meta_eval.judging.numbers import averages, cut_answers, gaps, incomparable, numbers
 from meta_eval.judging.sides import (
     Side,
     aligned,
@@ -149,6 +149,7 @@ def draft(
         scores=beside,
         flips=_flips(sides, spec, compared=bool(before)) if sides and spec else None,
         gaps=gaps(entry, result),
+        cut=cut_answers(ours, sides, spec) if spec else None,
         subtasks=_subtasks(ours, spec, sides) if spec else (),
         averages=averages(name, result.aggregates, shares=False),
         source=source,
@@ -172,6 +173,7 @@ def draft(
         note = f"{len(found.after.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
     evidence = _evidence(name, found, rule, shared, len(before) if found.words == "run A" else None)
+    task = replace(task, cut=cut_answers(ours, (found.before, found.after) if found.before else None, found.spec))
     return Draft(replace(task, metric=found.spec, against=found.words, instead=missing), evidence, tuple(raised))
 
 

@@ -12,6 +12,7 @@ from meta_eval.report.text import (
     averages,
     compared_with,
     count,
+    cut,
     distance,
     drop,
     drop_interval,
@@ -77,6 +78,7 @@ def _drops(report: Report) -> Iterator[str]:
     lines += [
         f"- {_code(task.name)}: {task.outcome}: {_plain(reason)}" for task in report.tasks if (reason := why(task))
     ]
+    lines += [f"- {_code(task.name)}: {words}" for task in report.tasks if (words := cut(task))]
     yield from lines
     if lines:
         yield ""

@@ -39,6 +39,7 @@ class Provenance:
         docs_run: How many lm_eval says that it ran; with ``--samples`` and lm-eval up to 0.4.11 all of the task.
         completion_tokens: The tokens of all answers, where the engine's word on it was kept.
         tokens_per_second: Of all answers together.
+        cost: Of all answers together, in the unit of the price an hour that was given.
     """
 
     results_file: Path | None
@@ -59,6 +60,7 @@ class Provenance:
     docs_run: int | None
     completion_tokens: float | None = None
     tokens_per_second: float | None = None
+    cost: float | None = None
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -107,6 +109,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         docs_run=results.count(task, "effective") if results else None,
         completion_tokens=number(elsewhere.get("completion_tokens")),
         tokens_per_second=number(elsewhere.get("tokens_per_second")),
+        cost=number(elsewhere.get("cost")),
     )
 
 
