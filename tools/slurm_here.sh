@@ -42,7 +42,7 @@ ClusterName=here
 SlurmctldHost=$(hostname -s)(127.0.0.1)
 SlurmctldPort=$port
 AuthType=auth/munge
-AuthInfo=socket=$folder/munge.socket,cred_expire=4
+AuthInfo=socket=$folder/munge.socket,cred_expire=6
 CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root

@@ -98,7 +98,9 @@ class Job:
         found = {}
         for path in sorted((self.folder / output).rglob("samples_*.jsonl")):
             samples = [json.loads(line) for line in path.read_text().splitlines()]
-            kept = [{name: one[name] for name in ("doc_id", "filter", "filtered_resps", *one["metrics"])} for one in samples]
+            kept = [
+                {name: one[name] for name in ("doc_id", "filter", "filtered_resps", *one["metrics"])} for one in samples
+            ]
             found[path.name.removeprefix("samples_").rpartition("_")[0]] = kept
         return found
 
@@ -167,7 +169,7 @@ http.server.HTTPServer((value("--host"), int(value("--port"))), Health).serve_fo
 # In the place of the interpreter: writes down what is run, and how the server answers then.
 PYTHON = """#!/usr/bin/env bash
 [[ $1 == -m ]] || exec {python} "$@"
-url=${{*##*base_url=}}
+url=${{@: -1}} url=${{url#base_url=}}
 printf '%s\\n' "$@" "$({python} -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).status)' \\
   "${{url%%/v1*}}/health")" >{folder}/asked
 exec sleep "$SECONDS_OF_RUN"

@@ -46,7 +46,9 @@ def bash(script: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-405B-Instruct-FP8", "/scratch/it's \"my\" $(model)\n#SBATCH -N9"])
+@pytest.mark.parametrize(
+    "model", ["meta-llama/Llama-3.1-405B-Instruct-FP8", '/scratch/it\'s "my" $(model)\n#SBATCH -N9']
+)
 @pytest.mark.parametrize("gpus", [None, "0", "h100:8"])
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("shards", [1, 64])
@@ -54,7 +56,10 @@ def test_shellcheck_finds_nothing_in_any_script(
     tmp_path: Path, shards: int, nodes: int, gpus: str | None, model: str
 ) -> None:
     run = settings(
-        model_name=model, tensor_parallel_size=8, output_path="out put/'s", model_args={"quantization": "a'b c", "x": True}
+        model_name=model,
+        tensor_parallel_size=8,
+        output_path="out put/'s",
+        model_args={"quantization": "a'b c", "x": True},
     )
     jobs = Jobs(shards, nodes, gpus, "gpu,long", "2-00:00:00", ('--comment="a b"',), ("--mem=0",), ("--mem=8G",))
     folder = tmp_path / "a 'b'"
@@ -68,7 +73,9 @@ def test_shellcheck_finds_nothing_in_any_script(
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert shellcheck, "the dependency group dev brings it"
     # 2016: what looks like an expansion in single quotes is a name of ours that must not be expanded.
-    found = subprocess.run([shellcheck, "--exclude=SC2016", *SCRIPTS], cwd=tmp_path, check=False, capture_output=True, text=True)
+    found = subprocess.run(
+        [shellcheck, "--exclude=SC2016", *SCRIPTS], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
     assert (found.returncode, found.stdout) == (0, "")
 
 
@@ -91,7 +98,9 @@ def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives
     monkeypatch.syspath_prepend(HELPERS / "stand_in")
     one = json.loads(cli("run", "--set", "output_path=whole", "--json", cwd=project).stdout)
     graded = json.loads(max(project.glob("eval_results/tiny/results_*.json")).read_text())["results"]
-    assert one["tasks"] == {task: {name: scores[name] for name in one["tasks"][task]} for task, scores in graded.items()}
+    assert one["tasks"] == {
+        task: {name: scores[name] for name in one["tasks"][task]} for task, scores in graded.items()
+    }
 
 
 def test_grade_only_starts_no_engine_and_grades_no_shard(project: Path) -> None:
@@ -181,7 +190,12 @@ def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path)
 
     def answered() -> list[str]:
         files = list((project / "eval_results/answers").glob("*.jsonl"))
-        return [json.loads(line)["id"] for file in files for line in file.read_text().splitlines(True)[1:] if line[-1] == "\n"]
+        return [
+            json.loads(line)["id"]
+            for file in files
+            for line in file.read_text().splitlines(True)[1:]
+            if line[-1] == "\n"
+        ]
 
     end = time.monotonic() + 60
     while len(answered()) < 2:
@@ -192,7 +206,9 @@ def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path)
     assert running.returncode == 130
     assert b"interrupted" in words
     before = answered()
-    again = subprocess.run(command, cwd=project, env={**environment, "STAND_IN_SECONDS": "0"}, check=True, capture_output=True)
+    again = subprocess.run(
+        command, cwd=project, env={**environment, "STAND_IN_SECONDS": "0"}, check=True, capture_output=True
+    )
     said = json.loads(again.stdout)
     assert said["before"] == len(before)
     assert len(answered()) == len(set(answered())) == said["before"] + said["asked"]
