@@ -129,7 +129,7 @@ class Config(Settings):
         return args
 
     @field_validator(
-        "model_name", "evals_dataset", "evals_revision", "work_dir", "output_path", "template_dir", "tasks"
+        "model_name", "evals_dataset", "evals_revision", "work_dir", "output_path", "template_dir", "tasks", "base_url"
     )
     @classmethod
     def _no_secret(cls, value: Any) -> Any:
@@ -296,6 +296,7 @@ ALLOWED = {
     "limit": "null for all docs, a whole number of docs from 1, or a fraction between 0 and 1",
     "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",
     "gpu_memory_utilization": "a number above 0 and up to 1",
+    "base_url": "an address such as http://localhost:8000/v1, or a list of several",
     "margin": "a number of points above 0 and below 100: the largest drop that report allows",
     "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
 }

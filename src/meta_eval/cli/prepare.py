@@ -42,12 +42,14 @@ def prepare(
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))
+    serve = manifest.engine.serve(manifest.run)
     if as_json:
         say(
             json.dumps(
                 {
                     "command": shlex.join(manifest.command),
                     "argv": manifest.command,
+                    **({"serve": shlex.join(serve)} if serve else {}),
                     "work_dir": prepared.work_dir,
                     "tasks": {name: {"rows": entry.docs} for name, entry in manifest.tasks.items()},
                     "manifest": str(Path(prepared.work_dir) / MANIFEST),
@@ -55,6 +57,9 @@ def prepare(
             )
         )
     else:
+        if serve:
+            err.print("start the server with:")
+            err.print(shlex.join(serve), soft_wrap=True, highlight=False, markup=False)
         err.print(f"wrote {prepared.work_dir}; paste this to run it:")
         say(shlex.join(manifest.command))
 

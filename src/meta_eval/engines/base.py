@@ -13,7 +13,7 @@ class Engine(ABC):
     """An engine of lm-eval.
 
     Attributes:
-        name: As lm_eval calls it, ``--model``.
+        name: As the configuration calls it, ``backend``; lm_eval's ``--model`` too, unless `command` says otherwise.
         imports: The module that must be importable where the command runs.
         install: What pip installs to bring it.
         reserved: Arguments that ``model_args`` must not set, since each has a key of its own or would change what the
@@ -36,6 +36,10 @@ class Engine(ABC):
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most have nothing to say)
         """What a user must know of these settings, one sentence each without a full stop."""
         return ()
+
+    def serve(self, settings: Settings) -> tuple[str, ...] | None:  # noqa: ARG002 (most need none)
+        """What starts the server that the command asks, as an argument vector; None where there is none."""
+        return None
 
     def gpus(self, settings: Settings) -> int:
         """How many GPUs a run takes."""

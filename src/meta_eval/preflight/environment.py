@@ -275,10 +275,10 @@ def check_engine(manifest: Manifest) -> Iterator[Check]:
     if lm_eval is not None:
         ask = f"import importlib.util as u; print(u.find_spec({engine.imports!r}) is not None)"
         if _output_of([lm_eval.python, "-c", ask]).strip() == "True":
-            yield passed("engine", f"{engine.name} is installed")
+            yield passed("engine", f"{engine.imports} is installed")
         else:
             pip = f"{shlex.quote(lm_eval.python)} -m pip install {engine.install}"
-            yield not_checked("engine", f"no {engine.name} on this machine; where the command runs: {pip}")
+            yield not_checked("engine", f"no {engine.imports} on this machine; where the command runs: {pip}")
     needed = engine.gpus(manifest.run)
     found = sum(line.startswith("GPU ") for line in _output_of(["nvidia-smi", "-L"]).splitlines())
     if found >= needed:

@@ -100,7 +100,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         date=None if started is None else started.isoformat(timespec="seconds"),
         duration_s=number(elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")),
         limit=number(settings.get("limit")),
-        gen_kwargs=generation if isinstance(generation, dict) else _arguments(generation),
+        gen_kwargs=_changed(generation if isinstance(generation, dict) else _arguments(generation)),
         chat_template=bool(tree.get("chat_template")),
         system_instruction=bool(tree.get("system_instruction")),
         docs_sha256=_text(kwargs.get("sha256")),
@@ -111,6 +111,12 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         tokens_per_second=number(elsewhere.get("tokens_per_second")),
         cost=number(elsewhere.get("cost")),
     )
+
+
+def _changed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Generation settings without those that the command for a server brings: lm_eval's vllm has them built in."""
+    kept = ("skip_special_tokens", "spaces_between_special_tokens")
+    return {name: value for name, value in given.items() if not (name in kept and str(value) == "False")}
 
 
 def _arguments(given: Any) -> dict[str, str]:

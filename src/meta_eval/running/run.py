@@ -109,7 +109,7 @@ def run(
     settings = settings_of(manifest, config)
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
-    make_client = client_of(settings.backend)
+    make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
     tokens = tokens_of(model, needed=make_client.needs_token_ids)
     logs = output / "answers" / "logs"
@@ -170,6 +170,8 @@ class _Asking:
     def _keep(self, said: Said) -> Iterator[str]:
         self._journal.add(said, engine=self._client.engine)
         self._pace.add(said)
+        if said.error is not None and not self.failed:
+            log.warning(f"{said.request.id} has no answer: {said.error}")
         self.asked += 1
         self.failed += said.error is not None
         task = said.request.task

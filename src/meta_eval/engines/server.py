@@ -1,0 +1,160 @@
+"""A server that speaks OpenAI's ``/v1/completions``: vLLM's above all, and how lm_eval and vLLM are told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from meta_eval.engines.base import Engine
+from meta_eval.engines.settings import RunSettings, Scalar, Settings
+
+# Where `vllm serve` listens when nobody says otherwise.
+_DEFAULT = "http://127.0.0.1:8000/v1"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+# What of model_args lm_eval's local-completions must hear; what of it both ends must; all else is a flag of the server.
+_OF_CLIENT = frozenset(("ca_cert_path", "use_fast_tokenizer", "verify_certificate"))
+_OF_BOTH = frozenset(("revision", "trust_remote_code"))
+
+# lm-eval's names of its vllm backend that vLLM knows by another, and those that vLLM does not know.
+_RENAMED = {"max_batch_size": "max_num_seqs"}
+LM_EVAL_ONLY = frozenset(
+    ("chat_template_args", "enable_thinking", "prefix_token_id", "think_end_token", "truncation_side")
+)
+
+# What a LoRA adapter is served as.
+ADAPTER = "finetuned"
+
+
+class Server(Engine):
+    """lm-eval's ``local-completions``.
+
+    It sends prompts as token ids with one BOS. Its own defaults would cut prompts to 2,047 tokens in silence
+    (``max_length``), ask one request at a time, and ask the server for its tokenizer.
+    """
+
+    name = "server"
+    imports = "tenacity"
+    install = "'lm-eval[api]'"
+    reserved = {  # noqa: RUF012 (the base class says that it is one for all)
+        **dict.fromkeys(("pretrained", "model", "tokenizer", "served_model_name"), "use model_name"),
+        **dict.fromkeys(("host", "port", "base_url"), "use the key base_url"),
+        **{name: f"use the key {name}" for name in (
+            "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization", "max_model_len", "dtype", "seed",
+            "batch_size",
+        )},
+        "max_length": "use the key max_model_len",
+        "num_concurrent": "use the key concurrency",
+        "max_retries": "use the key retries",
+        "timeout": "use the key request_timeout",
+        "add_bos_token": "it is always True: Meta's prompts hold no BOS, and exactly one must be there",
+        "tokenized_requests": "it is always True: a prompt goes out as the token ids that were checked",
+        "tokenizer_backend": "it is always huggingface: the server's own would be asked for each prompt",
+        "generation_config": "it is always vllm: the model's own could bring penalties and a limit to the answers",
+        "truncate": "no prompt is ever cut",
+        "max_gen_toks": "each task sets its own",
+    }  # fmt: skip
+
+    def arguments(self, settings: Settings) -> dict[str, object]:
+        """lm-eval takes one token off ``max_length``, and cuts a prompt whose answer would not fit into what is left:
+        so one more is said than there is."""
+        return {
+            "model": settings.model_name,
+            "tokenizer": settings.model_name,
+            "base_url": completions_url((*settings.base_url, _DEFAULT)[0]),
+            "max_length": settings.max_model_len + 1,
+            "tokenized_requests": True,
+            "tokenizer_backend": "huggingface",
+            "add_bos_token": True,
+            "num_concurrent": settings.concurrency,
+            "max_retries": settings.retries + 1,  # lm-eval counts the first
+            "timeout": max(1, round(settings.request_timeout)),
+            "seed": settings.seed,
+        }
+
+    def adds_one_bos(self, command: Sequence[str]) -> bool:
+        arguments = command[command.index("--model_args") + 1].split(",")
+        wanted = {"add_bos_token=True", "tokenized_requests=True"}
+        return wanted <= set(arguments) and "--apply_chat_template" not in command
+
+    def command(self, run: RunSettings) -> tuple[str, ...]:
+        """One prompt a request, and special tokens kept in the answers, as lm-eval's vllm backend keeps them: a server
+        leaves them out, and ``<|python_tag|>`` is part of an answer of the tool tasks."""
+        own = {name: value for name, value in run.model_args.items() if name in _OF_CLIENT | _OF_BOTH}
+        size = run.batch_size if isinstance(run.batch_size, int) else 1
+        argv = super().command(run.model_copy(update={"model_args": own, "batch_size": size}))
+        kept = "skip_special_tokens=False,spaces_between_special_tokens=False"
+        return (argv[0], "--model", "local-completions", *argv[3:], "--gen_kwargs", kept)
+
+    def serve(self, settings: Settings) -> tuple[str, ...]:
+        url = urlsplit((*settings.base_url, _DEFAULT)[0])
+        host = url.hostname if url.hostname in _LOOPBACK else None
+        return ("vllm", *serve_arguments(settings, settings.model_name, url.port or 8000, host=host))
+
+    def gpus(self, settings: Settings) -> int:
+        """None where somebody else's server has them."""
+        return super().gpus(settings) if settings.serve else 0
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:
+        found = []
+        if len(settings.base_url) > 1:
+            found.append(
+                f"lm_eval asks one server, and the command names the first of {len(settings.base_url)}; "
+                "`meta-eval run` asks all"
+            )
+        flags = sorted(name for name in settings.model_args if name not in _OF_CLIENT)
+        if flags and not settings.serve:
+            found.append(f"model_args: {', '.join(flags)} are flags of `vllm serve`, which `serve: true` alone starts")
+        return tuple(found)
+
+
+def base(url: str) -> str:
+    """An address with its ``/v1``, however much of it the user wrote."""
+    url = url.rstrip("/").removesuffix("/completions").rstrip("/")
+    return url if urlsplit(url).path else f"{url}/v1"
+
+
+def completions_url(url: str) -> str:
+    """Where completions are asked for."""
+    return f"{base(url)}/completions"
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine's."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
+def serve_arguments(settings: Settings, model: str, port: int, *, host: str | None) -> tuple[str, ...]:
+    """The arguments of ``vllm`` that serve a model for a run.
+
+    ``--generation-config vllm``: the model's generation_config.json may hold a repetition penalty, which changes greedy
+    answers too, and a limit that shortens them. ``--enable-prompt-tokens-details``: cached tokens are counted.
+
+    Raises:
+        ValueError: model_args holds what only lm-eval knows; its text is the name.
+    """
+    argv = ["serve", model]
+    argv += ["--host", host] if host else []
+    argv += ["--port", str(port)]
+    argv += ["--tensor-parallel-size", str(settings.tensor_parallel_size)]
+    argv += ["--data-parallel-size", str(settings.data_parallel_size)]
+    argv += ["--dtype", settings.dtype]
+    argv += ["--max-model-len", str(settings.max_model_len)]
+    argv += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
+    argv += ["--seed", str(settings.seed)]
+    argv += ["--generation-config", "vllm", "--enable-prompt-tokens-details", "--disable-uvicorn-access-log"]
+    for name, value in sorted(settings.model_args.items()):
+        if name not in _OF_CLIENT:
+            argv += _flag(name, value)
+    return tuple(argv)
+
+
+def _flag(name: str, value: Scalar) -> Sequence[str]:
+    """``enforce_eager: true`` is ``--enforce-eager``, false ``--no-enforce-eager``, anything else a flag's value."""
+    if name in LM_EVAL_ONLY:
+        raise ValueError(name)
+    if name == "lora_local_path":
+        return "--enable-lora", "--lora-modules", f"{ADAPTER}={value}"
+    flag = _RENAMED.get(name, name).replace("_", "-")
+    said: Mapping[str, Sequence[str]] = {"true": (f"--{flag}",), "false": (f"--no-{flag}",)}
+    return said.get(str(value).lower(), (f"--{flag}", str(value)))

@@ -1,0 +1,229 @@
+"""What is said over the wire to ``/v1/completions``: bodies of requests, and the reading of what comes back.
+
+Servers differ in what they take besides OpenAI's own fields; `Abilities` holds what one was found to take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from meta_eval.running.client import Ask, Said
+
+# Fields that are not OpenAI's, in vLLM's and SGLang's words: the ids of what was read and written; special tokens kept
+# in the text; no penalty of the model's own generation_config.json, which would change greedy answers.
+EXTRAS: Mapping[str, Any] = {
+    "return_token_ids": True,
+    "skip_special_tokens": False,
+    "spaces_between_special_tokens": False,
+    "repetition_penalty": 1.0,
+}
+
+# A prompt that any vocabulary has, to see what a server takes.
+PROBE = (0, 0, 0)
+
+Json = Mapping[str, Any]
+
+
+class GarbledError(ValueError):
+    """An answer is not what a completion looks like; asked again it may be."""
+
+
+@dataclass(slots=True)
+class Abilities:
+    """What a server takes.
+
+    Attributes:
+        token_ids: Prompts as token ids, of exactly these and no other.
+        extras: Those of `EXTRAS` that it does not refuse.
+        labels: Whether it says the log-probabilities of tokens that are named, None while nobody asked.
+        forced: How it says those of a prompt's tokens: a name of `FORCED`, ``""`` if it does not; None while nobody
+            asked.
+    """
+
+    token_ids: bool = True
+    extras: dict[str, Any] = field(default_factory=lambda: dict(EXTRAS))
+    labels: bool | None = None
+    forced: str | None = None
+
+
+def generation(ask: Ask, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
+    """A request for a text: greedy unless the task says ``do_sample``. Each repeat has a seed of its own, or sampled
+    answers to the same prompt would all be the same."""
+    request = ask.request
+    settings = dict(request.settings or {})
+    if not settings.pop("do_sample", None) and not settings.get("temperature"):
+        settings["temperature"] = 0.0
+    ids = ask.prompt_ids if can.token_ids else None
+    return {
+        "prompt": request.prompt if ids is None else list(ids),
+        **can.extras,
+        "seed": seed + request.repeat,
+        **settings,
+        "max_tokens": request.max_tokens,
+        "stop": list(dict.fromkeys((*request.stop, *end))),
+    }
+
+
+def labels(prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
+    """A request for the log-probabilities of some tokens behind a prompt."""
+    return {
+        "prompt": list(prompt), "max_tokens": 1, "temperature": 0.0, "logprobs": len(ids),
+        "logprob_token_ids": list(ids), "return_tokens_as_token_ids": True,
+    }  # fmt: skip
+
+
+def forced(prompt: Sequence[int], continuation: Sequence[int], how: str) -> dict[str, Any]:
+    """A request for the log-probabilities of a prompt's own last tokens."""
+    return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **_FORCED[how][0]}
+
+
+def read_text(ask: Ask, answer: Json, *, end: Sequence[str], **shared: Any) -> Said:
+    """What came of a request for a text.
+
+    Raises:
+        GarbledError: It is no completion, or the server ended it halfway.
+    """
+    choice = choice_of(answer)
+    text, finish = choice.get("text"), choice.get("finish_reason")
+    if not isinstance(text, str):
+        raise GarbledError("an answer without text")
+    if finish not in ("stop", "length", None):
+        raise GarbledError(f"it ended with {finish!r:.40}")
+    for one in end:  # servers that were asked to keep special tokens may keep the last one too
+        text = text.removesuffix(one)
+    ids, usage = choice.get("token_ids"), usage_of(answer)
+    ids = ids if isinstance(ids, list) else None
+    return Said(
+        ask.request, text=text, finish_reason=finish, token_ids=ids,
+        completion_tokens=usage.get("completion_tokens", len(ids) if ids is not None else None), **shared,
+    )  # fmt: skip
+
+
+def read_labels(answer: Json, ids: Sequence[int]) -> list[tuple[float, bool | None]]:
+    """The log-probability of each label, and whether it is the likeliest token.
+
+    Raises:
+        GarbledError: They are not all there.
+    """
+    found: Any = choice_of(answer).get("logprobs")
+    try:
+        top, likeliest = found["top_logprobs"][0], found["tokens"][0]
+        return [(float(top[f"token_id:{one}"]), likeliest == f"token_id:{one}") for one in ids]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise GarbledError("an answer without the log-probabilities that were asked for") from None
+
+
+def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[float, bool | None]:
+    """The sum of the log-probabilities of the last tokens of a prompt, and whether each is the likeliest.
+
+    Raises:
+        GarbledError: They are not all there.
+    """
+    choice = choice_of(answer)
+    total, greedy = 0.0, True
+    try:
+        for logprob, likeliest in _FORCED[how][1](choice, continuation):
+            total += logprob
+            greedy = greedy and likeliest
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise GarbledError("an answer without the log-probabilities of the prompt") from None
+    return total, greedy
+
+
+def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[tuple[float, bool]]:
+    found = choice["prompt_logprobs"][-len(continuation) :]
+    own = [one[str(token)] for one, token in zip(found, continuation, strict=True)]
+    return [(float(one["logprob"]), one["rank"] == 1) for one in own]
+
+
+def _echo(choice: Json, continuation: Sequence[int]) -> list[tuple[float, bool]]:
+    """The prompt comes first and one token that was written last, as lm-eval reads it."""
+    found, count = choice["logprobs"], len(continuation) + 1
+    own, tops = found["token_logprobs"][-count:-1], found["top_logprobs"][-count:-1]
+    if len(own) != len(continuation):
+        raise ValueError
+    return [(float(one), float(one) >= max(top.values())) for one, top in zip(own, tops, strict=True)]
+
+
+# How a server is asked for the log-probabilities of a prompt's tokens, and how they are read, the better one first.
+_FORCED: Mapping[str, tuple[Json, Callable[[Json, Sequence[int]], list[tuple[float, bool]]]]] = {
+    "prompt_logprobs": ({"prompt_logprobs": 1}, _prompt_logprobs),
+    "echo": ({"echo": True, "logprobs": 1}, _echo),
+}
+FORCED = tuple(_FORCED)
+
+
+def choice_of(answer: Json) -> Json:
+    """The one choice of a completion.
+
+    Raises:
+        GarbledError: There is none, or there are several.
+    """
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+        raise GarbledError("an answer that is no completion")
+    return choices[0]
+
+
+def usage_of(answer: Json) -> dict[str, int]:
+    """The counts of tokens that are there."""
+    usage = answer.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    found = {**usage, **({"cached_tokens": details.get("cached_tokens")} if isinstance(details, dict) else {})}
+    return {name: value for name, value in found.items() if isinstance(value, int)}
+
+
+def other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:
+    """Why what the server read is not what was meant, or None: servers cut prompts in silence, and add a BOS or none.
+
+    Args:
+        answer: A completion.
+        sent: The token ids of the prompt, whether they or its text were sent; None where nobody knows them.
+    """
+    if sent is None:
+        return None
+    read = choice_of(answer).get("prompt_token_ids")
+    if isinstance(read, list):
+        if read == list(sent):
+            return None
+        place = next((n for n, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), min(len(read), len(sent)))
+        return f"it read {len(read):,} tokens of prompt; not the {len(sent):,} that were meant, from {place:,} on"
+    count = usage_of(answer).get("prompt_tokens")
+    if count is None or count == len(sent):
+        return None
+    return f"it read {count:,} tokens of prompt, and {len(sent):,} were meant"
+
+
+def parsed(raw: bytes) -> Json:
+    """A body as an object.
+
+    Raises:
+        GarbledError: It is none.
+    """
+    import orjson
+
+    try:
+        content = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:
+            content = json.loads(raw)  # takes NaN and Infinity, which some servers write
+        except (ValueError, RecursionError):
+            raise GarbledError("an answer that is no JSON") from None
+    if not isinstance(content, dict):
+        raise GarbledError("an answer that is no object")
+    return content
+
+
+def complaint(raw: bytes) -> str:
+    """What a server says of a request that it refuses, in one line."""
+    try:
+        content = parsed(raw)
+    except GarbledError:
+        return " ".join(raw[:300].decode("utf-8", "replace").split()) or "no reason given"
+    error = content.get("error", content)
+    found = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+    return " ".join(str(found or content).split())[:500]

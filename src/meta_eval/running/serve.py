@@ -1,0 +1,152 @@
+"""``vllm serve`` for the time of a run: started on a free port of this machine, and ended with it, whatever happens."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from meta_eval.engines.server import ADAPTER, serve_arguments
+from meta_eval.engines.settings import RunSettings
+from meta_eval.notes import log
+from meta_eval.running.client import BackendError
+from meta_eval.running.faults import diagnosed
+
+_WATCHDOG = Path(__file__).with_name("watchdog.py")
+_HOST = "127.0.0.1"
+
+# Seconds that a server may take to load its weights, and that its end may take: what the watchdog gives it, and more.
+_TO_START = 1800.0
+_TO_STOP = 45.0
+
+
+class Served:
+    """A server that is ours.
+
+    Args:
+        command: What starts it.
+        url: Where it will answer.
+        name: What the model is called there.
+        log_file: Where its words go.
+    """
+
+    def __init__(self, command: Sequence[str], url: str, name: str, log_file: Path) -> None:
+        self.url, self.name, self._log = url, name, log_file
+        with log_file.open("wb") as out:
+            # In a session of its own, so that Ctrl-C ends first who asks, and then in order who answers.
+            self._watchdog = subprocess.Popen(
+                [sys.executable, "-I", str(_WATCHDOG), *command], stdin=subprocess.PIPE, stdout=out, stderr=out,
+                start_new_session=True, env=_environment(),
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        """Until it answers.
+
+        Raises:
+            BackendError: It ended, or takes too long.
+        """
+        until = time.monotonic() + _TO_START
+        # Not through a proxy of the environment: it is this machine's.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while time.monotonic() < until:
+            if (ended := self.ended()) is not None:
+                raise ended
+            try:
+                with opener.open(f"{self.url.removesuffix('/v1')}/health", timeout=5):
+                    return
+            except (OSError, urllib.error.URLError):
+                time.sleep(0.5)
+        raise BackendError(
+            f"`vllm serve` did not answer within {_TO_START / 60:.0f} minutes", where="serve",
+            hint=f"Its log: {self._log}",
+        )  # fmt: skip
+
+    def ended(self) -> BackendError | None:
+        """What it ended with; None while it runs."""
+        if self._watchdog.poll() is None:
+            return None
+        return diagnosed(None, self._log, where=f"vllm serve, which ended with {self._watchdog.returncode}")
+
+    def stop(self) -> None:
+        """End it and all that it started."""
+        if self._watchdog.stdin is not None:
+            self._watchdog.stdin.close()
+        try:
+            self._watchdog.wait(_TO_STOP)
+        except subprocess.TimeoutExpired:
+            log.warning(f"`vllm serve` does not end; its watchdog is process {self._watchdog.pid}")
+
+
+def serve(settings: RunSettings, model: str, logs: Path) -> Served:
+    """Start a server and wait until it answers.
+
+    Args:
+        settings: Of the pack; model_args are its flags.
+        model: What to load.
+        logs: Where ``serve.log`` goes; one that is there is put aside.
+
+    Raises:
+        BackendError: It cannot be started; with the tail of its log.
+    """
+    if settings.base_url:
+        raise BackendError(
+            "`serve: true` starts a server of its own, and base_url names others", where="serve",
+            hint="Take one of the two out",
+        )  # fmt: skip
+    if settings.backend == "vllm":
+        log.warning(
+            f"data_parallel_size: {settings.data_parallel_size} copies of the model are run by one `vllm serve`, which "
+            "this run starts and asks"
+        )
+    port = _free_port()
+    try:
+        arguments = serve_arguments(settings, model, port, host=_HOST)
+    except ValueError as error:
+        raise BackendError(
+            "is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}",
+            hint="Take it out, or paste the command that prepare prints",
+        ) from None  # fmt: skip
+    log_file = logs / "serve.log"
+    logs.mkdir(parents=True, exist_ok=True)
+    if log_file.exists():
+        log_file.replace(logs / "serve.before.log")
+    name = ADAPTER if "lora_local_path" in settings.model_args else model
+    served = Served([*_vllm(), *arguments], f"http://{_HOST}:{port}/v1", name, log_file)
+    try:
+        served.wait()
+    except BaseException:
+        served.stop()
+        raise
+    return served
+
+
+def _vllm() -> list[str]:
+    """vLLM of this environment, else the one that a shell would start."""
+    if importlib.util.find_spec("vllm") is not None:
+        return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
+    found = shutil.which("vllm")
+    if found is None:
+        raise BackendError(
+            "vllm is installed neither here nor on PATH", where="serve", hint="pip install 'meta-eval[vllm]'"
+        )
+    return [found]
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without the key of somebody's API, which this server would ask of us."""
+    return {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind((_HOST, 0))
+        port: int = one.getsockname()[1]
+    return port

@@ -1,0 +1,256 @@
+"""A server that behaves as vLLM's ``/v1/completions`` does, and as it does not when it is told to.
+
+What it answers depends on the prompt alone, so that any two runs over the same pack get the same scores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Body = dict[str, Any]
+# Told the number of a completion, from 0, and its body: what goes wrong with it, or None.
+Faults = Callable[[int, Body], str | None]
+
+FIELDS = frozenset(
+    (
+        "model", "prompt", "max_tokens", "temperature", "stop", "seed", "logprobs", "echo", "top_p", "n",
+    )
+)  # fmt: skip
+OF_VLLM = frozenset(
+    (
+        "return_token_ids", "skip_special_tokens", "spaces_between_special_tokens", "repetition_penalty",
+        "logprob_token_ids", "return_tokens_as_token_ids", "prompt_logprobs", "top_k",
+    )
+)  # fmt: skip
+_PROBE = [0, 0, 0]
+
+
+class FakeServer:
+    """Entered it listens.
+
+    Args:
+        faults: What goes wrong.
+        takes: The fields that it knows; others it ignores as vLLM does, or refuses.
+        refuses_others: Whether.
+        token_ids: Whether a prompt may be token ids.
+        seconds: How long an answer takes.
+        model: What it serves.
+        encode: Makes token ids of text, BOS included.
+
+    Attributes:
+        answered: How often each prompt was answered whole.
+        bodies: What was asked, probes included.
+        most: The most requests that it had at a time.
+    """
+
+    def __init__(
+        self, *, faults: Faults = lambda _number, _body: None, takes: frozenset[str] = FIELDS | OF_VLLM,
+        refuses_others: bool = False, token_ids: bool = True, seconds: float = 0.0, model: str = "tiny",
+        max_model_len: int = 262144, key: str | None = None, port: int | None = None,
+        encode: Callable[[str], list[int]] = lambda text: [0, *text.encode()],
+    ) -> None:  # fmt: skip
+        self.faults, self.takes, self.refuses_others, self.token_ids = faults, takes, refuses_others, token_ids
+        self.seconds, self.model, self.max_model_len, self.key = seconds, model, max_model_len, key
+        self.answered: Counter[str] = Counter()
+        self.bodies: list[Body] = []
+        self.most = self.now = self.number = 0
+        self.lock, self.stopping = threading.Lock(), threading.Event()
+        self.open: set[socket.socket] = set()
+        self.encode = encode
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", port or 0))
+            self.port: int = one.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def __enter__(self) -> FakeServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.die()
+
+    def start(self) -> None:
+        self.stopping.clear()
+        self.http = _Http(("127.0.0.1", self.port), _Handler)
+        self.http.fake = self
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def die(self) -> None:
+        """Cut all connections and take no more."""
+        self.stopping.set()
+        self.http.shutdown()
+        self.http.server_close()
+        with self.lock:
+            for one in self.open:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def prompts(self) -> list[str]:
+        """All that was asked but the probes."""
+        return [key_of(body) for body in self.bodies if body.get("prompt") not in (_PROBE, "1")]
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128
+    fake: FakeServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that was cut on purpose is none."""
+
+
+def key_of(body: Body) -> str:
+    return json.dumps(body["prompt"])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Http
+    server_version = "fake/1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+    def setup(self) -> None:
+        super().setup()
+        with self.server.fake.lock:
+            self.server.fake.open.add(self.connection)
+
+    def finish(self) -> None:
+        with self.server.fake.lock:
+            self.server.fake.open.discard(self.connection)
+        with suppress(OSError):
+            super().finish()
+
+    def send(self, status: int, tree: Any, **headers: str) -> None:
+        raw = tree if isinstance(tree, bytes) else json.dumps(tree).encode()
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(raw)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def refuse(self, status: int, message: str, **headers: str) -> None:
+        self.send(status, {"error": {"message": message, "code": status}}, **headers)
+
+    def do_GET(self) -> None:
+        fake = self.server.fake
+        if fake.key and self.headers.get("Authorization") != f"Bearer {fake.key}":
+            self.refuse(401, f"{self.headers.get('Authorization')} is no key of ours")
+        elif self.path == "/v1/models":
+            card = {"id": fake.model, "root": fake.model, "owned_by": "vllm", "max_model_len": fake.max_model_len}
+            self.send(200, {"object": "list", "data": [card]})
+        elif self.path == "/health":
+            self.send(200, b"")
+        elif self.path == "/version":
+            self.send(200, {"version": "0.0.fake"})
+        else:
+            self.refuse(404, "no such page")
+
+    def do_POST(self) -> None:
+        fake = self.server.fake
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with fake.lock:
+            fake.bodies.append(body)
+            fake.now += 1
+            fake.most = max(fake.most, fake.now)
+            number = fake.number
+            probe = body.get("prompt") in (_PROBE, "1")
+            fake.number += not probe
+        try:
+            self.complete(fake, body, None if probe else fake.faults(number, body))
+        finally:
+            with fake.lock:
+                fake.now -= 1
+
+    def complete(self, fake: FakeServer, body: Body, fault: str | None) -> None:
+        unknown = sorted(set(body) - fake.takes)
+        if fake.refuses_others and unknown:
+            self.refuse(400, f"Unrecognized request argument supplied: {unknown[0]}")
+            return
+        if not fake.token_ids and not isinstance(body["prompt"], str):
+            self.refuse(422, "prompt: Input should be a valid string")
+            return
+        if fault == "busy":
+            self.refuse(429, "too many requests", Retry_After="1")
+            return
+        if fault == "broken":
+            self.refuse(500, "internal error")
+            return
+        if fault == "refused":
+            self.refuse(400, "this prompt is not to my liking")
+            return
+        if fault == "hangs":
+            fake.stopping.wait(30)
+            self.close_connection = True
+            return
+        time.sleep(random.random() * 0.1 if fault == "another order" else fake.seconds)
+        known = {name: value for name, value in body.items() if name in fake.takes}
+        raw = json.dumps(completion(known, fake.encode)).encode()
+        if fault == "half":
+            self.send(200, raw[: len(raw) // 2])
+        elif fault == "cut":
+            self.send(200, raw[: len(raw) // 2], Content_Length=str(len(raw)))
+            self.close_connection = True
+        elif fault == "shorter":
+            tree = json.loads(raw)
+            tree["choices"][0]["prompt_token_ids"] = tree["choices"][0]["prompt_token_ids"][1:]
+            self.send(200, tree)
+        else:
+            if fake.stopping.is_set():
+                return
+            self.send(200, raw)
+            if body["prompt"] not in (_PROBE, "1"):
+                with fake.lock:
+                    fake.answered[key_of(body)] += 1
+
+
+def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]:
+    """What the prompt's hash says."""
+    prompt = body["prompt"]
+    digest = hashlib.sha256(json.dumps(prompt).encode()).digest()
+    ids = prompt if isinstance(prompt, list) else encode(prompt)
+    written = list(digest[:8]) if body["max_tokens"] > 1 else [digest[0]]
+    choice: dict[str, Any] = {
+        "index": 0,
+        "text": f"The answer is {'ABCD'[digest[0] % 4]}. The best answer is {'ABCD'[digest[0] % 4]}.",
+        "finish_reason": "length" if digest[1] < 32 else "stop",
+    }
+    if body.get("return_token_ids"):
+        choice |= {"token_ids": written, "prompt_token_ids": ids}
+    if body.get("logprob_token_ids") and body.get("return_tokens_as_token_ids"):
+        top = {f"token_id:{one}": logprob(ids, one) for one in body["logprob_token_ids"]}
+        likeliest = max(top, key=lambda name: top[name])
+        choice["logprobs"] = {"tokens": [likeliest], "token_logprobs": [top[likeliest]], "top_logprobs": [top]}
+    elif body.get("echo") and "logprobs" in body:
+        own = [None, *(logprob(ids[:place], one) for place, one in enumerate(ids) if place), -1.0]
+        tops = [None if one is None else {"x": one} for one in own]
+        choice["logprobs"] = {"tokens": ["?"] * len(own), "token_logprobs": own, "top_logprobs": tops}
+    if "prompt_logprobs" in body:
+        found: Sequence[Any] = [{str(one): {"logprob": logprob(ids[:n], one), "rank": 1}} for n, one in enumerate(ids)]
+        choice["prompt_logprobs"] = [None, *found[1:]]
+    usage = {
+        "prompt_tokens": len(ids),
+        "completion_tokens": len(written),
+        "prompt_tokens_details": {"cached_tokens": 2},
+    }
+    return {"object": "text_completion", "choices": [choice], "usage": usage}
+
+
+def logprob(context: Sequence[int], token: int) -> float:
+    digest = hashlib.sha256(json.dumps([*context, token]).encode()).digest()
+    return -(1 + digest[0]) / 16

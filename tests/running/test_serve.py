@@ -1,0 +1,145 @@
+"""`serve: true`: a server for the time of a run, which is gone when the run is, whatever ended it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import cli
+from fake_vllm import write_vllm
+from small_model import write_tokenizer
+
+# What every process that belongs to a test has on its command line: the model's name.
+MODEL = "tiny-of-test-serve"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("serve")
+    write_tokenizer(folder / MODEL)
+    write_vllm(folder / "bin")
+    (folder / "empty.yaml").write_text("{}\n")
+    return folder
+
+
+def arguments(output: Path, **keys: Any) -> list[str]:
+    settings = {
+        "model_name": MODEL, "evals_dataset": "sample", "tasks": "meta_gpqa", "backend": "server", "serve": True,
+        "output_path": str(output), "concurrency": 1, **keys,
+    }  # fmt: skip
+    sets = [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+    return ["run", "--config", "empty.yaml", *sets]
+
+
+def run(folder: Path, output: Path, **keys: Any) -> subprocess.CompletedProcess[str]:
+    return cli(*arguments(output, **keys), "--json", cwd=folder, PATH=_path(folder))
+
+
+def test_it_is_started_with_the_settings_asked_and_stopped(folder: Path, tmp_path: Path) -> None:
+    done = run(
+        folder, tmp_path, tensor_parallel_size=2, max_model_len=4096, seed=7,
+        model_args={"enforce_eager": True, "quantization": "fp8", "enable_prefix_caching": False},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["asked"] == 15
+    said = (folder / "bin/arguments").read_text().split()
+    for wanted in (
+        f"serve {MODEL} --host 127.0.0.1", "--tensor-parallel-size 2 --data-parallel-size 1", "--max-model-len 4096",
+        "--seed 7", "--generation-config vllm", "--enforce-eager", "--quantization fp8", "--no-enable-prefix-caching",
+    ):  # fmt: skip
+        assert f" {wanted} " in f" {' '.join(said)} "
+    assert (tmp_path / "answers/logs/serve.log").read_text() == "ready\n"
+    assert _left() == []
+
+
+def test_several_copies_under_vllm_are_served(folder: Path, tmp_path: Path) -> None:
+    done = run(folder, tmp_path, backend="vllm", serve=False, data_parallel_size=4)
+    assert done.returncode == 0, done.stderr
+    assert "4 copies of the model are run by one `vllm serve`" in " ".join(done.stderr.split())
+    assert "--data-parallel-size\n4\n" in (folder / "bin/arguments").read_text()
+    assert _left() == []
+
+
+def test_one_that_dies_while_it_starts_is_one_message_with_its_mend_and_its_log(folder: Path, tmp_path: Path) -> None:
+    done = run(folder, tmp_path, model_args={"fail": True})
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert "the GPU has not enough free memory" in said
+    assert "Tried to allocate 2.00 GiB" in said
+    assert "serve.log" in said
+    assert _left() == []
+
+
+def test_base_url_and_serve_do_not_go_together(folder: Path, tmp_path: Path) -> None:
+    done = run(folder, tmp_path, base_url="http://127.0.0.1:1/v1")
+    assert done.returncode == 2
+    assert "Take one of the two out" in done.stderr
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_however_the_run_is_ended_nothing_is_left(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
+    """Not even a worker that ignores every signal but the last, in a group of its own."""
+    client = _start(folder, tmp_path)
+    _until(lambda: _answers(tmp_path) >= 3, client)
+    assert len(_left()) >= 4  # the run, the watchdog, the server, its worker
+    client.send_signal(how)
+    client.wait(60)
+    _until(lambda: not _left())
+
+
+def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(folder: Path, tmp_path: Path) -> None:
+    client = _start(folder, tmp_path)
+    _until(lambda: _answers(tmp_path) >= 3, client)
+    (server,) = [pid for pid, words in _left() if "fake_vllm.py" in words and "watchdog.py" not in words]
+    os.kill(server, signal.SIGKILL)
+    assert client.wait(60) == 2
+    _until(lambda: not _left())
+    kept = _answers(tmp_path)
+    done = run(folder, tmp_path)
+    assert json.loads(done.stdout)["before"] == kept
+    assert json.loads(done.stdout)["asked"] == 15 - kept
+
+
+def _start(folder: Path, output: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "meta_eval", *arguments(output, model_args={"slow": True})], cwd=folder,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PATH": _path(folder)},
+    )  # fmt: skip
+
+
+def _path(folder: Path) -> str:
+    return f"{folder / 'bin'}:{os.environ['PATH']}"
+
+
+def _answers(output: Path) -> int:
+    return sum(file.read_bytes().count(b'"request_sha256"') for file in output.glob("answers/*.jsonl"))
+
+
+def _left() -> list[tuple[int, str]]:
+    """The processes that have the model on their command line, but for those that are dead."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit() and int(path.name) != os.getpid():
+            try:
+                words = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            except OSError:
+                continue
+            if MODEL in words:
+                found.append((int(path.name), words))
+    return found
+
+
+def _until(true: Callable[[], bool], client: subprocess.Popen[bytes] | None = None) -> None:
+    until = time.monotonic() + 90
+    while not true():
+        assert client is None or client.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -1,0 +1,364 @@
+"""`meta-eval run` through a server that fails in every way that servers do: nothing is lost, nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import cli
+from fake_server import FIELDS, Body, FakeServer
+from small_model import write_tokenizer
+from tokenizers import Tokenizer
+
+TASKS = "meta_gpqa,meta_mmlu_pretrain"
+
+
+@dataclass(frozen=True)
+class House:
+    """A folder with a model's tokenizer and a pack, and how often each prompt of it is to be answered."""
+
+    folder: Path
+    scores: Any
+    prompts: dict[str, int]
+
+    def arguments(self, *servers: FakeServer, output: Path, only: str = "", **keys: Any) -> list[str]:
+        settings = {
+            "model_name": "tiny", "evals_dataset": "sample", "tasks": TASKS, "backend": "server", "concurrency": 8,
+            "base_url": ",".join(server.url for server in servers) or None, "output_path": str(output),
+            "max_model_len": 65536, "request_timeout": 60, **keys,
+        }  # fmt: skip
+        sets = [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+        return ["run", "--config", "empty.yaml", *sets, *(["--tasks", only] if only else [])]
+
+    def run(
+        self, *servers: FakeServer, output: Path, env: dict[str, str] | None = None, **keys: Any
+    ) -> subprocess.CompletedProcess[str]:
+        return cli(*self.arguments(*servers, output=output, **keys), "--json", cwd=self.folder, **(env or {}))
+
+    def check(self, *servers: FakeServer, output: Path, done: subprocess.CompletedProcess[str], **keys: Any) -> None:
+        """The run and the same command again end with the scores of an undisturbed run, and each prompt was answered
+        once by all servers together."""
+        assert done.returncode == 0, done.stderr
+        again = self.run(*servers, output=output, **keys)
+        assert again.returncode == 0, again.stderr
+        assert json.loads(again.stdout)["asked"] == 0
+        assert json.loads(again.stdout)["tasks"] == self.scores
+        answered: dict[str, int] = {}
+        for server in servers:
+            for prompt, times in server.answered.items():
+                answered[prompt] = answered.get(prompt, 0) + times
+            assert server.most <= 8
+        assert answered == self.prompts
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    folder = tmp_path_factory.mktemp("house")
+    write_tokenizer(folder / "tiny")
+    (folder / "empty.yaml").write_text("{}\n")
+    with FakeServer() as server:
+        first = House(folder, {}, {})
+        done = first.run(server, output=folder / "undisturbed")
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        assert said["failed"] == 0
+        assert said["engine"] == "vllm 0.0.fake"
+        assert len(server.answered) > 25
+        return House(folder, said["tasks"], dict(server.answered))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.running.connection._FIRST", 0.02)
+    monkeypatch.setattr("meta_eval.running.run._ROUNDS", (0, 0, 0))
+
+
+@pytest.mark.parametrize("fault", ["busy", "broken", "half", "cut", "another order"])
+def test_what_passes_changes_nothing(house: House, fault: str, tmp_path: Path) -> None:
+    with FakeServer(faults=lambda number, _: fault if number % 5 == 0 else None) as server:
+        done = house.run(server, output=tmp_path)
+        house.check(server, output=tmp_path, done=done)
+
+
+def test_a_server_that_does_not_answer_is_asked_again_when_its_time_is_over(house: House, tmp_path: Path) -> None:
+    with FakeServer(faults=lambda number, _: "hangs" if number in (3, 7) else None) as server:
+        done = house.run(server, output=tmp_path, request_timeout=1)
+        house.check(server, output=tmp_path, done=done)
+
+
+def test_being_told_to_wait_all_wait(house: House, tmp_path: Path) -> None:
+    times: list[float] = []
+
+    def faults(number: int, _: Body) -> str | None:
+        times.append(time.monotonic())
+        return "busy" if number == 0 else None
+
+    with FakeServer(faults=faults, seconds=0.05) as server:
+        house.run(server, output=tmp_path, concurrency=2)
+    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    assert max(pauses) > 0.8  # Retry-After: 1
+
+
+def test_a_server_that_dies_and_comes_back_is_waited_for(house: House, tmp_path: Path) -> None:
+    def faults(number: int, _: Body) -> None:
+        if number == 12:
+            threading.Thread(target=restart).start()
+
+    def restart() -> None:
+        server.die()
+        time.sleep(0.5)
+        server.start()
+
+    with FakeServer(faults=faults, seconds=0.05) as server:
+        done = house.run(server, output=tmp_path)
+        assert "waiting for it" in done.stderr
+        assert "answers again" in done.stderr
+        house.check(server, output=tmp_path, done=done)
+
+
+def test_of_two_servers_one_dies_and_the_other_does_its_work(house: House, tmp_path: Path) -> None:
+    def faults(number: int, _: Body) -> None:
+        if number == 12:
+            threading.Thread(target=one.die).start()
+
+    with FakeServer(seconds=0.02) as other:
+        with FakeServer(faults=faults, seconds=0.02) as one:
+            done = house.run(one, other, output=tmp_path)
+        assert 0 < sum(one.answered.values()) < sum(other.answered.values())
+        house.check(one, other, output=tmp_path, done=done)
+
+
+def test_a_server_that_stays_away_ends_the_run_with_what_it_answered(house: House, tmp_path: Path) -> None:
+    def faults(number: int, _: Body) -> None:
+        if number == 12:
+            threading.Thread(target=server.die).start()
+
+    with FakeServer(faults=faults, seconds=0.05) as server:
+        done = house.run(server, output=tmp_path, request_timeout=1)
+        assert done.returncode == 2
+        assert "did not answer for 1 seconds" in done.stderr
+        before = sum(server.answered.values())
+        assert before
+        server.start()
+        house.check(server, output=tmp_path, done=house.run(server, output=tmp_path))
+
+
+@pytest.mark.parametrize("left", ["prompt_logprobs", "echo"])
+def test_fields_that_a_server_refuses_are_left_out_once_for_all(house: House, left: str, tmp_path: Path) -> None:
+    """Choices are then scored from the log-probabilities of the prompt, in one of two ways."""
+    takes = FIELDS | {"prompt_logprobs"} if left == "prompt_logprobs" else FIELDS
+    with FakeServer(takes=takes, refuses_others=True) as server:
+        done = house.run(server, output=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "does not take return_token_ids" in done.stderr
+        assert json.loads(done.stdout)["tasks"] == house.scores
+        asked = [body for body in server.bodies if body["prompt"] != [0, 0, 0]]
+        assert all(set(body) <= takes for body in asked)
+        assert any(left in body for body in asked)
+
+
+def test_prompts_go_out_as_text_where_token_ids_are_refused(house: House, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(house.folder / "tiny/tokenizer.json"))
+    with FakeServer(token_ids=False, encode=lambda text: tokenizer.encode(text).ids) as server:
+        done = house.run(server, output=tmp_path, only="meta_gpqa")
+        assert done.returncode == 0, done.stderr
+        assert "prompts go out as text" in done.stderr
+        texts = [json.loads(prompt) for prompt in server.answered]
+    assert texts
+    assert not any("<|begin_of_text|>" in text for text in texts)
+
+
+def test_text_to_which_a_server_adds_no_bos_is_not_answered(house: House, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(house.folder / "tiny/tokenizer.json"))
+    with FakeServer(
+        token_ids=False, takes=FIELDS, encode=lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+    ) as server:
+        done = house.run(server, output=tmp_path, only="meta_gpqa")
+    assert done.returncode == 2
+    counts = {one["error"].partition("/v1: ")[2] for one in _lines(tmp_path)}
+    assert counts
+    assert all(re.fullmatch(r"it read [\d,]+ tokens of prompt, and [\d,]+ were meant", one) for one in counts)
+
+
+def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, tmp_path: Path) -> None:
+    with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
+        done = house.run(server, output=tmp_path)
+    assert done.returncode == 1
+    said = json.loads(done.stdout)
+    assert said["failed"] == 16
+    assert "meta_mmlu_pretrain" not in said["tasks"]
+    assert said["tasks"]["meta_gpqa"] == house.scores["meta_gpqa"]
+    errors = [one["error"] for one in _lines(tmp_path) if "error" in one]
+    assert all("scores no choices" in error for error in errors)
+
+
+def test_a_prompt_that_a_server_cut_is_no_answer(house: House, tmp_path: Path) -> None:
+    with FakeServer(faults=lambda number, _: "shorter" if number == 4 else None) as server:
+        done = house.run(server, output=tmp_path)
+    assert done.returncode == 1
+    (wrong,) = [one for one in _lines(tmp_path) if "error" in one]
+    assert "tokens of prompt" in wrong["error"]
+
+
+def test_a_request_that_is_refused_for_good_is_asked_once_a_run_and_stops_no_other(
+    house: House, tmp_path: Path
+) -> None:
+    with FakeServer(faults=lambda number, _: "refused" if number == 4 else None) as server:
+        done = house.run(server, output=tmp_path)
+        assert done.returncode == 1
+        assert len(server.prompts()) == sum(house.prompts.values())
+        house.check(server, output=tmp_path, done=house.run(server, output=tmp_path))
+
+
+def test_where_nothing_is_answered_the_run_ends_soon(house: House, tmp_path: Path) -> None:
+    with FakeServer(faults=lambda _number, _body: "broken") as server:
+        done = house.run(server, output=tmp_path, retries=1)
+    assert done.returncode == 2
+    assert "none of 16 requests was answered" in done.stderr
+    assert "500: internal error" in done.stderr
+
+
+def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
+    with FakeServer() as server:
+        house.run(server, output=tmp_path, seed=7)
+        texts = [body for body in server.bodies if body["max_tokens"] > 1]
+        choices = [body for body in server.bodies if "logprob_token_ids" in body and body["prompt"] != [0, 0, 0]]
+    assert len(texts) == 15
+    for body in texts:
+        assert body["prompt"][0] == 0  # the BOS
+        assert 0 not in body["prompt"][1:]
+        assert body["stop"][-1] == "<|eot_id|>"
+        assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.0, 7, 2048)
+        assert body["skip_special_tokens"] is False
+    assert len(choices) == 16
+    assert all(len(body["logprob_token_ids"]) == body["logprobs"] == 4 for body in choices)
+    for one in _lines(tmp_path):
+        assert one["cached_tokens"] == 2
+        assert one["prompt_tokens"] > 2
+        assert ("finish_reason" in one) == ("text" in one)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({"model": "other"}, "does not serve tiny, but other"),
+        ({"max_model_len": 4096}, "contexts of 4,096 tokens, and max_model_len is 65,536"),
+        ({"key": "s3cret-key-of-nobody"}, "Set OPENAI_API_KEY"),
+    ],
+)
+def test_a_server_that_will_not_do_is_one_message(
+    house: House, server: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with FakeServer(**server) as fake:
+        done = house.run(fake, output=tmp_path)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_the_key_of_the_api_is_told_to_the_server_and_to_nobody_else(house: House, tmp_path: Path) -> None:
+    key = "s3cret-key-of-nobody"
+    with FakeServer(key=key) as fake:
+        done = house.run(fake, output=tmp_path, env={"OPENAI_API_KEY": key}, only="meta_gpqa")
+        assert done.returncode == 0, done.stderr
+        wrong = house.run(fake, output=tmp_path / "2", env={"OPENAI_API_KEY": "wr0ng-key"}, only="meta_gpqa")
+    assert wrong.returncode == 2
+    assert "wr0ng-key" not in wrong.stderr
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or key not in path.read_text("utf-8", "replace")
+
+
+def test_no_server_at_all_is_one_message(house: House, tmp_path: Path) -> None:
+    gone = FakeServer()
+    done = house.run(gone, output=tmp_path)
+    assert done.returncode == 2
+    assert "does not answer" in done.stderr
+    unset = house.run(output=tmp_path, base_url=[])
+    assert unset.returncode == 2
+    assert "base_url: is not set" in unset.stderr
+
+
+def test_a_second_run_is_refused_and_one_that_is_killed_goes_on(house: House, tmp_path: Path) -> None:
+    with FakeServer(seconds=0.2) as server:
+        first = _start(house.arguments(server, output=tmp_path, concurrency=2), house.folder)
+        _until(lambda: len(_lines(tmp_path)) >= 4, first)
+        second = house.run(server, output=tmp_path)
+        assert second.returncode == 2
+        assert "another run is writing" in second.stderr
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        time.sleep(0.5)  # what it had asked is answered into nothing
+        kept = {one["id"] for one in _lines(tmp_path)}
+        assert 0 < len(kept) < sum(house.prompts.values())
+        asked = len(server.prompts())
+        server.seconds = 0.0
+        done = house.run(server, output=tmp_path)
+        assert json.loads(done.stdout)["before"] == len(kept)
+        assert json.loads(done.stdout)["tasks"] == house.scores
+        assert len(server.prompts()) - asked == sum(house.prompts.values()) - len(kept)
+
+
+def test_ctrl_c_ends_it_at_once_and_keeps_what_was_answered(house: House, tmp_path: Path) -> None:
+    with FakeServer(faults=lambda number, _: "hangs" if number >= 10 else None) as server:
+        first = _start(house.arguments(server, output=tmp_path), house.folder)
+        _until(lambda: len(_lines(tmp_path)) >= 10, first)
+        began = time.monotonic()
+        first.send_signal(signal.SIGINT)
+        assert first.wait(20) == 130
+        assert time.monotonic() - began < 5
+    with FakeServer() as server:
+        done = house.run(server, output=tmp_path)
+        assert json.loads(done.stdout)["before"] == 10
+        assert json.loads(done.stdout)["tasks"] == house.scores
+
+
+def test_a_full_disk_ends_it_and_loses_nothing(house: House, tmp_path: Path) -> None:
+    with FakeServer() as server:
+        first = _start(house.arguments(server, output=tmp_path), house.folder, most_bytes=6000)
+        assert first.wait(120) == 2
+        kept = _lines(tmp_path)
+        assert kept
+        done = house.run(server, output=tmp_path)
+        assert json.loads(done.stdout)["before"] == len(kept)
+        assert json.loads(done.stdout)["tasks"] == house.scores
+
+
+def _start(arguments: Sequence[str], folder: Path, *, most_bytes: int | None = None) -> subprocess.Popen[bytes]:
+    def limit() -> None:
+        if most_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+    return subprocess.Popen(
+        [sys.executable, "-m", "meta_eval", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, preexec_fn=limit, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+
+
+def _until(true: Any, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 120
+    while not true():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def _lines(output: Path) -> list[dict[str, Any]]:
+    """All whole lines of the files of answers but the first."""
+    found = []
+    for path in output.glob("answers/*.jsonl"):
+        for line in path.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"}\n") and b'"settings_sha256"' not in line:
+                found.append(json.loads(line))
+    return found
