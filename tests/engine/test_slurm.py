@@ -5,6 +5,7 @@ Needs root and Debian's slurm-wlm and munge; .ci/run installs them.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 from places import HELPERS, REPOSITORY
-from stand_in_model import write_model
+from small_model import write_tokenizer
 
 pytestmark = pytest.mark.engine
 
@@ -42,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "it's a $(run)"
-    write_model(folder / "tiny")
+    write_tokenizer(folder / "tiny")
     config = {"model_name": "tiny", "evals_dataset": "sample", "tasks": TASKS, "max_model_len": 65536}
     (folder / "eval_config.yaml").write_text(json.dumps(config))
     return folder
@@ -105,16 +106,18 @@ class Job:
         return found
 
 
-def test_a_shard_that_is_requeued_in_mid_run_goes_on_and_the_whole_is_that_of_one_run(
+def test_shards_that_are_requeued_in_mid_run_go_on_and_the_whole_is_that_of_one_run(
     project: Path, cluster: dict[str, str]
 ) -> None:
     job = Job(project, cluster, "--time", "5", "--sbatch", '--comment="a b"')
-    job.submit(seconds=0.3)
+    job.submit(seconds=0.5)
     job.until(lambda: len(job.answered()) == 2 and all(len(ids) >= 2 for ids in job.answered()))
     job.slurm("scontrol", "requeue", f"{job.answer}_0")
+    job.slurm("scancel", "--batch", "--signal=USR1", f"{job.answer}_1")  # as Slurm does, two minutes before its time
     assert job.facts(job.grade)["JobState"] == "PENDING"
     assert job.ended()["ExitCode"] == "0:0", job.log()
-    assert [job.facts(f"{job.answer}_{shard}")["Restarts"] for shard in (0, 1)] == ["1", "0"]
+    assert [job.facts(f"{job.answer}_{shard}")["Restarts"] for shard in (0, 1)] == ["1", "1"]
+    assert job.log().count("back into the queue") == 1
     answered = [name for ids in job.answered() for name in ids]
     assert len(answered) == len(set(answered))
     job.run("-m", "meta_eval", "run", "--set", "output_path=whole")
@@ -141,95 +144,49 @@ def test_what_a_cancelled_shard_left_open_is_named_and_asked_when_submitted_agai
     assert len(after[1]) > len(before[1])
 
 
-def test_a_shard_whose_time_is_nearly_up_goes_back_into_the_queue(project: Path, cluster: dict[str, str]) -> None:
-    job = Job(project, cluster)
-    job.submit(seconds=0.3)
-    job.until(lambda: len(job.answered()) == 2 and all(job.answered()))
-    job.slurm("scancel", "--batch", "--signal=USR1", f"{job.answer}_0")  # as Slurm itself does, two minutes before
-    assert job.ended()["ExitCode"] == "0:0", job.log()
-    assert job.facts(f"{job.answer}_0")["Restarts"] == "1"
-    assert "back into the queue" in job.log()
-
-
-FAKE = """#!{python}
-import http.server, json, os, pathlib, sys, time
+# In the place of `vllm serve`: writes down how it was started; the first node answers, the others wait.
+SERVE = """#!{python}
+import json, os, pathlib, sys, time
 words = sys.argv[1:]
 value = lambda name: words[words.index(name) + 1]
-pathlib.Path(__file__).with_name("rank." + value("--node-rank")).write_text(json.dumps([os.getpid(), words]))
+written = pathlib.Path(".rank." + value("--node-rank"))
+written.write_text(json.dumps([os.getpid(), words]))
+written.rename(written.name[1:])
 if "--headless" in words:
     time.sleep(600)
 time.sleep(1)
-class Health(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200 if self.path == "/health" else 404)
-        self.end_headers()
-http.server.HTTPServer((value("--host"), int(value("--port"))), Health).serve_forever()
-"""
-
-# In the place of the interpreter: writes down what is run, and how the server answers then.
-PYTHON = """#!/usr/bin/env bash
-[[ $1 == -m ]] || exec {python} "$@"
-url=${{@: -1}} url=${{url#base_url=}}
-printf '%s\\n' "$@" "$({python} -c 'import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).status)' \\
-  "${{url%%/v1*}}/health")" >{folder}/asked
-exec sleep "$SECONDS_OF_RUN"
+sys.path.insert(0, {helpers!r})
+from fake_server import FakeServer
+with FakeServer(port=int(value("--port")), model=words[1], seconds=float(os.environ["STAND_IN_SECONDS"])):
+    time.sleep(600)
 """
 
 
 @pytest.mark.parametrize("cancelled", [False, True], ids=["to its end", "cancelled"])
 def test_a_model_over_two_nodes_is_served_asked_and_stopped(
-    tmp_path: Path, cluster: dict[str, str], monkeypatch: pytest.MonkeyPatch, cancelled: bool
+    project: Path, tmp_path: Path, cluster: dict[str, str], cancelled: bool
 ) -> None:
-    from meta_eval.engines.settings import RunSettings
-    from meta_eval.running.slurm import Jobs, scripts
+    (tmp_path / "vllm").write_text(SERVE.format(python=sys.executable, helpers=str(HELPERS)))
+    (tmp_path / "vllm").chmod(stat.S_IRWXU)
+    environment = {**cluster, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    sizes = ("tensor_parallel_size=8", "model_args.pipeline_parallel_size=2")
+    words = [word for size in sizes for word in ("--set", size)]
+    job = Job(project, environment, "--shards", "1", "--nodes", "2", "--sbatch-answer=--cpus-per-task=2", *words)
+    job.submit(seconds=60.0 if cancelled else 0.0)
 
-    folder = tmp_path / "a b"
-    folder.mkdir()
-    for name, text in (("vllm", FAKE), ("python3", PYTHON)):
-        (folder / name).write_text(text.format(python=sys.executable, folder=f"'{folder}'"))
-        (folder / name).chmod(stat.S_IRWXU)
-    monkeypatch.setattr(sys, "executable", str(folder / "python3"))
-    monkeypatch.chdir(folder)
-    settings = RunSettings(
-        model_name="org/it's", tensor_parallel_size=8, model_args={"pipeline_parallel_size": 2, "enforce_eager": True},
-        tasks=("meta_gpqa",), include_path="work_dir",
-    )  # fmt: skip
-    jobs = Jobs(nodes=2, gpus="0", answer_lines=("--cpus-per-task=2",))
-    written = scripts(settings, jobs, folder, ["--config", "c.yaml"], pack=Path("work_dir"))
-    (folder / "answer.sbatch").write_text(written["answer.sbatch"])
-    environment = {**cluster, "SECONDS_OF_RUN": "60" if cancelled else "1"}
-    job = subprocess.run(
-        ["sbatch", "--parsable", "answer.sbatch"], env=environment, check=True, text=True, capture_output=True
-    ).stdout.strip()
+    def served() -> list[tuple[int, list[str]]]:
+        return [tuple(json.loads(path.read_text())) for path in sorted(project.glob("rank.*"))]
 
-    def state() -> str:
-        shown = subprocess.run(["scontrol", "--oneliner", "show", "job", job], env=environment, check=True,
-                               text=True, capture_output=True).stdout  # fmt: skip
-        return shown.partition("JobState=")[2].split()[0]
-
-    def log() -> str:
-        return "\n".join(path.read_text() for path in folder.glob("*.log"))
-
-    def until(true: Callable[[], Any]) -> None:
-        end = time.monotonic() + SECONDS
-        while not true():
-            assert time.monotonic() < end, log()
-            time.sleep(0.2)
-
-    until(lambda: (folder / "asked").exists() or state() == "FAILED")
-    assert (folder / "asked").exists(), log()
     if cancelled:
-        subprocess.run(["scancel", job], env=environment, check=True)
-    until(lambda: state() in ("COMPLETED", "FAILED", "CANCELLED"))
-    assert state() == ("CANCELLED" if cancelled else "COMPLETED"), log()
-    asked = (folder / "asked").read_text().splitlines()
-    assert asked[:7] == ["-m", "meta_eval", "run", "--config", "c.yaml", "--shard", "0/1"]
-    assert asked[7:9] == ["--set", "backend=server"]
-    assert asked[-1] == "200"
-    served = [json.loads((folder / f"rank.{rank}").read_text()) for rank in (0, 1)]
-    assert [words[:2] for _, words in served] == [["serve", "org/it's"]] * 2
-    assert [("--headless" in words) for _, words in served] == [False, True]
-    for _, words in served:
-        assert {"--nnodes", "--pipeline-parallel-size=2", "--tensor-parallel-size=8", "--enforce-eager"} <= {*words}
+        job.until(lambda: len(served()) == 2 and any(project.glob("eval_results/answers/*.jsonl")))
+        job.slurm("scancel", job.answer)
+    assert job.ended()["ExitCode"] == ("2:0" if cancelled else "0:0"), job.log()
+    assert [words[:2] for _, words in served()] == [["serve", "tiny"]] * 2
+    assert [("--headless" in words) for _, words in served()] == [False, True]
+    for _, words in served():
+        assert ("--host", "127.0.0.1") in itertools.pairwise(words)
+        for name, value in (("--pipeline-parallel-size", "2"), ("--tensor-parallel-size", "8"), ("--nnodes", "2")):
+            assert words[words.index(name) + 1] == value
         assert words[words.index("--master-addr") + 1] == "127.0.0.1"
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid, _ in served))
+    job.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid, _ in served()))
+    assert cancelled or sorted(job.verdicts()) == sorted(TASKS.split(","))

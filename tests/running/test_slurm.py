@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from command import cli
 from places import HELPERS, REPOSITORY
-from stand_in_model import write_model
+from small_model import write_tokenizer
 
 from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import ConfigError
@@ -33,7 +33,7 @@ def settings(**keys: object) -> RunSettings:
 def project(tmp_path: Path) -> Path:
     """A configuration, and a model that no engine is needed for, in a folder that a shell would trip over."""
     folder = tmp_path / "it's a $(run) \"\\ of\nmine"
-    write_model(folder / "tiny")
+    write_tokenizer(folder / "tiny")
     config = {"model_name": "tiny", "evals_dataset": "sample", "tasks": TASKS, "max_model_len": 65536}
     (folder / "eval_config.yaml").write_text(json.dumps(config))
     return folder
@@ -153,6 +153,8 @@ def test_what_cannot_stand_in_an_sbatch_line_is_refused(wrong: dict[str, object]
         ({"tensor_parallel_size": 8, "model_args": {"pipeline_parallel_size": 2}}, Jobs(nodes=2), "8"),
         ({"tensor_parallel_size": 4}, Jobs(gpus="a100:8"), "a100:8"),
         ({}, Jobs(gpus="0"), None),
+        ({"backend": "server", "tensor_parallel_size": 8, "serve": True}, Jobs(), "8"),
+        ({"backend": "server", "base_url": "http://gpus:8000/v1"}, Jobs(shards=2), None),
     ],
 )
 def test_a_node_asks_for_the_gpus_of_its_part_of_the_model(
@@ -168,11 +170,13 @@ def test_a_node_asks_for_the_gpus_of_its_part_of_the_model(
         ({"tensor_parallel_size": 16}, Jobs(nodes=2, gpus="4")),
         ({"tensor_parallel_size": 8, "data_parallel_size": 2}, Jobs(nodes=2)),
         ({"model_args": {"pipeline_parallel_size": "two"}}, Jobs()),
+        ({"tensor_parallel_size": 2, "model_args": {"lora_local_path": "adapter"}}, Jobs(nodes=2)),
+        ({"tensor_parallel_size": 2, "model_args": {"think_end_token": "</think>"}}, Jobs(nodes=2)),
     ],
 )
 def test_a_layout_that_does_not_fit_the_model_is_refused(keys: dict[str, object], jobs: Jobs) -> None:
     with pytest.raises(ConfigError):
-        gpus_of_node(settings(**keys), jobs)
+        scripts(settings(**keys), jobs, Path("/folder"), [], pack=Path("work_dir"))
 
 
 def test_no_credential_is_written(project: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from meta_eval.boundary.outputs import OutputError, replacing
 from meta_eval.config import Config
 from meta_eval.engines import ENGINES
+from meta_eval.engines.server import serve_arguments
 from meta_eval.engines.settings import RunSettings, Settings
 from meta_eval.errors import ConfigError
 from meta_eval.notes import Progress, log, silent
@@ -170,7 +171,7 @@ def scripts(settings: RunSettings, jobs: Jobs, folder: Path, common: Sequence[st
         "answers": str(output / "answers"),
         "run": [*meta_eval, "run", *common],
         "report": [*meta_eval, "report", "--pack", str(pack), "--html", str(output / "report.html")],
-        "serve": serve_command(settings),
+        "serve": _serve(settings) if jobs.nodes > 1 else [],
         "partition": jobs.partition,
         "time": jobs.time,
         "shards": jobs.shards,
@@ -192,7 +193,8 @@ def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
     pipeline = str(settings.model_args.get("pipeline_parallel_size", 1))
     if not pipeline.isdecimal() or int(pipeline) < 1:
         raise ConfigError(f"{pipeline!r} is no number of GPUs", where="model_args.pipeline_parallel_size")
-    needed = ENGINES["vllm"].gpus(settings) * int(pipeline)
+    # Over several nodes the job serves, and backend server is only who asks.
+    needed = ENGINES["vllm" if jobs.nodes > 1 else settings.backend].gpus(settings) * int(pipeline)
     if jobs.nodes > 1 and settings.data_parallel_size > 1:
         raise ConfigError(
             f"{settings.data_parallel_size} copies of a model over {jobs.nodes} nodes each", where="data_parallel_size",
@@ -201,7 +203,7 @@ def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
     if needed % jobs.nodes:
         raise ConfigError(f"{needed} GPUs are not the same number on each of {jobs.nodes} nodes", where="--nodes")
     if jobs.gpus is None:
-        return str(needed // jobs.nodes)
+        return str(needed // jobs.nodes) if needed else None
     count = int(jobs.gpus.rpartition(":")[2])
     if count == 0:
         return None
@@ -214,24 +216,23 @@ def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
     return jobs.gpus
 
 
-def serve_command(settings: RunSettings) -> list[str]:
-    """``vllm serve`` with what the settings say of the engine; where and on how many nodes is the script's."""
-    options: dict[str, object] = {
-        "tensor_parallel_size": settings.tensor_parallel_size,
-        "dtype": settings.dtype,
-        "gpu_memory_utilization": settings.gpu_memory_utilization,
-        "max_model_len": settings.max_model_len,
-        "seed": settings.seed,
-        **{name: settings.model_args[name] for name in sorted(settings.model_args)},
-    }
-    words = ["vllm", "serve", settings.model_name]
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool) or value in ("True", "False"):
-            words.append(f"--{flag}" if value in (True, "True") else f"--no-{flag}")
-        else:
-            words.append(f"--{flag}={value}")
-    return words
+def _serve(settings: RunSettings) -> list[str]:
+    """The command of the server; its port, nodes and ranks are the script's.
+
+    Raises:
+        ConfigError: model_args holds what cannot be served so.
+    """
+    if "lora_local_path" in settings.model_args:
+        raise ConfigError(
+            "an adapter is not served over several nodes", where="model_args.lora_local_path",
+            hint="Merge it into the weights",
+        )  # fmt: skip
+    try:
+        words = ["vllm", *serve_arguments(settings, settings.model_name, 0, host="127.0.0.1")]
+    except ValueError as error:
+        raise ConfigError("is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}") from None
+    at = words.index("--port")
+    return words[:at] + words[at + 2 :]
 
 
 def _check_line(line: str) -> None:
