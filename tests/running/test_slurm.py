@@ -39,6 +39,16 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+def answered(project: Path) -> list[str]:
+    """The ids in all files of answers, but for a line that is being written."""
+    lines = [
+        line
+        for file in (project / "eval_results/answers").glob("*.jsonl")
+        for line in file.read_text().splitlines(True)
+    ]
+    return [json.loads(line)["id"] for line in lines if "request_sha256" in line and line.endswith("\n")]
+
+
 def bash(script: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", str(script)], env={**os.environ, "PYTHONPATH": STAND_IN, **environment},
@@ -130,6 +140,33 @@ def test_submit_chains_the_grade_behind_all_shards_however_they_end(project: Pat
     assert done.returncode == fails
 
 
+@pytest.mark.parametrize(("shards", "seconds", "called"), [(1, 0.2, True), (2, 0.2, True), (2, 60.0, False)])
+def test_a_job_whose_time_is_nearly_up_asks_for_the_queue_only_if_it_got_on(
+    project: Path, tmp_path: Path, shards: int, seconds: float, called: bool
+) -> None:
+    cli("slurm", "--shards", str(shards), cwd=project)
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\nprintf '%s' \"$*\" >'{tmp_path}/called'\nkill $PPID\n")
+    (tmp_path / "scontrol").chmod(stat.S_IRWXU)
+    job = subprocess.Popen(
+        ["bash", str(project / "slurm/answer.sbatch")], stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": STAND_IN, "PATH": f"{tmp_path}:{os.environ['PATH']}",
+             "STAND_IN_SECONDS": str(seconds), "SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_ID": "41"},
+    )  # fmt: skip
+    logs, end = project / "eval_results/answers/logs", time.monotonic() + 120
+    while not (any(project.glob("eval_results/answers/*.jsonl")) and len(answered(project)) >= 2 * called
+               and any(logs.rglob("vllm.log"))):  # fmt: skip
+        assert job.poll() is None and time.monotonic() < end
+        time.sleep(0.05)
+    job.send_signal(signal.SIGUSR1)
+    _, words = job.communicate(timeout=60)
+    if called:
+        assert (tmp_path / "called").read_text() == "requeue 41"
+        assert b"back into the queue" in words
+    else:
+        assert (job.returncode, (tmp_path / "called").exists()) == (1, False)
+        assert b"raise --time" in words
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -192,27 +229,18 @@ def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path)
     command = [sys.executable, "-m", "meta_eval", "run", "--json"]
     running = subprocess.Popen(command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def answered() -> list[str]:
-        files = list((project / "eval_results/answers").glob("*.jsonl"))
-        return [
-            json.loads(line)["id"]
-            for file in files
-            for line in file.read_text().splitlines(True)[1:]
-            if line[-1] == "\n"
-        ]
-
     end = time.monotonic() + 60
-    while len(answered()) < 2:
+    while len(answered(project)) < 2:
         assert running.poll() is None and time.monotonic() < end
         time.sleep(0.05)
     running.send_signal(signal.SIGTERM)
     _, words = running.communicate(timeout=60)
     assert running.returncode == 130
     assert b"interrupted" in words
-    before = answered()
+    before = answered(project)
     again = subprocess.run(
         command, cwd=project, env={**environment, "STAND_IN_SECONDS": "0"}, check=True, capture_output=True
     )
     said = json.loads(again.stdout)
     assert said["before"] == len(before)
-    assert len(answered()) == len(set(answered())) == said["before"] + said["asked"]
+    assert len(answered(project)) == len(set(answered(project))) == said["before"] + said["asked"]
