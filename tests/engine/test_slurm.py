@@ -157,7 +157,8 @@ if "--headless" in words:
 time.sleep(1)
 sys.path.insert(0, {helpers!r})
 from fake_server import FakeServer
-with FakeServer(port=int(value("--port")), model=words[1], seconds=float(os.environ["STAND_IN_SECONDS"])):
+seconds, key = float(os.environ["STAND_IN_SECONDS"]), os.environ["VLLM_API_KEY"]
+with FakeServer(port=int(value("--port")), model=words[1], seconds=seconds, key=key):
     time.sleep(600)
 """
 
