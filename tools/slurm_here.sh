@@ -16,6 +16,14 @@ ended() { ! kill -0 "$1" 2>/dev/null; }
 
 stop() {
   local file pid
+  if [[ -s $folder/slurmctld.pid ]]; then   # jobs outlive the daemons
+    export SLURM_CONF=$folder/slurm.conf
+    timeout 10 squeue --noheader --format=%A 2>/dev/null | sort -u | timeout 10 xargs -r scancel || true
+    for _ in $(seq 100); do
+      [[ -n $(timeout 10 squeue --noheader --states=running,completing 2>/dev/null) ]] || break
+      sleep 0.2
+    done
+  fi
   # Those that would start something first; munged last, which all others speak through.
   for file in "$folder"/slurmctld.pid "$folder"/slurmd.*.pid "$folder"/munged.pid; do
     [[ -s $file ]] || continue
