@@ -19,7 +19,8 @@ from noted import noted
 from packs import edit_docs, prepare
 
 from meta_eval import export, grade, report
-from meta_eval.answers.grade import Graded
+from meta_eval.answers.grade import Graded, Grading
+from meta_eval.answers.read import read_answers
 from meta_eval.errors import UserError
 from meta_eval.results.run import read_run
 
@@ -206,6 +207,19 @@ def test_tokens_a_second_are_of_the_time_in_which_anything_was_answered(place: P
     assert done.speed.tokens_per_second == pytest.approx(50 * len(texts) / (2.0 * -(-len(texts) // 2)))
     facts = dict(report(done.results, pack=place / "work_dir").runs[0].facts)
     assert facts["answers"] == f"{50 * len(texts):,} tokens, {done.speed.tokens_per_second:,.1f} a second"
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(3600.0 * 1000, "2,500.00"), (36.0, "0.025")])
+def test_what_the_answers_cost_reaches_the_report(place: Path, seconds: float, shown: str) -> None:
+    def timed(lines: list[Line]) -> None:
+        for line in lines:
+            line |= {"started": 0.0, "ended": seconds}
+
+    grading = Grading(place / "work_dir")
+    given = read_answers([rewrite(place, timed)])
+    done = grading.grade(given, output=place / "priced", price_per_hour=2.5)
+    assert dict(report(done.results, pack=place / "work_dir").runs[0].facts)["cost"] == shown
+    assert "cost" not in dict(report(graded(place).results, pack=place / "work_dir").runs[0].facts)
 
 
 def test_engine_and_model_are_those_of_the_answers(place: Path) -> None:

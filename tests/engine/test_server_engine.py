@@ -1,7 +1,6 @@
 """The real ``vllm serve`` under ``serve: true``, beside vLLM in the run's own process: the same answers, doc for doc.
 
-META_EVAL_RUNS names a virtual environment with vLLM and all that meta-eval imports, META_EVAL_TAUGHT the folder of the
-tiny Llama that knows recorded answers of the sample by heart.
+META_EVAL_RUNS names a virtual environment with vLLM and all that meta-eval imports.
 """
 
 from __future__ import annotations
@@ -12,11 +11,13 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from on_engines import scores
 from places import REPOSITORY
 
 pytestmark = pytest.mark.engine
@@ -55,12 +56,12 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(
+    tmp_path_factory: pytest.TempPathFactory, taught_model: tuple[Path, Mapping[str, str]], in_process: Path
+) -> Runs:
     folder = tmp_path_factory.mktemp("served")
-    shutil.copytree(os.environ["META_EVAL_TAUGHT"], folder / "tiny")
-    (folder / "here.yaml").write_text(json.dumps({**KEYS, "output_path": "here"}))
+    shutil.copytree(taught_model[0], folder / "tiny")
     (folder / "served.yaml").write_text(json.dumps({**KEYS, **SERVED, "output_path": "served", "concurrency": 4}))
-    here = _run(folder, "here.yaml")
     killed = subprocess.Popen(
         _command("served.yaml"), cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )  # fmt: skip
@@ -81,8 +82,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     before = _answers(folder / "served")
     again = _run(folder, "served.yaml")
     return Runs(
-        here=_answers(folder / "here"), served=_answers(folder / "served"), scores_here=here["tasks"],
-        scores_served=again["tasks"], killed=killed.returncode, said=said, before=before, again=again, left=left,
+        here=_answers(in_process / "eval_results"), served=_answers(folder / "served"), scores_here=scores(in_process),
+        scores_served=scores(folder, "served"), killed=killed.returncode, said=said, before=before, again=again, left=left,
     )  # fmt: skip
 
 

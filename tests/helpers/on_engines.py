@@ -74,8 +74,8 @@ def likelihoods(folder: Path) -> dict[str, list[float]]:
     return {one["id"]: [choice["logprob"] for choice in one["choices"]] for one in lines(folder) if "choices" in one}
 
 
-def scores(folder: Path) -> Any:
-    (path,) = (folder / "eval_results/tiny").glob("results_*.json")
+def scores(folder: Path, output: str = "eval_results") -> Any:
+    (path,) = (folder / output / "tiny").glob("results_*.json")
     return json.loads(path.read_text(encoding="utf-8"))["results"]
 
 

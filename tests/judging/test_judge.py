@@ -523,6 +523,46 @@ def test_answers_at_the_limit(tmp_path: Path) -> None:
     assert not any(alarm.veto for alarm in unknown.alarms if alarm.kind == "cut off: unknown")
 
 
+def cut_off(folder: Path, docs: set[int]) -> None:
+    """The engine's word on every answer: these were cut at their limit, and no other was."""
+    (path,) = folder.glob("samples_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    ended = [one | {"finish_reason": "length" if one["doc_id"] in docs else "stop"} for one in samples]
+    path.write_text("".join(json.dumps(one) + "\n" for one in ended), encoding="utf-8")
+
+
+def test_the_score_without_the_answers_that_were_cut_stands_beside_the_baselines_of_the_same_docs(
+    tmp_path: Path,
+) -> None:
+    folder = write_run(tmp_path, right(60, 100))
+    cut_off(folder, {58, 59, *range(80, 100)})  # 2 that are right, 20 that are wrong
+    run = read_run([folder])
+    (found,) = judge(run, manifest(meta_some=entry(100, published(80.0))), answered(run, right(80, 100))).tasks
+    assert found.cut is not None
+    assert (found.cut.metric, found.cut.docs, found.cut.of) == (found.metric, 22, 100)
+    assert (found.cut.score, found.cut.without) == (0.60, pytest.approx(58 / 78))
+    assert found.cut.baseline == pytest.approx(78 / 78)
+
+
+def test_a_macro_average_without_the_cut_answers_is_over_the_subtasks_that_are_left(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [1, 1, 0, 0, 0, 0], subtasks=["a", "a", "a", "b", "b", "b"])
+    cut_off(folder, {2, 3, 4, 5})
+    task = entry(6, published(50.0, our_metric="exact_match_macro,strict-match"))
+    (found,) = judge(read_run([folder]), manifest(meta_some=task)).tasks
+    assert found.cut is not None
+    assert (found.cut.score, found.cut.without, found.cut.baseline) == (pytest.approx(1 / 3), 1.0, None)
+
+
+def test_without_cut_answers_nothing_is_said_and_without_others_no_score(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, right(1, 4))
+    cut_off(folder, set())
+    assert judge(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut is None
+    cut_off(folder, {0, 1, 2, 3})
+    cut = judge(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut
+    assert cut is not None
+    assert (cut.docs, cut.without, cut.baseline) == (4, None, None)
+
+
 def test_a_model_that_does_not_keep_to_the_format(replayed: Run, pack: Path) -> None:
     alarms = {alarm.kind: alarm for alarm in judge(replayed, read_manifest(pack)).alarms}
     assert "meta_gpqa_cot" in [one.task for one in alarms["other format"].tasks]

@@ -20,7 +20,7 @@ from reports import HOSTILE, hostile_samples, make_comparison, make_report, make
 from rich.console import Console
 
 from meta_eval.boundary.outputs import OutputError, replacing
-from meta_eval.judging.model import Alarmed, Task
+from meta_eval.judging.model import Alarmed, Cut, Task
 from meta_eval.report import eval_results, markdown, terminal
 from meta_eval.report.html import write_html
 from meta_eval.report.model import Report
@@ -271,6 +271,25 @@ def written(folder: Path, report: Report, samples: object = ()) -> tuple[str, Pa
     write_html(folder / "page.html", report, samples)  # type: ignore[arg-type]
     text = (folder / "page.html").read_text(encoding="utf-8")
     return text, Page(text)
+
+
+def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tmp_path: Path) -> None:
+    report = make_report()
+    one = Cut("exact_match,strict-match", 31, 12032, 0.466, 0.4712, 0.473)
+    none_left = dataclasses.replace(one, docs=1324, of=1324, without=None, baseline=None)
+    tasks = [dataclasses.replace(task, cut=cut) for task, cut in zip(report.tasks, (one, none_left), strict=False)]
+    report = dataclasses.replace(report, tasks=(*tasks, *report.tasks[2:]))
+    said = (
+        "31 of 12,032 answers cut at the limit: score 46.6 with them, 47.1 without, where the baseline has 47.3",
+        "1,324 of 1,324 answers cut at the limit: score 46.6 with them, - without",
+    )
+    page = written(tmp_path, report)[1].text
+    for shown in (printed(report), markdown.render(report), page):
+        assert all(words in " ".join(shown.split()) for words in said)
+    tree = report.to_json()["tasks"]
+    assert tree[0]["cut"] == {"metric": one.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,
+                              "baseline": 0.473}  # fmt: skip
+    assert tree[2]["cut"] is None
 
 
 def test_a_page_asks_the_network_for_nothing_and_runs_one_script(tmp_path: Path) -> None:

@@ -15,7 +15,20 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from meta_eval.cli import export, grade, init, new_task, preflight, prepare, report, run, selfcheck, tasks, verify
+from meta_eval.cli import (
+    export,
+    grade,
+    init,
+    new_task,
+    preflight,
+    prepare,
+    report,
+    run,
+    selfcheck,
+    slurm,
+    tasks,
+    verify,
+)  # fmt: skip
 from meta_eval.cli.console import err, notes, say
 from meta_eval.errors import UserError, refused
 from meta_eval.notes import log
@@ -44,6 +57,7 @@ app.command("validate", hidden=True)(preflight.preflight)
 app.command("verify", short_help="Prove a pack: replay Meta's answers, compare every verdict.")(verify.verify)
 app.command("run", short_help="Ask the model and judge it; the same again goes on where it stopped.")(run.run)
 app.command("selfcheck", short_help="Check an engine with a model whose answers are known.")(selfcheck.selfcheck)
+app.command("slurm", short_help="Write the jobs of a run for a Slurm cluster.")(slurm.slurm)
 app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)
 app.command("grade", short_help="Score answers from anywhere as lm_eval would.")(grade.grade)
 app.command("report", short_help="Judge a run beside the published numbers and Meta's verdicts.")(report.report)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, people, say, working
+from meta_eval.cli.console import err, people, say, warn, working
 from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError
 
@@ -31,6 +35,7 @@ def run(
     shard: str = typer.Option(
         "0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."
     ),
+    grade_only: bool = typer.Option(False, "--grade-only", help="Ask nothing: grade what is answered."),
     allow_code: bool = typer.Option(
         False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
     ),
@@ -53,8 +58,8 @@ def run(
     """Ask the model of the configuration what its pack asks, grade the answers, and judge the run. Prepares the pack if
     it is needed. Whatever ends it, every answer is kept, and the same command goes on.
 
-    Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted; with --gate 0 SHIP,
-    1 DON'T, 3 NOT SHOWN.
+    Exit codes: 0 done, 1 requests failed for good or are not answered, 2 something that you can fix, 130 interrupted;
+    with --gate 0 SHIP, 1 DON'T, 3 NOT SHOWN.
     """
     from meta_eval.boundary.outputs import check_outputs
     from meta_eval.config import load_config
@@ -72,13 +77,16 @@ def run(
     from meta_eval.running.run import run as ask
 
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    if grade_only and part[1] > 1:
+        raise ConfigError("no shard is graded by itself", where="--grade-only", hint="Leave --shard out")
     try:
-        with _Log("asking") as steps:
+        with _Log("asking") as steps, _ended_in_order():
             ran = ask(
                 settings,
                 config_place=str(config),
                 tasks=names,
                 shard=part,
+                grade_only=grade_only,
                 allow_code=allow_code,
                 edited=edited,
                 canary=canary,
@@ -91,7 +99,7 @@ def run(
         raise
     found = _judge(ran, work_dir, html, gate) if wanted else None
     _finish(ran, work_dir, found, as_json=as_json)
-    raise typer.Exit(1 if ran.failed else found.exit_code if found else 0)
+    raise typer.Exit(1 if ran.failed or ran.unanswered else found.exit_code if found else 0)
 
 
 def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
@@ -111,6 +119,24 @@ def _judge(ran: Ran, pack: Path, html: Path | None, gate: Path | None) -> Report
         found = api.report([ran.graded.results], pack=pack, gate=gate, progress=progress)
         write(found, pack=pack, html=html)
     return found
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM, with which a cluster ends a job, is an interruption like Ctrl-C: engines are stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: a second one would break off the end
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Log(Steps):
@@ -177,6 +203,9 @@ def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> Non
         err.print(_decided(ran.stopped), soft_wrap=True)
     if ran.canary is not None and err.is_terminal:  # a file has it already, in its place
         err.print(f"canary: {ran.canary}", soft_wrap=True)
+    if ran.unanswered:
+        listed = ", ".join(f"{task} {left:,}" for task, left in ran.unanswered.items())
+        warn(f"not answered: {listed}. The same command without --grade-only asks them, and so does each shard again")
     if ran.graded is None:
         files = " ".join(map(str, ran.answers))
         err.print(
@@ -198,6 +227,7 @@ def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> Non
                     "failed": ran.failed,
                     "stopped": None if ran.stopped is None else asdict(ran.stopped),
                     "canary": None if ran.canary is None else asdict(ran.canary),
+                    "unanswered": ran.unanswered,
                     "results": None if graded is None else str(graded.results),
                     "speed": None if graded is None else asdict(graded.speed),
                     "tasks": None if graded is None else graded.scores,

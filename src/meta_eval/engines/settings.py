@@ -59,7 +59,7 @@ class Settings(BaseModel):
     backend: Name = Field("vllm", description="how the model is reached: [running.md](running.md)")
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs that one copy of the model takes")
     data_parallel_size: int = Field(
-        1, ge=1, description="copies of the model; more than 1 is reported to hang in lm-eval"
+        1, ge=1, description="copies of the model; `meta-eval run` serves them, lm_eval starts a Ray actor each"
     )
     gpu_memory_utilization: float = Field(
         0.9, gt=0, le=1, description="share of each GPU's memory that the engine may take"

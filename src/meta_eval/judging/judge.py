@@ -22,8 +22,8 @@ from meta_eval.errors import ConfigError
 from meta_eval.judging.alarms import Raised, alarms, by_kind, shortcomings, vetoes
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.model import Alarmed, Flips, Judgement, Subtask, Task
-from meta_eval.judging.numbers import averages, gaps, incomparable, numbers
+from meta_eval.judging.model import Alarmed, Cut, Flips, Judgement, Subtask, Task
+from meta_eval.judging.numbers import averages, cut_answers, gaps, incomparable, numbers
 from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.answers import Doc
@@ -126,6 +126,7 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         subtasks=_subtasks(one.ours, spec, one.pair) if spec else (),
         scores=numbers(name, result, one.ours, entry, one.answers or one.verdicts),
         gaps=gaps(entry, result),
+        cut=_cut(one, found),
         averages=averages(name, result.aggregates, shares=False),
         source=one.source,
     )
@@ -144,6 +145,13 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         note = f"{len(found.after.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
     return Draft(task, evidence, tuple(raised))
+
+
+def _cut(one: Sides, found: _Reference | str) -> Cut | None:
+    """The scores with and without cut answers, in the metric of the drop where there is one."""
+    if isinstance(found, str):
+        return cut_answers(one.ours, one.pair, one.spec) if one.spec else None
+    return cut_answers(one.ours, (found.before, found.after) if found.before else None, found.spec)
 
 
 # What a drop is a drop from

@@ -121,6 +121,30 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """Answers that were cut at their limit, and the scores without them.
+
+    What is left out is not left out by chance: long answers are of hard questions. The baseline's score of the same
+    docs is what the score without them is to be compared with.
+
+    Attributes:
+        metric: ``metric,filter``.
+        docs: Docs whose answer was cut, of several runs in one of them.
+        of: Docs that have a score.
+        score: Of all of them.
+        without: Of those that were not cut; None where none is left.
+        baseline: Of the docs that were not cut, the baseline's score; None where it has none of the same docs.
+    """
+
+    metric: str
+    docs: int
+    of: int
+    score: float
+    without: float | None
+    baseline: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Flips:
     """Two verdicts on the same docs: ours beside Meta's, or A's beside B's; of several runs the newest.
 
@@ -211,6 +235,7 @@ class Task:
         decision: The drop and what is shown; None where nothing is compared, or the gate does not ask for it.
         scores: Each metric that answers a published number, in the order of the pack.
         flips: Doc by doc beside Meta's verdicts, or B beside A.
+        cut: Answers that were cut at their limit; None where none was, or nobody knows.
         gaps: Known reasons why a number may differ, a sentence each.
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.
@@ -229,6 +254,7 @@ class Task:
     decision: TaskDecision | None = None
     scores: tuple[Score, ...] = ()
     flips: Flips | None = None
+    cut: Cut | None = None
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()
     averages: tuple[LmEvalAverage, ...] = ()

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from meta_eval import catalog
 from meta_eval.judging.alarms import other_settings, unfinished
-from meta_eval.judging.model import BaselineDistance, LmEvalAverage, Published, Score
-from meta_eval.judging.sides import Side, shares_of, verdict_spec
+from meta_eval.judging.model import BaselineDistance, Cut, LmEvalAverage, Published, Score
+from meta_eval.judging.sides import Side, both, shares_of, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.results_file import Aggregate
 from meta_eval.results.run import TaskRun
@@ -26,6 +26,34 @@ def numbers(name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, met
     found = tuple(_score(name, result, ours, entry, None, one, None) for one in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
     return tuple(replace(one, averaging=one.metric) for one in found) if len(found) > 1 else found
+
+
+def cut_answers(ours: Side, sides: tuple[Side, Side] | None, spec: str) -> Cut | None:
+    """The scores with and without the answers that were cut at their limit; None where none was.
+
+    Args:
+        ours: The run.
+        sides: The baseline and the run, aligned; None where there is no baseline.
+        spec: The ``metric,filter`` of the scores.
+    """
+    found, kept = ours.scores(spec), _whole(ours)
+    docs = len(ours.docs) - len(kept)
+    if found is None or not docs:
+        return None
+    without = ours.only(kept).scores(spec) if kept else None
+    beside = None
+    if sides and (places := _whole(sides[1])):
+        beside = both(sides[0].only(places), sides[1].only(places), spec)
+    same = beside is not None and without is not None and len(beside[0].values) == len(without.values)
+    return Cut(
+        metric=spec, docs=docs, of=len(found.values), score=found.value,
+        without=without.value if without else None, baseline=beside[0].value if beside and same else None,
+    )  # fmt: skip
+
+
+def _whole(side: Side) -> list[int]:
+    """The places of the docs that no run of a side was cut at."""
+    return [place for place in range(len(side.docs)) if not any(docs[place].limit_hit for docs in side.runs)]
 
 
 def _score(

@@ -100,6 +100,9 @@ def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | 
     facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
     facts["duration"] = [_duration(sum(seconds))] if seconds else []
     facts["answers"] = [_tokens(one) for one in found]
+    facts["cost"] = [
+        None if one.cost is None else f"{one.cost:,.2f}" if one.cost >= 1 else f"{one.cost:.2g}" for one in found
+    ]
     if manifest is not None:
         facts["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
         facts["command"] = [shlex.join(manifest.command)]

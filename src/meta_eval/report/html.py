@@ -159,6 +159,7 @@ def _environment() -> Environment:
         "in_words": in_words,
         "why": text.why,
         "known_reasons": text.known_reasons,
+        "cut": text.cut,
         "distance": text.distance,
         "shape": _SHAPES.__getitem__,
         "tiles": _tiles,

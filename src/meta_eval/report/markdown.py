@@ -35,7 +35,7 @@ def _environment() -> Environment:
     )
     for words in (
         text.percent, text.points, text.count, text.drop, text.interval, text.drop_interval, text.p_value,
-        text.alarm_tasks, text.compared_with, text.known_reasons, text.why,
+        text.alarm_tasks, text.compared_with, text.known_reasons, text.why, text.cut,
     ):  # fmt: skip
         environment.filters[words.__name__] = words
     environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "last_cell": _last_cell}

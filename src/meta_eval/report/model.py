@@ -104,6 +104,7 @@ def _task(one: Task) -> dict[str, Any]:
     tree["drop"] = _task_drop(one.decision) if one.decision else None
     tree["scores"] = [_plain(score) for score in one.scores]
     tree["flips"] = {**_plain(one.flips), "agreed": one.flips.agreed} if one.flips else None
+    tree["cut"] = _plain(one.cut) if one.cut else None
     tree |= {name: [_plain(part) for part in getattr(one, name)] for name in ("subtasks", "averages")}
     tree["gaps"] = list(one.gaps)
     return tree

@@ -60,8 +60,10 @@ def show(report: Report, console: Console) -> None:
 
 
 def _besides(report: Report) -> Iterator[str]:
-    """What is no part of a drop: baselines and published numbers, lm-eval's averages, known reasons."""
+    """What is no part of a drop: cut answers, baselines and published numbers, lm-eval's averages, known reasons."""
     for task in report.tasks:
+        if cut := write.cut(task):
+            yield f"{task.name}: {cut}"
         for score in task.scores:
             beside = None if score.distance and score.distance.rounded else write.distance(score)
             if beside:

@@ -143,6 +143,18 @@ def alarm_tasks(alarm: Alarm) -> str:
     return ", ".join(filter(None, map(in_words, alarm.tasks)))
 
 
+def cut(task: Task) -> str | None:
+    """``12 of 541 answers were cut at their limit; 48.3 with them, 50.1 without …``; None where none was."""
+    one = task.cut
+    if one is None:
+        return None
+    beside = f", where the baseline has {percent(one.baseline)}" if one.baseline is not None else ""
+    return (
+        f"{one.docs:,} of {plural(one.of, 'answer')} cut at the limit: score {percent(one.score)} with them, "
+        f"{percent(one.without)} without{beside}"
+    )
+
+
 def distance(score: Score) -> str | None:
     """What the baseline is from the published number, and why; None where there is nothing to say."""
     one = score.distance

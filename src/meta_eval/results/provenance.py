@@ -40,6 +40,7 @@ class Provenance:
         completion_tokens: The tokens of all answers, where the engine's word on it was kept.
         tokens_per_second: Of all answers together.
         stopped: How a run was decided before its end, on purpose; None of a run that went on.
+        cost: Of all answers together, in the unit of the price an hour that was given.
     """
 
     results_file: Path | None
@@ -61,6 +62,7 @@ class Provenance:
     completion_tokens: float | None = None
     tokens_per_second: float | None = None
     stopped: str | None = None
+    cost: float | None = None
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -110,6 +112,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         completion_tokens=number(elsewhere.get("completion_tokens")),
         tokens_per_second=number(elsewhere.get("tokens_per_second")),
         stopped=_stopped(elsewhere.get("stopped")),
+        cost=number(elsewhere.get("cost")),
     )
 
 

@@ -76,6 +76,7 @@ class Ran:
         asked: Requests that it asked.
         failed: Requests whose every attempt failed.
         canary: What the first answers showed; None where there were none.
+        unanswered: Where nothing was to be asked, by task the requests that have no answer.
         graded: Scores and the results file; None of a shard, which somebody grades when all are done.
         stopped: What was shown when it ended, of a run that stops when it is decided.
     """
@@ -87,6 +88,7 @@ class Ran:
     asked: int = 0
     failed: int = 0
     canary: Summary | None = None
+    unanswered: dict[str, int] = field(default_factory=dict)
     graded: Graded | None = None
     stopped: State | None = None
 
@@ -97,6 +99,7 @@ def run(
     config_place: str = "the configuration",
     tasks: Sequence[str] = (),
     shard: tuple[int, int] = (0, 1),
+    grade_only: bool = False,
     allow_code: bool = False,
     edited: bool = False,
     canary: bool = True,
@@ -111,6 +114,7 @@ def run(
         config_place: Where it was written, for messages.
         tasks: Tasks and groups of the pack; empty for all.
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
+        grade_only: Ask nothing, and start nothing: grade what is answered.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
         canary: Compare the first answers with Meta's recorded ones, and stop where the set-up is broken.
@@ -123,14 +127,17 @@ def run(
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
         Interrupted: By Ctrl-C; likewise.
     """
-    pack = _prepared(config, config_place, edited=edited, progress=progress)
+    pack = prepared(config, config_place, edited=edited, progress=progress)
     manifest = read_manifest(pack)
-    settings = _settings(manifest, config)
+    settings = settings_of(manifest, config)
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
     tokens = tokens_of(model, needed=make_client.needs_token_ids)
+    logs = output / "answers" / "logs"
+    if shard[1] > 1:  # one file of several machines would be of none
+        logs = logs / f"{shard[0]}-of-{shard[1]}"
     with Journal(output / "answers", model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
         wanted = Wanted(grading.evaluator, grading.tasks, settings.limit, shard, journal.read())
@@ -138,9 +145,11 @@ def run(
             _stopping(pack, manifest, grading, wanted, shard, settings.margin, progress) if stop_when_decided else None
         )
         done = Ran(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        if any(wanted.left.values()):
-            progress(f"starting {settings.backend}; its log: {output / 'answers' / 'logs'}")
-            with make_client(settings, model=model, logs=output / "answers" / "logs", end=tokens.ends) as client:
+        if grade_only:
+            done.unanswered = {name: left for name, left in wanted.left.items() if left}
+        elif any(wanted.left.values()):
+            progress(f"starting {settings.backend}; its log: {logs}")
+            with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
                 recordings = Recordings(pack, manifest) if canary else None
@@ -280,7 +289,7 @@ def identity(settings: RunSettings) -> dict[str, Any]:
     return {**kept, "model_files": model_fingerprint(settings.model_name)}
 
 
-def _prepared(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
+def prepared(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
     """The pack of a configuration: the one that lies there, if it is of the same settings."""
     pack = Path(config.work_dir)
     if (pack / MANIFEST).exists():
@@ -310,7 +319,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
     return [name for name, (there, wanted) in pairs.items() if there != wanted]
 
 
-def _settings(manifest: Manifest, config: Config) -> RunSettings:
+def settings_of(manifest: Manifest, config: Config) -> RunSettings:
     """The pack's, with what the user may change from run to run."""
     return manifest.run.model_copy(update={name: getattr(config, name) for name in _FREE})
 

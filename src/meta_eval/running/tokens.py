@@ -12,7 +12,8 @@ from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running.client import BackendError
 
-_FILES = ("tokenizer.json", "tokenizer_config.json")
+# The last is what tells the commit, of which a run is: it must be there before the first answer is kept.
+_FILES = ("tokenizer.json", "tokenizer_config.json", "config.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def tokens_of(model: str, *, needed: bool) -> Tokens:
     Raises:
         BackendError: It is needed and cannot be had, or does not put one BOS before a text.
     """
-    if find_tokenizer(model) is None and not Path(model).is_dir():
+    if not Path(model).is_dir():
         _download(model, needed)
     tokenizer = find_tokenizer(model)
     if tokenizer is None:
@@ -62,6 +63,8 @@ def _download(model: str, needed: bool) -> None:
     from meta_eval.source.hub import download_model_file
 
     for name in _FILES:
+        if _cached(model, name) is not None:
+            continue
         try:
             download_model_file(model, name)
         except SourceError as error:
@@ -70,14 +73,22 @@ def _download(model: str, needed: bool) -> None:
             return
 
 
+def _cached(model: str, name: str) -> str | None:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model, name)
+    except HFValidationError:  # a path, not the name of a repository
+        return None
+    return found if isinstance(found, str) else None
+
+
 def _end_token(model: str) -> str | None:
     folder = Path(model)
     path: Path | str | None = folder / _FILES[1]
     if not folder.is_dir():
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(model, _FILES[1])
-        path = found if isinstance(found, str) else None
+        path = _cached(model, _FILES[1])
     try:
         tree = json.loads(Path(path or "").read_bytes())
     except (OSError, ValueError):

@@ -1,0 +1,246 @@
+"""The job scripts of `meta-eval slurm`, checked and run without a Slurm; tests/engine/test_slurm.py runs them under one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command import cli
+from places import HELPERS, REPOSITORY
+from small_model import write_tokenizer
+
+from meta_eval.engines.settings import RunSettings
+from meta_eval.errors import ConfigError
+from meta_eval.running.slurm import SCRIPTS, Jobs, gpus_of_node, scripts
+
+TASKS = "meta_gpqa,meta_mmlu_pretrain"
+STAND_IN = f"{REPOSITORY / 'src'}:{HELPERS / 'stand_in'}"
+
+
+def settings(**keys: object) -> RunSettings:
+    return RunSettings.model_validate({"model_name": "tiny", "tasks": ("x",), "include_path": "work_dir", **keys})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A configuration, and a model that no engine is needed for, in a folder that a shell would trip over."""
+    folder = tmp_path / "it's a $(run) \"\\ of\nmine"
+    write_tokenizer(folder / "tiny")
+    config = {"model_name": "tiny", "evals_dataset": "sample", "tasks": TASKS, "max_model_len": 65536}
+    (folder / "eval_config.yaml").write_text(json.dumps(config))
+    return folder
+
+
+def answered(project: Path) -> list[str]:
+    """The ids in all files of answers, but for a line that is being written."""
+    lines = [
+        line
+        for file in (project / "eval_results/answers").glob("*.jsonl")
+        for line in file.read_text().splitlines(True)
+    ]
+    return [json.loads(line)["id"] for line in lines if "request_sha256" in line and line.endswith("\n")]
+
+
+def bash(script: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", str(script)], env={**os.environ, "PYTHONPATH": STAND_IN, **environment},
+        check=False, text=True, capture_output=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "model", ["meta-llama/Llama-3.1-405B-Instruct-FP8", '/scratch/it\'s "my" $(model)\n#SBATCH -N9']
+)
+@pytest.mark.parametrize("gpus", [None, "0", "h100:8"])
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("shards", [1, 64])
+def test_shellcheck_finds_nothing_in_any_script(
+    tmp_path: Path, shards: int, nodes: int, gpus: str | None, model: str
+) -> None:
+    run = settings(
+        model_name=model,
+        tensor_parallel_size=8,
+        output_path="out put/'s",
+        model_args={"quantization": "a'b c", "x": True},
+    )
+    jobs = Jobs(shards, nodes, gpus, "gpu,long", "2-00:00:00", ('--comment="a b"',), ("--mem=0",), ("--mem=8G",))
+    folder = tmp_path / "a 'b'"
+    written = scripts(run, jobs, folder, ["--config", "my 'c'.yaml", "--set", "a=$(b)\nc"], pack=Path("work dir"))
+    assert tuple(written) == SCRIPTS
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+        head = [line for line in text.partition("set -euo")[0].splitlines() if line]
+        assert all(line.startswith("#") for line in head)  # sbatch stops reading at the first that does not
+        assert not any(line.startswith("#SBATCH -N9") for line in head)
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert shellcheck, "the dependency group dev brings it"
+    # 2016: what looks like an expansion in single quotes is a name of ours that must not be expanded.
+    found = subprocess.run(
+        [shellcheck, "--exclude=SC2016", *SCRIPTS], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    assert (found.returncode, found.stdout) == (0, "")
+
+
+def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = cli("slurm", "--shards", "2", "--output", "my jobs", "--gpus-per-task", "0", cwd=project)
+    assert done.returncode == 0
+    answer, grade = project / "my jobs/answer.sbatch", project / "my jobs/grade.sbatch"
+    assert bash(answer, SLURM_ARRAY_TASK_ID="0", SLURM_JOB_ID="7").returncode == 0
+    half = bash(grade)
+    assert half.returncode == 1
+    assert "not answered: meta_gpqa 7, meta_mmlu_pretrain 8. " in half.stderr
+    assert "! not all docs: " in half.stderr
+    assert bash(answer, SLURM_ARRAY_TASK_ID="1", SLURM_JOB_ID="8").returncode == 0
+    whole = bash(grade)
+    assert (whole.returncode, "! not all docs: " in whole.stderr) == (0, False)
+    logs = sorted((project / "eval_results/answers/logs").rglob("vllm.log"))
+    assert [log.parent.name for log in logs] == ["0-of-2", "1-of-2"]
+    monkeypatch.syspath_prepend(HELPERS / "stand_in")
+    one = json.loads(cli("run", "--set", "output_path=whole", "--json", cwd=project).stdout)
+    graded = json.loads(max(project.glob("eval_results/tiny/results_*.json")).read_text())["results"]
+    assert one["tasks"] == {
+        task: {name: scores[name] for name in one["tasks"][task]} for task, scores in graded.items()
+    }
+
+
+def test_grade_only_starts_no_engine_and_grades_no_shard(project: Path) -> None:
+    assert cli("run", "--grade-only", cwd=project).returncode == 2  # there is no answer at all
+    assert not (project / "eval_results/answers/logs").exists()
+    done = cli("run", "--grade-only", "--shard", "0/2", cwd=project)
+    assert (done.returncode, "--grade-only" in done.stderr) == (2, True)
+
+
+SBATCH = """#!/bin/sh
+printf '%s\\n' "$*" >>calls
+case $* in *grade*) exit $GRADE_FAILS ;; esac
+echo '41;cluster'
+"""
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_submit_chains_the_grade_behind_all_shards_however_they_end(project: Path, tmp_path: Path, fails: int) -> None:
+    cli("slurm", "--shards", "2", cwd=project)
+    for name, text in (("sbatch", SBATCH), ("scancel", "#!/bin/sh\necho scancel $* >>calls\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(stat.S_IRWXU)
+    done = bash(project / "slurm/submit.sh", PATH=f"{tmp_path}:{os.environ['PATH']}", GRADE_FAILS=str(fails))
+    calls = (project / "slurm/calls").read_text().splitlines()
+    assert calls[:2] == ["--parsable answer.sbatch", "--parsable --dependency=afterany:41 grade.sbatch"]
+    assert calls[2:] == (["scancel 41"] if fails else [])
+    assert done.returncode == fails
+
+
+@pytest.mark.parametrize(("shards", "seconds", "called"), [(1, 0.2, True), (2, 0.2, True), (2, 60.0, False)])
+def test_a_job_whose_time_is_nearly_up_asks_for_the_queue_only_if_it_got_on(
+    project: Path, tmp_path: Path, shards: int, seconds: float, called: bool
+) -> None:
+    cli("slurm", "--shards", str(shards), cwd=project)
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\nprintf '%s' \"$*\" >'{tmp_path}/called'\nkill $PPID\n")
+    (tmp_path / "scontrol").chmod(stat.S_IRWXU)
+    job = subprocess.Popen(
+        ["bash", str(project / "slurm/answer.sbatch")], stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": STAND_IN, "PATH": f"{tmp_path}:{os.environ['PATH']}",
+             "STAND_IN_SECONDS": str(seconds), "SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_ID": "41"},
+    )  # fmt: skip
+    logs, end = project / "eval_results/answers/logs", time.monotonic() + 120
+    while not (any(project.glob("eval_results/answers/*.jsonl")) and len(answered(project)) >= 2 * called
+               and any(logs.rglob("vllm.log"))):  # fmt: skip
+        assert job.poll() is None and time.monotonic() < end
+        time.sleep(0.05)
+    job.send_signal(signal.SIGUSR1)
+    _, words = job.communicate(timeout=60)
+    if called:
+        assert (tmp_path / "called").read_text() == "requeue 41"
+        assert b"back into the queue" in words
+    else:
+        assert (job.returncode, (tmp_path / "called").exists()) == (1, False)
+        assert b"raise --time" in words
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lines": ("--account=a\n#SBATCH --uid=0",)}, {"lines": ("rm -rf /",)}, {"answer_lines": ("--array=0-9",)},
+        {"grade_lines": ("--dependency=afterok:1",)}, {"lines": ("-N 4",)}, {"partition": "gpu\n"}, {"partition": "a b"},
+        {"time": "1 day"}, {"time": "10:00\n"}, {"gpus": "eight"}, {"gpus": "8\n"}, {"shards": 0}, {"nodes": 0},
+        {"lines": ("--comment=hf_abcdefghijklmnopqrstuv",)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_stand_in_an_sbatch_line_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        Jobs(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("keys", "jobs", "gpus"),
+    [
+        ({}, Jobs(), "1"),
+        ({"tensor_parallel_size": 16}, Jobs(nodes=2), "8"),
+        ({"tensor_parallel_size": 8, "model_args": {"pipeline_parallel_size": 2}}, Jobs(nodes=2), "8"),
+        ({"tensor_parallel_size": 4}, Jobs(gpus="a100:8"), "a100:8"),
+        ({}, Jobs(gpus="0"), None),
+        ({"backend": "server", "tensor_parallel_size": 8, "serve": True}, Jobs(), "8"),
+        ({"backend": "server", "base_url": "http://gpus:8000/v1"}, Jobs(shards=2), None),
+    ],
+)
+def test_a_node_asks_for_the_gpus_of_its_part_of_the_model(
+    keys: dict[str, object], jobs: Jobs, gpus: str | None
+) -> None:
+    assert gpus_of_node(settings(**keys), jobs) == gpus
+
+
+@pytest.mark.parametrize(
+    ("keys", "jobs"),
+    [
+        ({"tensor_parallel_size": 8}, Jobs(nodes=3)),
+        ({"tensor_parallel_size": 16}, Jobs(nodes=2, gpus="4")),
+        ({"tensor_parallel_size": 8, "data_parallel_size": 2}, Jobs(nodes=2)),
+        ({"model_args": {"pipeline_parallel_size": "two"}}, Jobs()),
+        ({"tensor_parallel_size": 2, "model_args": {"lora_local_path": "adapter"}}, Jobs(nodes=2)),
+        ({"tensor_parallel_size": 2, "model_args": {"think_end_token": "</think>"}}, Jobs(nodes=2)),
+    ],
+)
+def test_a_layout_that_does_not_fit_the_model_is_refused(keys: dict[str, object], jobs: Jobs) -> None:
+    with pytest.raises(ConfigError):
+        scripts(settings(**keys), jobs, Path("/folder"), [], pack=Path("work_dir"))
+
+
+def test_no_credential_is_written(project: Path) -> None:
+    token = "hf_" + "a" * 30
+    assert cli("slurm", cwd=project, HF_TOKEN=token).returncode == 0
+    assert not [path for path in (project / "slurm").iterdir() if token in path.read_text()]
+    done = cli("slurm", "--set", f"base_url=http://me:{token}@host/v1", cwd=project)
+    assert (done.returncode, "HF_TOKEN" in done.stderr) == (2, True)
+
+
+def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": STAND_IN, "STAND_IN_SECONDS": "0.2"}
+    command = [sys.executable, "-m", "meta_eval", "run", "--json"]
+    running = subprocess.Popen(command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    end = time.monotonic() + 60
+    while len(answered(project)) < 2:
+        assert running.poll() is None and time.monotonic() < end
+        time.sleep(0.05)
+    running.send_signal(signal.SIGTERM)
+    _, words = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert b"interrupted" in words
+    before = answered(project)
+    again = subprocess.run(
+        command, cwd=project, env={**environment, "STAND_IN_SECONDS": "0"}, check=True, capture_output=True
+    )
+    said = json.loads(again.stdout)
+    assert said["before"] == len(before)
+    assert len(answered(project)) == len(set(answered(project))) == said["before"] + said["asked"]
