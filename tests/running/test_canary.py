@@ -65,7 +65,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     learn(prepared)
-    monkeypatch.setattr(story, "client_of", lambda _: Meta)
+    monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
 
     def go(how: Answer, tasks: Sequence[str] = (), **options: Any) -> Ran:
         Meta.begin(how)

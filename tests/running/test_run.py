@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ from meta_eval import Config
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.errors import PackError, UserError
 from meta_eval.running.client import BackendError
-from meta_eval.running.run import Ran, run
+from meta_eval.running.run import Ran
+from meta_eval.running.run import run as run_with_canary
 from meta_eval.verify.evaluate import Evaluator
+
+# What the fake model says is not what was recorded.
+run = partial(run_with_canary, canary=False)
 
 TASKS = ("meta_mmlu_pro_instruct", "meta_mmlu_pretrain")
 FIRST = 15
@@ -31,7 +36,7 @@ DOCS = FIRST + 16
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     """A class of its own for each test, in the place of every backend."""
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.run.client_of", lambda _backend: made)
+    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.run._ROUNDS", (0, 0, 0))
     return made
 

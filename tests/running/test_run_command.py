@@ -30,7 +30,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def command(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     learn(prepared)
-    monkeypatch.setattr(story, "client_of", lambda _: Meta)
+    monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
     config = {
         "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": "meta_gpqa,meta_mmlu_pretrain",
         "work_dir": str(prepared), "output_path": str(tmp_path / "out"), "max_model_len": 262144, "allow_code": True,

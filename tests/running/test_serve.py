@@ -36,7 +36,7 @@ def arguments(output: Path, **keys: Any) -> list[str]:
         "output_path": str(output), "concurrency": 1, **keys,
     }  # fmt: skip
     sets = [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
-    return ["run", "--config", "empty.yaml", *sets]
+    return ["run", "--no-canary", "--config", "empty.yaml", *sets]
 
 
 def run(folder: Path, output: Path, **keys: Any) -> subprocess.CompletedProcess[str]:

@@ -57,7 +57,7 @@ def bash(script: Path, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "model", ["meta-llama/Llama-3.1-405B-Instruct-FP8", '/scratch/it\'s "my" $(model)\n#SBATCH -N9']
+    "model", ["meta-llama/Llama-3.1-405B-Instruct-FP8", '/scratch/it\'s "my" $(model) #SBATCH -N9']
 )
 @pytest.mark.parametrize("gpus", [None, "0", "h100:8"])
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -92,7 +92,7 @@ def test_shellcheck_finds_nothing_in_any_script(
 def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = cli("slurm", "--shards", "2", "--output", "my jobs", "--gpus-per-task", "0", cwd=project)
+    done = cli("slurm", "--no-canary", "--shards", "2", "--output", "my jobs", "--gpus-per-task", "0", cwd=project)
     assert done.returncode == 0
     answer, grade = project / "my jobs/answer.sbatch", project / "my jobs/grade.sbatch"
     assert bash(answer, SLURM_ARRAY_TASK_ID="0", SLURM_JOB_ID="7").returncode == 0
@@ -106,7 +106,7 @@ def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives
     logs = sorted((project / "eval_results/answers/logs").rglob("vllm.log"))
     assert [log.parent.name for log in logs] == ["0-of-2", "1-of-2"]
     monkeypatch.syspath_prepend(HELPERS / "stand_in")
-    one = json.loads(cli("run", "--set", "output_path=whole", "--json", cwd=project).stdout)
+    one = json.loads(cli("run", "--no-canary", "--set", "output_path=whole", "--json", cwd=project).stdout)
     graded = json.loads(max(project.glob("eval_results/tiny/results_*.json")).read_text())["results"]
     assert one["tasks"] == {
         task: {name: scores[name] for name in one["tasks"][task]} for task, scores in graded.items()
@@ -129,7 +129,7 @@ echo '41;cluster'
 
 @pytest.mark.parametrize("fails", [0, 1])
 def test_submit_chains_the_grade_behind_all_shards_however_they_end(project: Path, tmp_path: Path, fails: int) -> None:
-    cli("slurm", "--shards", "2", cwd=project)
+    cli("slurm", "--no-canary", "--shards", "2", cwd=project)
     for name, text in (("sbatch", SBATCH), ("scancel", "#!/bin/sh\necho scancel $* >>calls\n")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(stat.S_IRWXU)
@@ -144,7 +144,7 @@ def test_submit_chains_the_grade_behind_all_shards_however_they_end(project: Pat
 def test_a_job_whose_time_is_nearly_up_asks_for_the_queue_only_if_it_got_on(
     project: Path, tmp_path: Path, shards: int, seconds: float, called: bool
 ) -> None:
-    cli("slurm", "--shards", str(shards), cwd=project)
+    cli("slurm", "--no-canary", "--shards", str(shards), cwd=project)
     (tmp_path / "scontrol").write_text(f"#!/bin/sh\nprintf '%s' \"$*\" >'{tmp_path}/called'\nkill $PPID\n")
     (tmp_path / "scontrol").chmod(stat.S_IRWXU)
     job = subprocess.Popen(
@@ -226,7 +226,7 @@ def test_no_credential_is_written(project: Path) -> None:
 
 def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": STAND_IN, "STAND_IN_SECONDS": "0.2"}
-    command = [sys.executable, "-m", "meta_eval", "run", "--json"]
+    command = [sys.executable, "-m", "meta_eval", "run", "--no-canary", "--json"]
     running = subprocess.Popen(command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     end = time.monotonic() + 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ from rows import make_row, write_rows
 from meta_eval import Config, report
 from meta_eval.answers.requests import Request
 from meta_eval.errors import ConfigError
-from meta_eval.running.run import Ran, run
+from meta_eval.running.run import Ran
+from meta_eval.running.run import run as run_with_canary
+
+# The canary keeps its answers back, and is a test of its own.
+run = partial(run_with_canary, canary=False)
 
 DOCS = 900
 
@@ -42,7 +47,7 @@ def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.run.client_of", lambda _backend: made)
+    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.run._ROUNDS", (0, 0, 0))
     return made
 

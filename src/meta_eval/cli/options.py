@@ -28,6 +28,9 @@ PACK = typer.Argument(None, metavar="[PACK]", help="The pack; default: the confi
 EDITED = typer.Option(
     False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
 )
+CANARY = typer.Option(
+    True, "--canary/--no-canary", help="Compare the first 32 answers with Meta's, and stop if they are far off."
+)
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
 

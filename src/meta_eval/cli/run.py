@@ -45,9 +45,7 @@ def run(
         help="Ask docs in a random order and stop once SHIP or DON'T is shown at the margin; no whole run's result.",
     ),
     edited: bool = options.EDITED,
-    canary: bool = typer.Option(
-        True, "--canary/--no-canary", help="Compare the first 32 answers with Meta's, and stop if they are far off."
-    ),
+    canary: bool = options.CANARY,
     report: bool = typer.Option(True, "--report/--no-report", help="Judge the run when it is graded."),
     html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write the report as a page, too."),
     gate: Path | None = typer.Option(

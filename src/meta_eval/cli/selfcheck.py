@@ -54,15 +54,13 @@ def selfcheck(
 def _diagnose(backend: str, base_url: list[str], model: str | None, model_args: str) -> Diagnosis:
     from pydantic import ValidationError
 
+    from meta_eval.engines import ENGINES
     from meta_eval.running.clients import client_of
     from meta_eval.running.selfcheck import END, selfcheck, settings_of
 
-    try:
-        make_client = client_of(backend)
-    except KeyError:
-        raise ConfigError(
-            f"there is no backend {backend!r}{suggestion(backend, ['vllm', 'server', 'ray', 'hf'])}", where="--backend"
-        ) from None
+    if backend not in ENGINES:
+        raise ConfigError(f"there is no backend {backend!r}{suggestion(backend, ENGINES)}", where="--backend")
+    make_client = client_of(backend)
     try:
         settings = settings_of(backend, base_url=base_url, model_args=model_args)
     except ValidationError as error:

@@ -22,6 +22,7 @@ def slurm(
         False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
     ),
     edited: bool = options.EDITED,
+    canary: bool = options.CANARY,
     shards: int = typer.Option(1, "--shards", metavar="N", help="Jobs that share the requests, each with a copy."),
     nodes: int = typer.Option(
         1, "--nodes", metavar="N", help="Nodes of each; more than one serve a model together, with backend server."
@@ -46,7 +47,7 @@ def slurm(
     if nodes > 1:  # in the pack, and in what the jobs are given
         overrides = [*overrides, "backend=server", "serve=false"]
     settings = load_config(config, overrides)
-    flags = {"--allow-code": allow_code, "--edited": edited}
+    flags = {"--allow-code": allow_code, "--edited": edited, "--no-canary": not canary}
     with working("starting") as progress:
         submit = write(
             settings,
