@@ -225,8 +225,8 @@ def test_a_broken_manifest_is_no_licence_to_delete(tmp_path: Path) -> None:
         (None, "is not a pack"),
         ("{", "is not JSON"),
         ('{"schema_version": 9}', "version 9"),
-        ('{"schema_version": 1}', "version 1, and this meta-eval reads 2"),
-        ('{"schema_version": 2}', "Field required"),
+        ('{"schema_version": 1}', "version 1, and this meta-eval reads 3"),
+        ('{"schema_version": 3}', "Field required"),
     ],
 )
 def test_what_is_no_manifest_says_so(tmp_path: Path, text: str | None, words: str) -> None:
