@@ -55,7 +55,7 @@ app.command("preflight", short_help="Check what can go wrong before generation, 
 # Its name until lm-eval had a `validate` of its own, which checks something else.
 app.command("validate", hidden=True)(preflight.preflight)
 app.command("verify", short_help="Prove a pack: replay Meta's answers, compare every verdict.")(verify.verify)
-app.command("run", short_help="Ask the model and judge it; the same again goes on where it stopped.")(run.run)
+app.command("run", short_help="Ask the model and judge it; the same command goes on.")(run.run)
 app.command("selfcheck", short_help="Check an engine with a model whose answers are known.")(selfcheck.selfcheck)
 app.command("slurm", short_help="Write the jobs of a run for a Slurm cluster.")(slurm.slurm)
 app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)
