@@ -21,6 +21,7 @@ from pydantic import (
     ValidationInfo,
     create_model,
     field_validator,
+    model_validator,
 )
 
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
@@ -72,6 +73,11 @@ else:
 class Config(Settings):
     """One evaluation: which model, which evals dataset, which tasks, and how lm_eval is to be started."""
 
+    other_models: tuple[Name, ...] = Field(
+        (),
+        description="further models that `meta-eval run` asks one after the other, over the same pack; a list in "
+        "`model_name` means its first model and these",
+    )
     evals_dataset: Name = Field(
         description="what Meta published; old `Meta-Llama-3.1-*` names are translated. A local folder is a hub "
         "snapshot, or holds `<subset>.parquet` or `<subset>.jsonl` files"
@@ -103,6 +109,21 @@ class Config(Settings):
         "[what holds them in](code_tasks.md)",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _several_models(cls, data: Any) -> Any:
+        names = data.get("model_name") if isinstance(data, dict) else None
+        if not isinstance(names, (list, tuple)) or "other_models" in data:
+            return data
+        return {**data, "model_name": names[0] if names else "", "other_models": tuple(names[1:])}
+
+    @field_validator("other_models")
+    @classmethod
+    def _no_model_twice(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if len({*names, info.data.get("model_name")}) <= len(names):
+            raise ValueError("a model is there twice")
+        return names
+
     @field_validator("tasks")
     @classmethod
     def _no_task_twice(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
@@ -133,6 +154,7 @@ class Config(Settings):
 
     @field_validator(
         "model_name",
+        "other_models",
         "evals_dataset",
         "evals_revision",
         "work_dir",
@@ -305,7 +327,8 @@ def _first_error(error: ValidationError, place: _Place) -> ConfigError:
 
 ALLOWED = {
     "backend": ", ".join(ENGINES),
-    "model_name": "a model id of the hub or the path of a local folder",
+    "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
+    "other_models": "a list of model ids or folders, none twice",
     "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
     "tasks": "a comma list or a YAML list of tasks and groups, such as meta_instruct",
     "batch_size": "`auto`, `auto:N` or a whole number from 1",

@@ -311,3 +311,48 @@ def test_the_file_says_what_its_answers_depend_on_and_no_secret(place: Path, cli
     assert head["settings"]["model_args"] == {"quantization": "fp8"}
     assert head["settings"]["model_files"].startswith("sha256:")
     assert head["model"] == "m"
+
+
+def test_a_task_that_cannot_be_graded_stops_no_other(place: Path, client: type[FakeClient]) -> None:
+    run(config())
+    module = yaml_of(place / "work_dir", TASKS[0]).with_name("utils.py")
+    module.write_text(
+        module.read_text() + "\n\ndef process_results(doc, results):\n    raise RuntimeError('by hand')\n"
+    )
+    ran = run(config(), edited=True)
+    assert ran.graded is not None
+    assert (list(ran.graded.broken), list(ran.graded.scores)) == ([TASKS[0]], [TASKS[1]])
+
+
+def test_several_models_share_a_pack_and_stand_side_by_side(
+    place: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from command import cli
+
+    model_folder(place / "n", weights=b"others")
+    (place / "eval_config.yaml").write_text(
+        json.dumps({"model_name": ["m", "n"], "evals_dataset": "sample", "tasks": TASKS})
+    )
+    done = cli("run", "--no-canary", "--json", cwd=place)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["models"]
+    assert list(found) == ["m", "n"]
+    assert found["m"]["tasks"] == found["n"]["tasks"]
+    assert len({found[name]["results"].split("/")[-2] for name in found}) == 2
+    assert len(client.asked) == 2 * DOCS
+    assert json.loads((place / "work_dir" / "manifest.json").read_text())["run"]["model_name"] == "m"
+    (head,) = [line for line in done.stderr.splitlines() if line.split()[:2] == ["task", "baseline"]]
+    assert head.split() == ["task", "baseline", "m", "n"]
+    last = next(line for line in reversed(done.stderr.splitlines()) if line.startswith("decision"))
+    assert last.split() == ["decision", "DON'T", "DON'T"]
+
+
+def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: type[FakeClient]) -> None:
+    from command import cli
+
+    keys = {"model_name": ["gone", "m"], "evals_dataset": "sample", "tasks": TASKS}
+    (place / "eval_config.yaml").write_text(json.dumps(keys))
+    done = cli("run", "--no-canary", cwd=place)
+    assert done.returncode == 2
+    assert "gone is left out" in done.stderr
+    assert len(client.asked) == DOCS

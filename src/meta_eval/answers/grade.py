@@ -13,7 +13,7 @@ from meta_eval.answers.read import Answer, Answers, AnswersError, read_answers
 from meta_eval.answers.requests import requests_of
 from meta_eval.answers.results import Speed, Writer
 from meta_eval.boundary.inputs import expand
-from meta_eval.errors import ConfigError
+from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
@@ -36,6 +36,7 @@ class Graded:
         scores: By task, 0 to 1 by ``metric,filter``, as the task's own aggregations give them.
         missing: Requests without an answer, left out.
         failed: Requests whose every attempt failed, left out.
+        broken: By task why it could not be graded, where the others were graded all the same.
     """
 
     results: Path
@@ -44,6 +45,7 @@ class Graded:
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     missing: int = 0
     failed: int = 0
+    broken: dict[str, str] = field(default_factory=dict)
 
 
 def grade(
@@ -147,6 +149,7 @@ class Grading:
         partial: bool = False,
         price_per_hour: float | None = None,
         stopped: Mapping[str, Any] | None = None,
+        go_on: bool = False,
     ) -> Graded:
         """Score all tasks, and write results and samples as lm_eval does.
 
@@ -156,6 +159,7 @@ class Grading:
             partial: Grade the docs that are answered where others are not.
             price_per_hour: What the machines that answered cost an hour; None where nobody says.
             stopped: When and how a run was decided before its end; the results file says so.
+            go_on: Grade the other tasks where one cannot be graded; else the first such ends it.
 
         Raises:
             AnswersError: They are of another pack or of several models; one is missing, and ``partial`` is not asked
@@ -176,7 +180,14 @@ class Grading:
         done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
         with writer:
             for name in chosen:
-                evaluated = self.evaluate(name, matched[name].docs, bootstrap_iters=_BOOTSTRAP_ITERS)
+                try:
+                    evaluated = self.evaluate(name, matched[name].docs, bootstrap_iters=_BOOTSTRAP_ITERS)
+                except UserError as error:
+                    if not go_on or len(done.broken) + 1 == len(chosen):
+                        raise
+                    log.warning(f"{name} is not graded: {error}")
+                    done.broken[name] = str(error)
+                    continue
                 done.scores[name] = evaluated.scores
                 writer.add(name, evaluated, matched[name].docs)
             engines = sorted({answer.engine for answer in used if answer.engine})

@@ -6,18 +6,18 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, warn, working
 from meta_eval.cli.verify import Steps
-from meta_eval.errors import ConfigError
+from meta_eval.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from meta_eval.report.model import Report
@@ -56,8 +56,8 @@ def run(
     """Ask the model of the configuration what its pack asks, grade the answers, and judge the run. Prepares the pack if
     it is needed. Whatever ends it, every answer is kept, and the same command goes on.
 
-    Exit codes: 0 done, 1 requests failed for good or are not answered, 2 something that you can fix, 130 interrupted;
-    with --gate 0 SHIP, 1 DON'T, 3 NOT SHOWN.
+    Exit codes: 0 done, 1 requests failed for good, are not answered, or cannot be graded, 2 something that you can
+    fix, 130 interrupted; with --gate 0 SHIP, 1 DON'T, 3 NOT SHOWN.
     """
     from meta_eval.boundary.outputs import check_outputs
     from meta_eval.config import load_config
@@ -71,33 +71,76 @@ def run(
         read_gate(gate)  # hours before it is needed
     work_dir = Path(settings.work_dir)
     check_outputs((html,), [config, work_dir, gate])
+    if grade_only and part[1] > 1:
+        raise ConfigError("no shard is graded by itself", where="--grade-only", hint="Leave --shard out")
+    models = [settings.model_name, *settings.other_models]
+    if html is not None and len(models) > 1:
+        raise ConfigError(
+            f"{len(models)} models are no one page", where="--html", hint="Make each with `meta-eval report --html`"
+        )
     from meta_eval.running.run import Interrupted
     from meta_eval.running.run import run as ask
 
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
-    if grade_only and part[1] > 1:
-        raise ConfigError("no shard is graded by itself", where="--grade-only", hint="Leave --shard out")
-    try:
-        with _Log("asking") as steps, _ended_in_order():
-            ran = ask(
-                settings,
-                config_place=str(config),
-                tasks=names,
-                shard=part,
-                grade_only=grade_only,
-                allow_code=allow_code,
-                edited=edited,
-                canary=canary,
-                stop_when_decided=stop_when_decided,
-                progress=steps.progress,
-                scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
-            )
-    except Interrupted as end:
-        err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
-        raise
-    found = _judge(ran, work_dir, html, gate) if wanted else None
-    _finish(ran, work_dir, found, as_json=as_json)
-    raise typer.Exit(1 if ran.failed or ran.unanswered else found.exit_code if found else 0)
+    done: dict[str, tuple[Ran, Report | None]] = {}
+    failed: list[UserError] = []
+    for model in models:
+        if len(models) > 1:
+            err.print(model, style="bold", soft_wrap=True)
+        try:
+            with _Log("asking") as steps, _ended_in_order():
+                ran = ask(
+                    settings,
+                    model=model,
+                    config_place=str(config),
+                    tasks=names,
+                    shard=part,
+                    grade_only=grade_only,
+                    allow_code=allow_code,
+                    edited=edited,
+                    canary=canary,
+                    stop_when_decided=stop_when_decided,
+                    progress=steps.progress,
+                    scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
+                )
+        except Interrupted as end:
+            err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
+            raise
+        except UserError as error:
+            if len(models) == 1:
+                raise
+            warn(f"{model} is left out: {error}")
+            failed.append(error)
+            continue
+        found = _judge(ran, work_dir, html, gate) if wanted else None
+        done[model] = ran, found
+        _finish(ran, work_dir, found, as_json=as_json)
+    _end(done, as_json=as_json)
+    if failed:
+        raise failed[0]
+    raise typer.Exit(max(_code(ran, found) for ran, found in done.values()))
+
+
+def _code(ran: Ran, found: Report | None) -> int:
+    broken = ran.graded is not None and ran.graded.broken
+    return 1 if ran.failed or ran.unanswered or broken else found.exit_code if found else 0
+
+
+def _end(done: Mapping[str, tuple[Ran, Report | None]], *, as_json: bool) -> None:
+    """What several models came to, side by side; and for machines all of it, of one model as ever."""
+    reports = {model: found for model, (_, found) in done.items() if found is not None}
+    if len(reports) > 1:
+        from meta_eval.report.sweep import show
+
+        console = err if as_json else people()
+        console.print()
+        console.print(show(reports))
+        console.print(
+            "Percent, of one pack. Each model is judged by itself: holds, below, or not shown (?).", style="dim"
+        )
+    if as_json and done:
+        objects = {model: _object(*of_model) for model, of_model in done.items()}
+        say(json.dumps(next(iter(objects.values())) if len(objects) == 1 else {"models": objects}))
 
 
 def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
@@ -213,23 +256,22 @@ def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> Non
         where = ran.graded.results
         judge = "" if found else f"; judge it with: meta-eval report {where.parent} --pack {pack}"
         err.print(f"wrote {where}{judge}", soft_wrap=True)
-    if as_json:
-        graded = ran.graded
-        say(
-            json.dumps(
-                {
-                    "answers": [str(path) for path in ran.answers],
-                    "engine": ran.engine,
-                    "before": ran.before,
-                    "asked": ran.asked,
-                    "failed": ran.failed,
-                    "stopped": None if ran.stopped is None else asdict(ran.stopped),
-                    "canary": None if ran.canary is None else asdict(ran.canary),
-                    "unanswered": ran.unanswered,
-                    "results": None if graded is None else str(graded.results),
-                    "speed": None if graded is None else asdict(graded.speed),
-                    "tasks": None if graded is None else graded.scores,
-                    "report": None if found is None else found.to_json(),
-                }
-            )
-        )
+
+
+def _object(ran: Ran, found: Report | None) -> dict[str, Any]:
+    graded = ran.graded
+    return {
+        "answers": [str(path) for path in ran.answers],
+        "engine": ran.engine,
+        "before": ran.before,
+        "asked": ran.asked,
+        "failed": ran.failed,
+        "stopped": None if ran.stopped is None else asdict(ran.stopped),
+        "canary": None if ran.canary is None else asdict(ran.canary),
+        "unanswered": ran.unanswered,
+        "broken": {} if graded is None else graded.broken,
+        "results": None if graded is None else str(graded.results),
+        "speed": None if graded is None else asdict(graded.speed),
+        "tasks": None if graded is None else graded.scores,
+        "report": None if found is None else found.to_json(),
+    }

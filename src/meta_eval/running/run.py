@@ -96,6 +96,7 @@ class Ran:
 def run(
     config: Config,
     *,
+    model: str | None = None,
     config_place: str = "the configuration",
     tasks: Sequence[str] = (),
     shard: tuple[int, int] = (0, 1),
@@ -111,6 +112,7 @@ def run(
 
     Args:
         config: What to evaluate and how. A pack that lies in its work_dir and is of the same settings is used as it is.
+        model: Which of the configuration's models is asked; None for the first. All are asked what one pack asks.
         config_place: Where it was written, for messages.
         tasks: Tasks and groups of the pack; empty for all.
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
@@ -130,6 +132,8 @@ def run(
     pack = prepared(config, config_place, edited=edited, progress=progress)
     manifest = read_manifest(pack)
     settings = settings_of(manifest, config)
+    if model is not None:
+        settings = settings.model_copy(update={"model_name": model})
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)
@@ -170,7 +174,7 @@ def run(
             progress("grading")
             done.graded = grading.grade(
                 only(journal.read(), wanted.hashes()), output=output, partial=True,
-                price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping),
+                price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping), go_on=True,
             )  # fmt: skip
     return done
 
