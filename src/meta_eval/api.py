@@ -31,10 +31,13 @@ __all__ = ["compare", "export", "grade", "report", "run"]
 def run(
     config: Config | Path | str,
     *,
+    model: str | None = None,
     tasks: Sequence[str] = (),
     shard: tuple[int, int] = (0, 1),
     allow_code: bool = False,
     edited: bool = False,
+    canary: bool = True,
+    stop_when_decided: bool = False,
     progress: Progress = silent,
 ) -> Ran:
     """Ask the model of a configuration what its pack asks, and grade the answers; docs/running.md says how.
@@ -48,10 +51,13 @@ def run(
 
     Args:
         config: What to evaluate and how, or the YAML file that says it. A pack of the same settings is used as it is.
+        model: Which of the configuration's models is asked; None for the first.
         tasks: Tasks and groups of the pack; empty for all.
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
+        canary: Compare the first answers with Meta's recorded ones, and stop where the set-up is broken.
+        stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin.
         progress: Called with what is being done, the answers so far, and how many there will be.
 
     Raises:
@@ -63,8 +69,9 @@ def run(
     place = "the configuration" if isinstance(config, Config) else str(config)
     settings = config if isinstance(config, Config) else load_config(Path(config))
     return ask(
-        settings, config_place=place, tasks=tasks, shard=shard, allow_code=allow_code, edited=edited, progress=progress
-    )
+        settings, model=model, config_place=place, tasks=tasks, shard=shard, allow_code=allow_code, edited=edited,
+        canary=canary, stop_when_decided=stop_when_decided, progress=progress,
+    )  # fmt: skip
 
 
 @documented
