@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from golden import verdicts
+from on_engines import verdicts_of
 from places import GOLDEN
 
 pytestmark = pytest.mark.engine
@@ -146,6 +147,10 @@ def test_a_taught_answer_gets_the_verdict_that_its_replay_gets(finished: Finishe
         known = [sample for sample in samples if sample["doc"]["prompt"] in finished.taught]
         golden = (GOLDEN / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()
         assert set(verdicts(known)) <= set(golden)
+
+
+def test_run_gives_every_verdict_that_the_stock_command_gives(finished: Finished, in_process: Path) -> None:
+    assert {task: verdicts(samples) for task, samples in finished.samples.items()} == verdicts_of(in_process)
 
 
 def test_the_engine_was_asked_with_exactly_one_bos(finished: Finished, folder: Path, engine: Path) -> None:
