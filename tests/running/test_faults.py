@@ -1,0 +1,64 @@
+"""What an engine dies of is one message with what mends it, and the end of its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from noted import noted
+
+from meta_eval.running.faults import diagnosed
+
+GATED = (
+    "OSError: You are trying to access a gated repo.\nMake sure to have access to it at "
+    "https://huggingface.co/meta-llama/Llama-3.1-8B-Instruct."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "mend"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has", "not enough", "max_model_len"),
+        ("ValueError: Free memory on device (3.1/79.2 GiB) on startup is less than desired GPU memory", "not enough",
+         "gpu_memory_utilization"),
+        ("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`", "KV cache",
+         "max_model_len"),
+        ("ValueError: To serve at least one request with the model's max seq len (131072), 16.00 GiB KV cache is needed, "
+         "which is larger than the available KV cache memory (3.20 GiB)", "KV cache", "max_model_len"),
+        ("ValueError: User-specified max_model_len (200000) is greater than the derived max_model_len", "own context",
+         "max_model_len"),
+        ("OSError: [Errno 98] error while attempting to bind on address ('127.0.0.1', 8000): address already in use",
+         "port", "free port"),
+        (GATED, "gated", "hf auth login"),
+        ("huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error.", "no such model", "model_name"),
+        ("RuntimeError: CUDA driver version is insufficient for CUDA runtime version", "CUDA driver", "nvidia-smi"),
+        ("RuntimeError: The NVIDIA driver on your system is too old (found version 11040)", "CUDA driver", "driver"),
+        ("RuntimeError: Failed to infer device type", "no GPU", "CUDA_VISIBLE_DEVICES"),
+        ("OSError: [Errno 28] No space left on device", "disk is full", "kept"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("logged", [False, True])
+def test_what_is_known_comes_with_its_mend(tmp_path: Path, said: str, what: str, mend: str, logged: bool) -> None:
+    """Python is told of it, or only the log of a process that ended."""
+    log = tmp_path / "serve.log"
+    log.write_text("INFO starting\n" + (f"{said}\nERROR exiting\n" if logged else ""))
+    error = diagnosed(None if logged else RuntimeError(said), log, where="backend vllm")
+    assert error.where == "backend vllm"
+    assert what in error.what
+    assert mend in (error.hint or "")
+    assert str(log) in (error.hint or "")
+
+
+def test_what_is_unknown_is_shown_with_the_end_of_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "serve.log"
+    log.write_text("".join(f"line {number}\n" for number in range(100)) + "\x1b[31mthe last one\x1b[0m\n")
+    with noted() as notes:
+        error = diagnosed(None, log, where="vllm serve")
+    assert "the last one" in error.what
+    assert sum("line " in note for note in notes) == 7
+    assert not any("\x1b" in note for note in [*notes, str(error)])
+
+
+def test_what_left_no_log_is_told_by_itself(tmp_path: Path) -> None:
+    error = diagnosed(KeyError("boom"), tmp_path / "none.log", where="backend ray")
+    assert (error.what, error.hint) == ("KeyError: 'boom'", None)
