@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from small_model import write_tokenizer
 
 from meta_eval.answers.requests import Request
 from meta_eval.running.client import Ask, Client, Said
 
-BOS = "<|begin_of_text|>"
-
-
-def byte_tokenizer() -> Tokenizer:
-    """Bytes, with one BOS in front, as Llama 3's tokenizer.json puts it."""
-    vocabulary = {sign: index for index, sign in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([BOS, "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"])
-    bos = tokenizer.token_to_id(BOS)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{BOS} $A", pair=f"{BOS} $A {BOS} $B", special_tokens=[(BOS, bos)]
-    )
-    return tokenizer
-
 
 def model_folder(path: Path, *, weights: bytes = b"weights") -> Path:
     """A folder that looks like a model's."""
-    path.mkdir(parents=True)
-    byte_tokenizer().save(str(path / "tokenizer.json"))
-    (path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|eot_id|>"}))
+    write_tokenizer(path)
     (path / "model.safetensors").write_bytes(weights)
     return path
 
