@@ -169,7 +169,7 @@ def test_a_whole_run_asks_what_a_lost_shard_left(place: Path, client: type[FakeC
 @pytest.mark.parametrize(
     "change",
     [{"dtype": "float16"}, {"seed": 7}, {"model_args": {"quantization": "fp8"}}, {"tensor_parallel_size": 2},
-     {"max_model_len": 4096}],
+     {"max_model_len": 9000}],
 )  # fmt: skip
 def test_other_settings_never_use_these_answers(place: Path, client: type[FakeClient], change: dict[str, Any]) -> None:
     run(config())
