@@ -35,6 +35,7 @@ ROOMS = [
     "verify",
     "answers",  # requests out, answers in
     "judging",
+    "fidelity",  # how likely each token of the recorded answers is
     "running",  # from requests to answers, on any engine, until it is decided
     "report",
     "api",
