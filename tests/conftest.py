@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ settings.load_profile("any machine")
 
 # No test may reach the hub, and huggingface_hub looks at this but once, when it is imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# A shell without job control starts what it puts into the background with Ctrl-C ignored, and so would be all that the
+# tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
