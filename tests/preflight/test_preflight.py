@@ -20,7 +20,7 @@ from meta_eval.errors import UserError
 from meta_eval.pack.integrity import check as check_pack
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.preflight import Check, files, prompts
-from meta_eval.preflight.environment import NEEDS_PUNKT
+from meta_eval.preflight.asking import NEEDS_PUNKT
 
 TASKS = "meta_gpqa_cot,meta_mmlu_pro_instruct,meta_math_hard,meta_ifeval,meta_mmlu_pretrain"
 SPECIAL = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
@@ -213,6 +213,22 @@ def test_punkt_is_asked_for_when_an_instruction_needs_it(tmp_path: Path, monkeyp
     check = only(checks(pack, "scoring: punkt_tab"))
     assert check.status == "failed"
     assert "-m nltk.downloader punkt_tab" in str(check.hint)
+
+
+@pytest.mark.parametrize("task", ["meta_gpqa_cot", "meta_ifeval"])
+def test_nltk_is_imported_where_scoring_needs_it_alone_and_downloads_nothing(
+    task: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "trace"
+    nltk = (
+        f"open({str(trace)!r}, 'a').write('imported ')\n"
+        f"def download(name):\n    open({str(trace)!r}, 'a').write('downloaded')\n"
+        "class data:\n    path = []\n    def find(name):\n        raise LookupError(name)\n"
+    )
+    shadow(tmp_path / "shadow", monkeypatch, nltk=nltk)
+    pack = prepare(tmp_path / "work_dir", task) if task == "meta_gpqa_cot" else sample
+    assert "functions" in {check.name for check in checks(pack)}
+    assert (trace.read_text() if trace.exists() else "") == ("" if task == "meta_gpqa_cot" else "imported ")
 
 
 def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.preflight import environment, files, prompts
+from meta_eval.preflight import asking, environment, files, prompts
 from meta_eval.preflight.check import Check, failed, not_checked, passed
 
 __all__ = ["Check", "cheap", "preflight"]
@@ -29,7 +29,7 @@ def cheap(pack: Path) -> list[Check]:
 
 
 def preflight(pack: Path) -> Iterator[Check]:
-    """All checks, in the order in which a user should fix what they find; each is yielded as it is known.
+    """All checks, in the order in which a user should fix what they find.
 
     Args:
         pack: The folder that prepare wrote.
@@ -39,15 +39,23 @@ def preflight(pack: Path) -> Iterator[Check]:
         yield manifest
         return
     yield _read(manifest)
-    found = list(files.check_files(pack, manifest, hash_up_to=None))
-    yield from found
-    if any(check.status == "failed" for check in found):
-        yield not_checked("scoring", "code of a pack that is not as prepare wrote it is not run")
-    else:
-        yield from environment.check_environment(pack, manifest)
-    yield from prompts.check_prompts(pack, manifest)
-    yield from files.check_output(pack, manifest)
-    yield from environment.check_engine(manifest)
+    with asking.probing() as probe:
+        found = list(files.check_files(pack, manifest, hash_up_to=None))
+        yield from found
+        whole = not any(check.status == "failed" for check in found)
+        if whole and probe is not None:
+            probe.ask(pack, manifest)
+        # While lm_eval loads the pack.
+        others = [
+            *prompts.check_prompts(pack, manifest),
+            *files.check_output(pack, manifest),
+            *environment.check_engine(manifest),
+        ]
+        if whole:
+            yield from environment.check_environment(manifest, probe)
+        else:
+            yield not_checked("scoring", "code of a pack that is not as prepare wrote it is not run")
+    yield from others
 
 
 def _manifest(pack: Path) -> Manifest | Check:

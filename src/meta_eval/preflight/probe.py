@@ -1,11 +1,13 @@
 # mypy: disable-error-code="import-untyped"
 """Run by the lm_eval's own Python: can it import and load what a pack holds? One JSON object in, one out.
 
-A script that imports nothing of meta-eval and makes sure that nobody else can: the pack must do without.
+A script that imports nothing of meta-eval and makes sure that nobody else can: the pack must do without. It imports
+lm_eval before it is asked anything, while who asks looks at the files; asked nothing it ends.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.abc
 import importlib.util
@@ -22,6 +24,29 @@ class _Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> None:  # noqa: ARG002
         if name == "meta_eval" or name.startswith("meta_eval."):
             raise ModuleNotFoundError("No module named 'meta_eval'", name=name)
+
+
+class _NoDownloads(importlib.abc.MetaPathFinder):
+    """nltk, whenever somebody imports it, without its download, which lm-eval's IFEval module tries.
+
+    It is not imported for that alone: it brings scipy and scikit-learn.
+    """
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:  # noqa: ARG002
+        if name != "nltk":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
+
+            def without_download(module: Any) -> None:
+                execute(module)
+                module.download = lambda *_, **__: False
+
+            loader.exec_module = without_download
+        return spec
 
 
 def _error_of(step: Callable[[], object]) -> str | None:
@@ -70,13 +95,9 @@ def _punkt(pack: Path) -> None:
 
 
 def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
-    pack = Path(asked["pack"])
-    if importlib.util.find_spec("nltk"):
-        import nltk
-
-        nltk.download = lambda *_, **__: False  # lm-eval's IFEval module would try, and wait for the network
     from lm_eval.tasks import TaskManager
 
+    pack = Path(asked["pack"])
     manager = TaskManager(include_path=str(pack), include_defaults=False)
     payload: dict[str, Any] = {
         "functions": {
@@ -96,11 +117,13 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 def main() -> None:
     # A started script has its own folder in front of sys.path, which lm_eval would not have.
     sys.path.pop(0)
-    sys.meta_path.insert(0, _Refuse())
-    asked = json.load(sys.stdin)
+    sys.meta_path[:0] = [_Refuse(), _NoDownloads()]
     out = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not look like the answer
-    json.dump(answer(asked), out)
+    gc.disable()  # it lives for seconds, and what it imports for as long
+    importlib.import_module("lm_eval.tasks")
+    if asked := sys.stdin.read():
+        json.dump(answer(json.loads(asked)), out)
     out.close()
 
 

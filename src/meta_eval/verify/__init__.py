@@ -249,6 +249,7 @@ def _check(
         answers=saved.answers if saved else None,
         indices=saved.indices if saved and len(saved.indices) < len(docs) else None,
         allow_code=allow_code,
+        hashed=False,
         progress=lambda done, total: progress(name, done, total),
     )
     context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)

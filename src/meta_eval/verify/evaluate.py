@@ -21,6 +21,7 @@ from typing import Any
 from meta_eval.boundary.contained import contained
 from meta_eval.errors import PackError, TemplateError, UserError
 from meta_eval.replay import Answers, ReplayLM
+from meta_eval.verify.sample_hashes import hashing
 
 # (done, total): answers scored; each answer is scored once a filter.
 Progress = Callable[[int, int], None]
@@ -125,6 +126,7 @@ class Evaluator:
         indices: Sequence[int] | None = None,
         allow_code: bool = False,
         bootstrap_iters: int = 0,
+        hashed: bool = True,
         progress: Progress = lambda _done, _total: None,
     ) -> Evaluated:
         """Answer and score.
@@ -136,6 +138,7 @@ class Evaluator:
             indices: The docs to score, sorted; None for all.
             allow_code: Run what the task marks as unsafe code.
             bootstrap_iters: lm-eval's, for standard errors; 0 for none.
+            hashed: Whether somebody reads the hashes of its samples, which take longer than the scoring.
             progress: Called after every answer scored.
 
         Raises:
@@ -144,7 +147,7 @@ class Evaluator:
         """
         watch = _Watch(task, len(indices) if indices is not None else len(task.eval_docs), progress)
         try:
-            with contained(self.pack), quiet(watch.record):
+            with contained(self.pack), quiet(watch.record), hashing(hashed):
                 from lm_eval.evaluator import evaluate
 
                 results: Any = evaluate(

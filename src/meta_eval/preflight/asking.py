@@ -1,0 +1,165 @@
+"""The lm_eval that the printed command would start is asked whether it can load and score a pack.
+
+Of that lm_eval's own Python, in a process of its own, with meta-eval out of reach: the machine with the GPU need not
+have it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from meta_eval.errors import TemplateError
+from meta_eval.pack.manifest import Manifest
+from meta_eval.preflight.installed import LmEval, find_lm_eval
+from meta_eval.templates.folder import read_yaml
+from meta_eval.templates.spec import functions_in
+
+_PROBE = Path(__file__).with_name("probe.py")
+_PROBE_SECONDS = 600
+_LATEX = "sympy.parsing.latex"
+
+# The instructions of IFEval whose checkers split text with nltk's punkt_tab, which nltk does not bring along.
+NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constraints:number_sentences"))
+
+
+class Probe:
+    """That lm_eval, which imports itself while others look at the pack's files; see `probe`."""
+
+    def __init__(self, lm_eval: LmEval, process: subprocess.Popen[str] | OSError) -> None:
+        self.lm_eval = lm_eval
+        self._process = process
+        self._said: Future[tuple[str, str]] = Future()
+
+    def ask(self, pack: Path, manifest: Manifest) -> None:
+        """Have it load the pack; `check_environment` waits for the answer."""
+        modules = _imported(pack, manifest)
+        asked = {
+            "pack": str(pack.resolve()),
+            "functions": _functions(pack, manifest),
+            "tasks": with_docs(manifest),
+            "modules": sorted(_libraries(modules)),
+            "latex": any(name.startswith(_LATEX) for name in modules),
+            "punkt": _needs_punkt(pack, manifest),
+        }
+        if isinstance(self._process, subprocess.Popen):
+            beside = ThreadPoolExecutor(1)
+            self._said = beside.submit(self._process.communicate, json.dumps(asked), timeout=_PROBE_SECONDS)
+            beside.shutdown(wait=False)
+
+    def answer(self) -> dict[str, Any] | str:
+        """What it said, or what is wrong with asking it."""
+        python = self.lm_eval.python
+        if isinstance(self._process, OSError):
+            return f"{python} cannot be asked ({self._process})"
+        try:
+            out, err = self._said.result()
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{python} cannot be asked ({error})"
+        try:
+            answer: dict[str, Any] = json.loads(out)
+        except ValueError:
+            last = err.strip().splitlines()[-1:] or [f"return code {self._process.returncode}"]
+            return f"{python} cannot load lm_eval: {last[0]}"
+        return answer
+
+
+@contextlib.contextmanager
+def probing() -> Iterator[Probe | None]:
+    """Start the lm_eval of this machine; None where there is none. It is gone when the block ends."""
+    lm_eval = find_lm_eval()
+    if lm_eval is None:
+        yield None
+        return
+    try:
+        process = subprocess.Popen(
+            [lm_eval.python, "-B", str(_PROBE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    except OSError as error:
+        yield Probe(lm_eval, error)
+        return
+    try:
+        yield Probe(lm_eval, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def with_docs(manifest: Manifest) -> list[str]:
+    """The tasks whose docs lie in the pack."""
+    return [name for name, entry in manifest.tasks.items() if entry.docs_file is not None]
+
+
+def _functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Every ``!function`` of the pack: the file that names it, its module (relative to the pack) and its name."""
+    found = set()
+    for name in manifest.files:
+        if not name.endswith((".yaml", "_yaml")):
+            continue
+        try:
+            tree = read_yaml(pack / name)
+        except TemplateError:  # the files check has said so
+            continue
+        folder = PurePosixPath(name).parent
+        found |= {(name, (folder / ref.module_file).as_posix(), ref.function) for ref in functions_in(tree)}
+    return sorted(found)
+
+
+def _imported(pack: Path, manifest: Manifest) -> set[str]:
+    """Every module that a file of the pack imports anywhere, ``importlib.import_module("…")`` included."""
+    own = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
+    found: set[str] = set()
+    for name in manifest.files:
+        if not name.endswith(".py"):
+            continue
+        try:
+            tree = ast.parse((pack / name).read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module)
+            elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "import_module":
+                found |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
+    # A script of a pack may import its neighbours; a pack brings those itself.
+    return {name for name in found if name.partition(".")[0] not in own}
+
+
+def _libraries(modules: Iterable[str]) -> set[str]:
+    """What must be importable: of lm-eval its submodules, of others the package."""
+    found = set()
+    for name in modules:
+        top = name.partition(".")[0]
+        if top == "lm_eval":
+            found.add(name)
+        elif top not in sys.stdlib_module_names and top not in ("meta_eval", "datasets", "pyarrow", "numpy"):
+            found.add(top)
+    return found - {"lm_eval"}
+
+
+def _needs_punkt(pack: Path, manifest: Manifest) -> bool:
+    for entry in manifest.tasks.values():
+        if entry.docs_file is None or "instruction_id_list" not in entry.columns:
+            continue
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(pack / entry.docs_file, columns=["instruction_id_list"])
+        except Exception:  # noqa: S112 (the files check has said that it is damaged)
+            continue
+        if any(not NEEDS_PUNKT.isdisjoint(ids) for ids in table.column(0).to_pylist()):
+            return True
+    return False

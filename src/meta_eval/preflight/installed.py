@@ -1,0 +1,51 @@
+"""The lm_eval of this machine: its script, the Python that runs it, and its version; it is not started for that."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class LmEval:
+    """The ``lm_eval`` script, the Python that runs it, and whether it is on PATH."""
+
+    script: Path
+    python: str
+    on_path: bool
+
+
+def find_lm_eval() -> LmEval | None:
+    """The script that a shell would start; else the one beside meta-eval's own Python."""
+    found = shutil.which("lm_eval")
+    script = Path(found) if found else Path(sys.executable).with_name("lm_eval")
+    return LmEval(script, _python_of(script), bool(found)) if script.is_file() else None
+
+
+def _python_of(script: Path) -> str:
+    """From the script's first lines: ``#!/…/python``, or pip's way around a path that is too long for that."""
+    try:
+        head = script.read_bytes()[:4096].decode("utf-8", "replace").splitlines()
+    except OSError:
+        head = []
+    for line in head[:2]:
+        words = shlex.split(line.removeprefix("#!").strip(), posix=True) if line.startswith(("#!", "'''exec'")) else []
+        for word in words:
+            if "python" in Path(word).name and Path(word).is_absolute():
+                return word
+    return str(script.with_name("python"))
+
+
+def installed_version(python: str) -> str | None:
+    """lm-eval's version in the environment of a Python, read from its metadata without starting it."""
+    if python == sys.executable or Path(python).parent == Path(sys.executable).parent:
+        try:
+            return importlib.metadata.version("lm_eval")
+        except importlib.metadata.PackageNotFoundError:
+            return None
+    folders = [str(path) for path in Path(python).parent.parent.glob("lib*/python3*/*-packages")]
+    return next((found.version for found in importlib.metadata.distributions(name="lm_eval", path=folders)), None)

@@ -1,0 +1,34 @@
+"""What lm-eval hashes of a doc is the same text to the letter, written faster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_eval.verify.sample_hashes import dumps
+
+SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=3)
+trees = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner) | st.dictionaries(st.integers(), inner),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(trees)
+def test_it_is_what_json_writes(tree: Any) -> None:
+    assert dumps(tree, **SETTINGS) == json.dumps(tree, **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"indent": 4}, {"indent": 2}, {"indent": 2, "ensure_ascii": False, "sort_keys": True}]
+)
+def test_with_other_settings_too(settings: dict[str, Any]) -> None:
+    doc = {"question": "Wofür?", "answers": ["a", "b"], "choices": None, "gold": []}
+    assert dumps(doc, **settings) == json.dumps(doc, **settings)
