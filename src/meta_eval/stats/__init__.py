@@ -6,8 +6,9 @@ could have been asked, within their subtask where the average is taken over subt
 one way in which a doc can differ, so that it is in there as well.
 
 `basics`: intervals, quantiles, Holm. `score`: one score. `robust`: the variance of an average, also of clustered docs.
-`drop`: two scores over the same docs, as one statistic for sign, interval, p value and power. `sequential`: the same
-drop while a run still goes on, with bounds (`betting`) that hold however often somebody looks.
+`drop`: two scores over the same docs, as one statistic for sign, interval, p value and power. `ratio`: a mean over
+tokens, of which docs are what is uncertain. `sequential`: the same drop while a run still goes on, with bounds
+(`betting`) that hold however often somebody looks.
 """
 
 from meta_eval.stats.basics import ALPHA, LEVEL, POWER, Interval, holm

@@ -1,0 +1,118 @@
+"""A mean over tokens, with an interval that counts docs: the tokens of one answer are no independent evidence.
+
+The mean over all tokens is a ratio, the sum over docs by the tokens over docs. Its variance is the cluster-robust one
+of `meta_eval.stats.robust` (CR2 of Bell and McCaffrey 2002, Survey Methodology 28:169, with Satterthwaite's degrees of
+freedom) for docs as clusters and one stratum, written in sums by doc, so that no token is looked at twice: a doc with n
+of N tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.stats.basics import Interval, t_quantile
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over tokens.
+
+    Attributes:
+        value: The mean.
+        variance: Of it; 0 where no doc differs from another, nan of a single doc.
+        freedom: Degrees of freedom of the variance; 0 of a single doc.
+        docs: Docs that have tokens.
+        tokens: All of them.
+    """
+
+    value: float
+    variance: float
+    freedom: float
+    docs: int
+    tokens: int
+
+    def interval(self, level: float) -> Interval | None:
+        """Two-sided, by Student's t; None of a single doc."""
+        if not self.freedom:
+            return None
+        reach = t_quantile(level, self.freedom) * math.sqrt(self.variance)
+        return Interval(self.value - reach, self.value + reach)
+
+    def positive_interval(self, level: float) -> Interval | None:
+        """The same of a mean of values that are all at least 0, on the scale of its logarithm.
+
+        Such values are skewed: a few docs hold most of the sum, and Student's interval would end too low and begin
+        below 0. The delta method gives the logarithm the standard error ``sqrt(variance) / value`` (among others Zhou
+        and Gao 1997, Statistics in Medicine 16:783).
+        """
+        if not self.freedom:
+            return None
+        if self.value <= 0:
+            return Interval(0.0, 0.0)
+        reach = t_quantile(level, self.freedom) * math.sqrt(self.variance) / self.value
+        # Beyond this nothing is known but that the mean is above 0.
+        factor = math.exp(min(reach, 700.0))
+        return Interval(self.value / factor, self.value * factor)
+
+    def p(self, at: float = 0.0) -> float:
+        """The two-sided p value of a true mean of ``at``, of the same statistic as `interval`."""
+        from scipy.special import stdtr
+
+        distance = abs(self.value - at)
+        if not self.freedom or distance == 0:
+            return 1.0
+        return 0.0 if self.variance == 0 else float(2 * stdtr(self.freedom, -distance / math.sqrt(self.variance)))
+
+    def positive_p(self, at: float) -> float:
+        """The one-sided p value of a true mean of at most ``at``, above 0, on the scale of `positive_interval`."""
+        from scipy.special import stdtr
+
+        if not self.freedom or self.value <= 0:
+            return 1.0
+        if self.variance == 0:
+            return 0.0 if self.value > at else 1.0
+        return float(stdtr(self.freedom, -math.log(self.value / at) * self.value / math.sqrt(self.variance)))
+
+
+def mean_of_tokens(sums: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Mean:
+    """The mean over tokens from each doc's sum and number of tokens; docs without a token count for nothing.
+
+    Raises:
+        ValueError: There is no token.
+    """
+    import numpy as np
+
+    kept = tokens > 0
+    s, n = np.asarray(sums, float)[kept], np.asarray(tokens, float)[kept]
+    docs, total = len(n), float(n.sum())
+    if not docs:
+        raise ValueError("there is no token")
+    value = math.fsum(s) / total
+    if docs < 2:
+        return Mean(value, math.nan, 0.0, docs, int(total))
+    share = n / total
+    influence = (s - n * value) / total / np.sqrt(1 - share)
+    # The variance of the sum of squares, for docs whose tokens move as one: the covariance of the influences is
+    # (D - p q') (D - p q')' with D = diag(p), p = share / sqrt(1 - share), q = share.
+    p = share / np.sqrt(1 - share)
+    pp = float(p @ p)
+    qq = float(share @ share)
+    # C = D^2 - p(q*p)' - (q*p)p' + qq p p'
+    a = p * share
+    trace = pp - 2 * float(p @ a) + qq * pp
+    d2 = p * p
+    squares = (
+        float(d2 @ d2)
+        - 4 * float((d2 * p) @ a)
+        + 2 * qq * float(d2 @ d2)
+        + 2 * (pp * float(a @ a) + float(p @ a) ** 2)
+        - 4 * qq * pp * float(p @ a)
+        + (qq * pp) ** 2
+    )
+    freedom = max(1.0, trace * trace / squares) if squares > 0 else 1.0
+    return Mean(value, float(influence @ influence), freedom, docs, int(total))

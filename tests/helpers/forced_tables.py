@@ -1,0 +1,56 @@
+"""Fidelity tables made of numbers, for tests of what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meta_eval.fidelity.tokens import Forced, Header, Tokens, read_tokens, write_tokens
+
+HEADER = Header("my/model", "vllm 0.32.0", "a" * 64, "b" * 64, "c" * 64)
+
+
+def answer(doc: int, logprobs: Sequence[float], margins: Sequence[float] | None = None, **other: Any) -> Forced:
+    """One answer of which the log-probability and the margin of each token are given; margin 0 is the likeliest."""
+    said = np.asarray(logprobs, np.float32)
+    gaps = np.zeros(len(said), np.float32) if margins is None else np.asarray(margins, np.float32)
+    ids = np.arange(len(said), dtype=np.int32) + 10
+    given: dict[str, Any] = {
+        "task": "meta_gsm8k", "subtask": None, "doc": doc, "request_sha256": f"{doc:064d}", "prompt_tokens": 100,
+        "token_ids": ids, "logprobs": said, "ranks": np.where(gaps > 0, 2, 1).astype(np.int32),
+        "top_ids": np.where(gaps > 0, ids + 1, ids).astype(np.int32), "top_logprobs": said + gaps,
+    }  # fmt: skip
+    return Forced(**{**given, **other})
+
+
+def table(path: Path, answers: Iterable[Forced], header: Header = HEADER) -> Tokens:
+    """A file of them."""
+    write_tokens(path, header, answers)
+    return read_tokens(path)
+
+
+def drawn(docs: int, tokens: int, seed: int = 0, **other: Any) -> list[Forced]:
+    """Answers of a model that is sure of most tokens."""
+    rng = np.random.default_rng(seed)
+    return [answer(doc, -rng.exponential(0.3, tokens), **other) for doc in range(docs)]
+
+
+def moved(answers: Sequence[Forced], size: float, seed: int = 1, docs: Iterable[int] | None = None) -> list[Forced]:
+    """The same tokens as another copy finds them: log-probabilities moved by noise of this size, of some docs."""
+    rng = np.random.default_rng(seed)
+    some = None if docs is None else set(docs)
+    found = []
+    for one in answers:
+        noise = rng.laplace(0, size, len(one.logprobs)).astype(np.float32) if size else 0
+        shifted = np.minimum(one.logprobs + noise, -1e-4) if some is None or one.doc in some else one.logprobs
+        top = np.maximum(one.top_logprobs, shifted)
+        found.append(
+            Forced(
+                one.task, one.subtask, one.doc, one.request_sha256, one.prompt_tokens, one.token_ids,
+                np.asarray(shifted, np.float32), one.ranks, one.top_ids, np.asarray(top, np.float32),
+            )
+        )  # fmt: skip
+    return found
