@@ -15,13 +15,18 @@ def main() -> None:
     if early:
         signal.signal(signal.SIGINT, _before_anything)
     from meta_eval.boundary.contained import keep_stdout
+    from meta_eval.boundary.ending import begin
 
     keep_stdout()
     from meta_eval.cli import main as run
 
     if early:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        begin(end.code)
+        raise
 
 
 def _before_anything(number: int, frame: object) -> None:  # noqa: ARG001 (what a handler is called with)

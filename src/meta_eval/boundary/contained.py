@@ -5,8 +5,8 @@ a dataset that is printed there would be executed by ``sh -c "$(meta-eval prepar
 is proven.
 
 A thread, a program or an exit hook that such code starts outlives its call. So a process of the command line keeps its
-stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends; a program that calls
-the API has its stdout and ``os._exit`` again when the call returns.
+stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends, which `ending` sees
+to; a program that calls the API has its stdout and ``os._exit`` again when the call returns.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
+from meta_eval.boundary import ending
 from meta_eval.errors import TemplateError, UserError
 
 _kept: IO[str] | None = None
@@ -39,6 +40,16 @@ def keep_stdout() -> None:
             os.open(os.devnull, os.O_RDWR)
     encoding, errors = getattr(sys.stdout, "encoding", "utf-8"), getattr(sys.stdout, "errors", None)
     _kept = os.fdopen(os.dup(1), "w", encoding=encoding, errors=errors)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_lose_stdout)
+    ending.end_last()
+
+
+def _lose_stdout() -> None:
+    """A process that is forked neither writes there nor keeps who reads it waiting."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _kept.fileno(), inheritable=False)  # type: ignore[union-attr]
+    os.close(nowhere)
 
 
 def own_stdout() -> Any:
@@ -52,7 +63,7 @@ def contained(folder: Path) -> Iterator[None]:
 
     stdout of the process, so that of C code and of programs that are started too, is stderr meanwhile. SystemExit,
     KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C is the user's, also
-    where the code swallows it. Exceptions pass.
+    where the code swallows it. A process that the code forks ends with the block. Exceptions pass.
 
     Args:
         folder: Where the code lies, to name the place in it.
@@ -60,7 +71,7 @@ def contained(folder: Path) -> Iterator[None]:
     Raises:
         TemplateError: The code ends or interrupts the program.
     """
-    with _interrupts() as pressed, _no_exit(), _stdout_on_stderr():
+    with ending.noted(folder), _interrupts() as pressed, _no_exit(), _stdout_on_stderr():
         try:
             yield
         except UserError:

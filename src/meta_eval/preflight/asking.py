@@ -9,12 +9,15 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from meta_eval.errors import TemplateError
 from meta_eval.pack.manifest import Manifest
@@ -33,10 +36,11 @@ NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constrain
 class Probe:
     """That lm_eval, which imports itself while others look at the pack's files; see `probe`."""
 
-    def __init__(self, lm_eval: LmEval, process: subprocess.Popen[str] | OSError) -> None:
+    def __init__(self, lm_eval: LmEval, process: subprocess.Popen[bytes] | OSError, *said: IO[bytes]) -> None:
         self.lm_eval = lm_eval
         self._process = process
-        self._said: Future[tuple[str, str]] = Future()
+        self._out, self._err = said
+        self._ended: Future[object] = Future()
 
     def ask(self, pack: Path, manifest: Manifest) -> None:
         """Have it load the pack; `check_environment` waits for the answer."""
@@ -51,7 +55,8 @@ class Probe:
         }
         if isinstance(self._process, subprocess.Popen):
             beside = ThreadPoolExecutor(1)
-            self._said = beside.submit(self._process.communicate, json.dumps(asked), timeout=_PROBE_SECONDS)
+            text = json.dumps(asked).encode()
+            self._ended = beside.submit(self._process.communicate, text, timeout=_PROBE_SECONDS)
             beside.shutdown(wait=False)
 
     def answer(self) -> dict[str, Any] | str:
@@ -60,7 +65,8 @@ class Probe:
         if isinstance(self._process, OSError):
             return f"{python} cannot be asked ({self._process})"
         try:
-            out, err = self._said.result()
+            self._ended.result()
+            out, err = (_read(file) for file in (self._out, self._err))
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"{python} cannot be asked ({error})"
         try:
@@ -78,22 +84,26 @@ def probing() -> Iterator[Probe | None]:
     if lm_eval is None:
         yield None
         return
-    try:
-        process = subprocess.Popen(
-            [lm_eval.python, "-B", str(_PROBE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    except OSError as error:
-        yield Probe(lm_eval, error)
-        return
-    try:
-        yield Probe(lm_eval, process)
-    finally:
-        process.kill()
-        process.wait()
+    # Files, no pipes, and a session of its own: what code of a pack leaves at work is ended, and nobody waits for it.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(
+                [lm_eval.python, "-B", str(_PROBE)], stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
+            )
+        except OSError as error:
+            yield Probe(lm_eval, error, out, err)
+            return
+        try:
+            yield Probe(lm_eval, process, out, err)
+        finally:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def with_docs(manifest: Manifest) -> list[str]:

@@ -1,0 +1,143 @@
+"""What code of templates and packs leaves at work keeps no command from ending, and keeps nobody waiting for stdout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from accelerator import answer
+from command import cli
+from packs import prepare, reseal
+from places import TEMPLATES
+
+THREAD = """
+import threading, time
+def forever():
+    while True:
+        time.sleep(1)
+threading.Thread(target=forever).start()
+"""
+HOOK = """
+import atexit, time
+@atexit.register
+def last():
+    while True:
+        try:
+            time.sleep(1e6)
+        except BaseException:
+            pass
+"""
+OBJECT = """
+import builtins, time
+class Last:
+    def __del__(self):
+        time.sleep(1e6)
+builtins.last = Last()
+builtins.last.me = builtins.last
+"""
+POOL = """
+import concurrent.futures, time
+def work():
+    time.sleep(1e6)
+concurrent.futures.ThreadPoolExecutor(1).submit(work)
+"""
+MUCH = f"""
+{OBJECT}
+{THREAD.replace(").start()", ", daemon=True).start()")}
+import multiprocessing, os, subprocess, sys
+subprocess.Popen(["sleep", "1000"])
+pool = multiprocessing.get_context("fork").Pool(1)
+pool.apply_async(time.sleep, (1e6,))
+if os.fork() == 0:
+    time.sleep(1e6)
+if os.fork() == 0:
+    sys.exit(0)
+os.fork()
+"""
+ENDED = "note: code of a template or a pack left programs at work, which were ended: "
+# What it leaves, the exit code, and what is said of it.
+LEFT = {
+    "a thread in code of its own": (THREAD, 2, "rows.py, line ", ", in forever: a thread (Thread-"),
+    "a thread in code of Python": (
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1e6,)).start()", 2, "a template: a thread (Thread-",
+    ),
+    "a thread of a pool": (POOL, 2, ", in work: a thread (ThreadPool"),
+    "an exit hook": (HOOK, 2, ", in last: an exit hook "),
+    # All that ends by itself or is ended: an object that goes last, a daemon, programs, forks that go on, exit and stay.
+    "much": (MUCH, 0, ENDED, "sleep 1000 (process "),
+}  # fmt: skip
+
+
+def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "meta_eval", *map(str, arguments)],
+        cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "80"},
+    )  # fmt: skip
+
+
+def templates(here: Path, code: str) -> Path:
+    """What meta_gpqa needs, with code that runs when it is loaded."""
+    for name in ("_common", "gpqa"):
+        shutil.copytree(TEMPLATES / name, here / "meta_template" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    add(here / "meta_template", code)
+    (here / "c.yaml").write_text("{model_name: m, evals_dataset: sample, tasks: meta_gpqa}\n")
+    return here
+
+
+def add(folder: Path, code: str) -> None:
+    path = folder / "_common" / "rows.py"
+    path.write_text(path.read_text() + "\n" + code + "\n")
+
+
+def test_prepare_ends_whatever_a_template_leaves_at_work(tmp_path: Path) -> None:
+    running = {
+        name: start("prepare", "-c", "c.yaml", cwd=templates(tmp_path / name, code))
+        for name, (code, *_) in LEFT.items()
+    }
+    for name, (_, code, *words) in LEFT.items():
+        out, err = running[name].communicate(timeout=120)
+        assert running[name].returncode == code, (name, err)
+        assert [word for word in words if word not in err] == [], f"{name}: {err}"
+        assert "Traceback" not in err, name
+        assert out.startswith("lm_eval --model vllm "), name
+        assert out.count("\n") == 1, name
+        assert (tmp_path / name / "work_dir" / "manifest.json").exists(), name
+
+
+def test_so_does_every_other_command_on_a_pack(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
+    asked, answers = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
+    assert cli("export", pack, "-o", asked).returncode == 0
+    answer(pack, asked, answers)
+    add(pack, THREAD)
+    reseal(pack)
+    commands: dict[str, list[str | Path]] = {
+        "verify": [pack, "--min-agreement", "0"],
+        "preflight": [pack],  # another process loads it, and is ended
+        "export": [pack, "-o", asked],
+        "grade": [answers, "--pack", pack, "-o", tmp_path / "out"],
+    }
+    running = {name: start(name, *options, cwd=tmp_path) for name, options in commands.items()}
+    for name, process in running.items():
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == (0 if name == "preflight" else 2), f"{name}: {err}"
+        assert name == "preflight" or ", in forever: a thread (Thread-" in err, f"{name}: {err}"
+
+
+@pytest.mark.parametrize("left", ["a thread in code of its own", "an exit hook"])
+def test_who_waits_for_the_end_can_interrupt_it(tmp_path: Path, left: str) -> None:
+    running = start("prepare", "-c", "c.yaml", cwd=templates(tmp_path, LEFT[left][0]))
+    assert running.stdout is not None
+    assert running.stdout.readline().startswith("lm_eval ")
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted: all was done" in err
+    assert "Traceback" not in err
