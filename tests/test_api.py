@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 import subprocess
 import sys
+import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 from noted import noted
 from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, prepare, report, verify
-from meta_eval.errors import UserError
+from meta_eval.errors import ConfigError, PackError, UserError
 
 HEAVY = ("datasets", "huggingface_hub", "lm_eval", "numpy", "pandas", "pyarrow", "pydantic", "rich", "torch")
 
@@ -72,3 +77,40 @@ def test_a_margin_is_checked_as_the_commands_is(margin: float) -> None:
 def test_a_share_is_checked_as_the_commands_is(share: float) -> None:
     with pytest.raises(UserError, match="--min-agreement: .* is not a share from 0 to 1"):
         verify("work_dir", min_agreement=share)
+
+
+WHOLE = {"model_name": "m", "evals_dataset": "sample", "tasks": ("meta_gpqa",)}
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"limit": -5}, "Config: limit: -5 is not allowed. Allowed: null for all docs"),
+        ({"limt": 5}, "Config: limt: there is no such key; did you mean 'limit'? Known keys: "),
+        ({"originals": {"math": {"ids": "x"}}}, "Config: originals.math.ids: there is no such key; did you mean 'id'?"),
+        ({"model_args": {"token": "s3cret-s3cret"}}, "is a credential"),
+        ({"base_url": "https://me:s3cret-s3cret@host/v1"}, "holds a credential"),
+        ({"tasks": 5}, "Config: tasks: 5 is not allowed. Allowed: a comma list"),
+    ],
+)
+def test_what_a_program_says_wrong_is_told_as_what_a_file_does(keys: dict[str, Any], words: str) -> None:
+    for build in (lambda: Config(**{**WHOLE, **keys}), lambda: Config.model_validate({**WHOLE, **keys}),
+                  lambda: Config.model_validate_json(json.dumps({**WHOLE, **keys})),
+                  lambda: Config(**WHOLE).model_copy(update=keys)):  # fmt: skip
+        with pytest.raises(ConfigError) as caught:
+            build()
+        assert words in str(caught.value)
+        assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("keys", [{"schema_version": True}, {"tasks": {"a/b": {}}}, {"run": {"limit": -1}}, {"x": 1}])
+def test_a_manifest_that_a_program_builds_wrong_is_no_pack(keys: dict[str, Any]) -> None:
+    for build in (lambda: Manifest(**keys), lambda: Manifest.model_validate_json(json.dumps(keys), strict=True)):
+        with pytest.raises(PackError, match="Manifest: "):
+            build()
+
+
+def test_a_copy_of_a_configuration_is_one() -> None:
+    config = Config(**WHOLE)
+    assert config.model_copy(update={"limit": 3}) == Config(**WHOLE, limit=3)
+    assert config.model_copy() == pickle.loads(pickle.dumps(config)) == copy.deepcopy(config) == config

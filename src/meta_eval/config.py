@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from meta_eval.boundary.models import Public
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.engines import ENGINES
 from meta_eval.engines.lm_eval_model import REFUSED
@@ -70,8 +71,12 @@ else:
     Originals = create_model("Originals", __base__=_Originals, **_KEYS)
 
 
-class Config(Settings):
-    """One evaluation: which model, which evals dataset, which tasks, and how lm_eval is to be started."""
+class Config(Settings, Public):
+    """One evaluation: which model, which evals dataset, which tasks, and how lm_eval is to be started.
+
+    Raises:
+        ConfigError: A key is missing, unknown, or has a value that cannot be.
+    """
 
     other_models: tuple[Name, ...] = Field(
         (),
@@ -204,6 +209,10 @@ class Config(Settings):
             raise ValueError(f"{wrong[0]!r} begins with '-', and lm_eval would take it for an option")
         return tasks
 
+    @classmethod
+    def refusal(cls, error: ValidationError) -> ConfigError:
+        return _first_error(error, _Place(cls.__name__, {}, {}))
+
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """How a pack of these settings is to be run.
 
@@ -256,8 +265,10 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     place = _Place(str(path) if path is not None else "--set", lines, places)
     try:
         return Config.model_validate(data)
-    except ValidationError as error:
-        raise _first_error(error, place) from None
+    except ConfigError as error:
+        if isinstance(error.__context__, ValidationError):
+            raise _first_error(error.__context__, place) from None
+        raise
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
@@ -322,7 +333,8 @@ def _first_error(error: ValidationError, place: _Place) -> ConfigError:
         what = f"{quoted(first['input'])} is not allowed"
     else:
         what = f"{quoted(first['input'])} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
-    return ConfigError(f"{'.'.join(key)}: {what}{rest}", where=place.of(key), hint=allowed)
+    name = f"{'.'.join(key)}: " if key else ""
+    return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed)
 
 
 ALLOWED = {

@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from meta_eval.boundary.inputs import InputError, read_text, reason
+from meta_eval.boundary.models import Public
 from meta_eval.boundary.names import PackPath, TaskName, is_inside
 from meta_eval.engines import ENGINES
 from meta_eval.engines.base import Engine
@@ -148,7 +149,7 @@ class PreparedFrom(_Entry):
     allow_code: bool
 
 
-class Manifest(_Entry):
+class Manifest(_Entry, Public):
     """The whole pack. No time and no host stands here: the same input gives the same bytes.
 
     ``run`` is how it is to be run, and ``command`` what its engine makes of that, for whoever has no meta-eval at hand.
@@ -177,6 +178,11 @@ class Manifest(_Entry):
             if unknown := [one for one in members if one not in self.tasks]:
                 raise ValueError(f"groups.{group}: there is no task {unknown[0]!r}")
         return self
+
+    @classmethod
+    def refusal(cls, error: ValidationError) -> PackError:
+        found = super().refusal(error)
+        return PackError(found.what, where=found.where)
 
     @property
     def engine(self) -> Engine:
@@ -241,8 +247,5 @@ def read_manifest(pack: Path) -> Manifest:
         )
     try:
         return Manifest.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        said = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-        raise PackError(f"{place}: {said}" if place else said, where=str(path), hint=hint) from None
+    except PackError as error:
+        raise PackError(error.what, where=str(path), hint=hint) from None
