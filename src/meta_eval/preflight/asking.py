@@ -88,7 +88,11 @@ def probing() -> Iterator[Probe | None]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             process = subprocess.Popen(
-                [lm_eval.python, "-B", str(_PROBE)], stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
+                [lm_eval.python, "-B", str(_PROBE)],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
             )
         except OSError as error:
             yield Probe(lm_eval, error, out, err)
