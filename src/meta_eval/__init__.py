@@ -1,7 +1,7 @@
 """meta-eval: lm-eval task packs from Meta's published Llama evals datasets.
 
-``from meta_eval import prepare, verify, run, export, grade, report, compare, Config, Manifest``; importing this loads
-none of them yet.
+``from meta_eval import prepare, verify, run, fidelity, export, grade, report, compare, Config, Manifest``; importing
+this loads none of them yet.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
-    from meta_eval.api import compare, export, grade, report, run
+    from meta_eval.api import compare, export, fidelity, grade, report, run
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
     from meta_eval.pack.prepare import prepare
     from meta_eval.verify import verify
 
-__all__ = ["Config", "Manifest", "__version__", "compare", "export", "grade", "prepare", "report", "run", "verify"]
+__all__ = [
+    "Config", "Manifest", "__version__", "compare", "export", "fidelity", "grade", "prepare", "report", "run", "verify",
+]  # fmt: skip
 
 _HOMES = {
-    **dict.fromkeys(("compare", "export", "grade", "report", "run"), "meta_eval.api"),
+    **dict.fromkeys(("compare", "export", "fidelity", "grade", "report", "run"), "meta_eval.api"),
     "prepare": "meta_eval.pack.prepare",
     "verify": "meta_eval.verify",
     "Config": "meta_eval.config",

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from meta_eval.errors import documented
+from meta_eval.assets import DEFAULT_CONFIG
+from meta_eval.errors import ConfigError, documented
 from meta_eval.notes import Progress, silent
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest
     from meta_eval.report.model import Report
     from meta_eval.results.run import Run
+    from meta_eval.running.force import Measured
     from meta_eval.running.run import Ran
 
-__all__ = ["compare", "export", "grade", "report", "run"]
+__all__ = ["compare", "export", "fidelity", "grade", "report", "run"]
 
 
 @documented
@@ -75,11 +77,80 @@ def run(
 
 
 @documented
+def fidelity(
+    config: Config | Path | str | None = None,
+    *,
+    pack: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    docs: int | None = None,
+    top_k: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    ask: bool = True,
+    output: Path | str | None = None,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> Measured:
+    """Ask a model how likely it finds each token of the answers that Meta recorded; docs/running.md says how.
+
+    ::
+
+        from meta_eval import fidelity
+        from meta_eval.fidelity.tokens import read_tokens
+
+        measured = fidelity("eval_config.yaml", docs=200)
+        for answer in read_tokens(measured.tables.texts):
+            print(answer.task, answer.doc, answer.logprobs.mean(), (answer.ranks == 1).mean())
+
+    Args:
+        config: What to evaluate and how, or the YAML file that says it; read only where no pack is named. A pack of
+            the same settings is used as it is.
+        pack: The pack, asked as its manifest says; None for that of the configuration.
+        overrides: ``KEY=VALUE`` each, of a file or of the pack's settings: another model, another engine.
+        tasks: Tasks and groups of the pack; empty for all.
+        docs: How many, spread over the tasks; None for all.
+        top_k: How many of the likeliest tokens are kept for each place.
+        shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
+        ask: Ask; else take what is answered.
+        output: The folder in which ``fidelity/`` lies; None for the pack's output_path.
+        edited: Take a pack that was edited as it is.
+        progress: Called with what is being done, the answers so far, and how many there will be.
+
+    Raises:
+        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+    """
+    from meta_eval.config import Config, load_config, overridden
+    from meta_eval.pack.manifest import read_manifest
+    from meta_eval.running.force import force
+    from meta_eval.running.run import prepared, settings_of
+
+    if pack is not None:
+        folder = Path(pack)
+        settings = overridden(read_manifest(folder).run, overrides)
+    else:
+        place = "the configuration" if isinstance(config, Config) else str(config)
+        wanted = config if isinstance(config, Config) else load_config(Path(config or DEFAULT_CONFIG), overrides)
+        if wanted.other_models:
+            raise ConfigError(
+                f"names {1 + len(wanted.other_models)} models, and one is asked at a time", where="model_name",
+                hint="Name it with --set model_name=…",
+            )  # fmt: skip
+        folder = prepared(wanted, place, edited=edited, progress=progress)
+        settings = settings_of(read_manifest(folder), wanted)
+    if output is not None:
+        settings = settings.model_copy(update={"output_path": str(output)})
+    return force(
+        folder, settings, tasks=tasks, docs=docs, top_k=top_k, shard=shard, ask=ask, edited=edited, progress=progress
+    )
+
+
+@documented
 def export(
     pack: Path | str,
     file: Path | str = "requests.jsonl",
     *,
     tasks: Sequence[str] = (),
+    force: bool = False,
     edited: bool = False,
     progress: Progress = silent,
 ) -> Exported:
@@ -95,6 +166,7 @@ def export(
         pack: The folder that prepare wrote.
         file: Where to write; a file that is there is replaced.
         tasks: Tasks and groups of the pack; empty for all.
+        force: Write what `fidelity` asks instead: how likely each token of the recorded answers is.
         edited: Take a pack that was edited as it is; the file says so.
         progress: Called with the task, the requests written, and how many docs it has.
 
@@ -103,7 +175,7 @@ def export(
     """
     from meta_eval.answers.export import export as run
 
-    return run(Path(pack), Path(file), tasks=tasks, edited=edited, progress=progress)
+    return run(Path(pack), Path(file), tasks=tasks, force=force, edited=edited, progress=progress)
 
 
 @documented

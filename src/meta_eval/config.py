@@ -271,6 +271,27 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         raise
 
 
+def overridden(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
+    """Settings of a pack with some of them changed, as `load_config` changes those of a file.
+
+    Raises:
+        ConfigError: An override names no setting of a run, or says something that cannot be.
+    """
+    data: dict[str, Any] = {name: getattr(settings, name) for name in Settings.model_fields}
+    places: dict[tuple[str, ...], str] = {}
+    for override in overrides:
+        path = _override(data, override)
+        if path[0] in Config.model_fields and path[0] not in Settings.model_fields:
+            hint = "Leave PACK out, and a pack of other settings is prepared"
+            raise ConfigError("is what the pack was made of", where=f"--set {override:.200}", hint=hint)
+        places[path] = override
+    try:
+        config = Config.model_validate({**data, "tasks": settings.tasks, "evals_dataset": "sample"})
+    except ValidationError as error:
+        raise _first_error(error, _Place("the manifest", {}, places)) from None
+    return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
+
+
 def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
     hint = "Run `meta-eval init` for one to start from, or name yours with --config"
     found = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)

@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
 from meta_eval.answers import read as reading
+from meta_eval.answers.recorded import Recorded, forcing
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.errors import UserError
 
@@ -212,6 +214,48 @@ def test_continuations_are_cut_into_tokens_as_lm_eval_cuts_them(prompt: str, con
     theirs = [Tokens(tokenizer)._encode_pair(prompt, text) for text in continuations]
     assert found["continuation_token_ids"] == [continuation for _, continuation in theirs]
     assert all(found["prompt_token_ids"] == context for context, _ in theirs)
+
+
+def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    (tmp_path / "model").mkdir()
+    tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
+    pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
+    plain = {one["id"]: one for one in exported(pack)[1:]}
+    export(pack, tmp_path / "forced.jsonl", force=True)
+    header, *requests = lines_of(tmp_path / "forced.jsonl")
+    assert header["force"] is True
+    docs = read_docs(pack, LETTERS)
+    texts = {f"{LETTERS}/{n}": doc["recorded_output"] for n, doc in enumerate(docs) if doc["recorded_output"].strip()}
+    assert {one["id"]: one["continuations"] for one in requests if one["kind"] == "force"} == {
+        name: [text] for name, text in texts.items()
+    }
+    for one in requests:
+        other = plain[one["id"]]
+        assert one["prompt_token_ids"] == other["prompt_token_ids"]
+        if one["kind"] == "choices":
+            assert one == other
+            continue
+        assert one["request_sha256"] != other["request_sha256"]
+        (ids,) = one["continuation_token_ids"]
+        assert ids == tokenizer.encode(one["continuations"][0], add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize(
+    ("recorded", "forced"),
+    [
+        ("It is B.<|eot_id|>", "It is B."),
+        ("It is B. STOP and so on", "It is B. "),
+        ("<|eot_id|>", None),
+        (None, None),
+    ],
+)
+def test_the_end_of_a_recorded_answer_is_none_of_its_words(recorded: str | None, forced: str | None) -> None:
+    request = Request("t/0/0", "t", 0, 0, "generate", "What?", stop=("STOP",), max_tokens=5)
+    found = forcing(request, None if recorded is None else Recorded(recorded))
+    assert (found and found.continuations) == (forced and (forced,))
+    assert found is None or (found.id, found.kind, found.stop, found.max_tokens) == ("t/0", "force", (), 0)
+    assert forcing(replace(request, repeat=1), Recorded("It is B.")) is None, "one a doc"
 
 
 def test_without_a_tokenizer_there_are_no_token_ids_and_it_says_so(pack: Path) -> None:

@@ -15,6 +15,8 @@ from meta_eval.answers.read import Answer, Answers, AnswersError, read_answers
 
 TEXT = {"id": "t/0", "prompt_sha256": "a", "text": "It is B.", "finish_reason": "stop"}
 LIKELIHOODS = {"id": "t/1", "prompt_sha256": "b", "choices": [{"logprob": -1.5, "is_greedy": True}, {"logprob": -2}]}
+TOKENS = {"ids": [5, 6], "logprobs": [-1, -0.5], "ranks": [2, 1], "top_ids": [7, 6], "top_logprobs": [-0.5, -0.5]}
+FORCED = {"id": "t/2", "prompt_sha256": "c", "tokens": TOKENS}
 
 texts = st.text(max_size=12) | st.sampled_from(['"}', "\\", "\n{", "]}\n", "\ud83d"])
 numbers = st.floats(-1e9, 0)
@@ -129,14 +131,27 @@ def test_another_end_than_stop_and_length_is_a_failure(tmp_path: Path) -> None:
         ({"id": "t/0", "text": ""}, "id or prompt_sha256 is missing"),
         ({**TEXT, "id": 5}, "id is 5, and no text"),
         ({**TEXT, "text": ["a"]}, "text is ['a'], and no text"),
-        ({**TEXT, "text": None}, "it must hold one of text, choices and error"),
-        ({**TEXT, "choices": [{"logprob": -1}]}, "it must hold one of text, choices and error"),
+        ({**TEXT, "text": None}, "it must hold one of text, choices, tokens and error"),
+        ({**TEXT, "choices": [{"logprob": -1}]}, "it must hold one of text, choices, tokens and error"),
         ({**LIKELIHOODS, "choices": [-1.5]}, "choices must be a list of"),
         ({**LIKELIHOODS, "choices": {"logprob": -1}}, "choices must be a list of"),
         ({**LIKELIHOODS, "choices": [{"logprob": float("nan")}]}, "logprob is nan, and no number"),
         ({**LIKELIHOODS, "choices": [{"logprob": 10**400}]}, "and no number"),
         ({**LIKELIHOODS, "choices": [{"logprob": True}]}, "logprob is True, and no number"),
         ({**LIKELIHOODS, "choices": [{"logprob": -1, "is_greedy": 1}]}, "choices must be a list of"),
+        ({**TEXT, "tokens": TOKENS}, "it must hold one of text, choices, tokens and error"),
+        ({**FORCED, "tokens": [1]}, "tokens: no object"),
+        ({**FORCED, "tokens": {**TOKENS, "ranks": [1]}}, "have not one entry a token"),
+        ({**FORCED, "tokens": {**TOKENS, "ids": [5, 2**31]}}, "ids holds what is no whole number of 32 bits"),
+        ({**FORCED, "tokens": {**TOKENS, "ids": [5, True]}}, "ids holds what is no whole number"),
+        ({**FORCED, "tokens": {**TOKENS, "ids": [5, -1]}}, "a token or a rank is negative"),
+        ({**FORCED, "tokens": {**TOKENS, "logprobs": [-1, float("nan")]}}, "logprobs holds what is no number"),
+        ({**FORCED, "tokens": {**TOKENS, "logprobs": [-1, 10**400]}}, "logprobs holds what is no number"),
+        ({**FORCED, "tokens": {**TOKENS, "top_k_ids": [[1], [2]]}}, "top_k_logprobs is no list"),
+        (
+            {**FORCED, "tokens": {**TOKENS, "top_k_ids": [[1], [2, 3]], "top_k_logprobs": [[0], [0, 0]]}},
+            "have not as many entries for each token",
+        ),
         ({**TEXT, "completion_tokens": -1}, "completion_tokens is -1, and no count"),
         ({"format": "meta-eval requests", "version": 1}, "is a file of requests"),
     ],
@@ -148,6 +163,18 @@ def test_a_whole_line_that_is_no_answer_is_refused(line: Any, told: str, tmp_pat
         read_answers([file])
     assert told in str(error.value)
     assert str(file) in str(error.value)
+
+
+def test_tokens_are_read_as_they_stand(tmp_path: Path) -> None:
+    more = {"top_k_ids": [[7, 5], [6, 1]], "top_k_logprobs": [[-0.5, -1], [-0.5, -2]]}
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps({**FORCED, "id": f"t/{n}", "tokens": {**TOKENS, **one}}) + "\n"
+                            for n, one in enumerate(({}, more))))  # fmt: skip
+    plain, rich = (one.tokens for one in read_answers([file]).given.values())
+    assert plain is not None
+    assert rich is not None
+    assert (plain.as_json(), plain.top_k) == (TOKENS, 0)
+    assert (rich.as_json(), rich.top_k) == ({**TOKENS, **more}, 2)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from small_model import write_tokenizer
 
+from meta_eval.answers.logprobs import TokenLogprobs, of_places
 from meta_eval.answers.requests import Request
 from meta_eval.running.client import Ask, Client, Said
 
@@ -26,6 +27,20 @@ def says(request: Request) -> dict[str, Any]:
         return {"choices": [(-float((number >> shift) % 7 + 1), None) for shift, _ in enumerate(request.continuations)]}
     letter = "ABCDEFGHIJ"[number % 10]
     return {"text": f"The best answer is {letter}.", "finish_reason": "stop", "completion_tokens": 6}
+
+
+def finds(ask: Ask) -> TokenLogprobs:
+    """What the fake model says of the tokens that it is given: every third is its second choice, always the same."""
+    places: list[dict[int, tuple[float, int | None]]] = []
+    for number, token in enumerate(ask.forced_ids):
+        others = range(token + 1, token + 1 + ask.top_k)
+        place: dict[int, tuple[float, int | None]] = {one: (-1.0 - one / 1000, None) for one in others}
+        place[token] = (-0.125 * (token % 7), 1)
+        if number % 3 == 2:
+            place[token] = (-0.75, 2)
+            place[999] = (-0.5, 1)
+        places.append(place)
+    return of_places(ask.forced_ids, places, ask.top_k)
 
 
 class FakeClient(Client):
@@ -63,6 +78,8 @@ class FakeClient(Client):
             times = {"started": 1000.0 + given, "ended": 1001.0 + given}
             if error is not None:
                 yield Said(ask.request, error=error, **times)
+            elif ask.request.kind == "force":
+                yield Said(ask.request, prompt_tokens=len(ask.prompt_ids or ()), forced=finds(ask), **times)
             else:
                 tokens = len(ask.prompt_ids or ())
                 yield Said(ask.request, prompt_tokens=tokens, **says(ask.request), **times)

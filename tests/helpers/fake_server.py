@@ -242,6 +242,15 @@ def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]
         choice["logprobs"] = {"tokens": ["?"] * len(own), "token_logprobs": own, "top_logprobs": tops}
     if "prompt_logprobs" in body:
         found: Sequence[Any] = [{str(one): {"logprob": logprob(ids[:n], one), "rank": 1}} for n, one in enumerate(ids)]
+        for n, place in enumerate(found):
+            for more in range(1, body["prompt_logprobs"] + 1):  # likelier ones, at every third place
+                if n % 3 == 0:
+                    (own,) = [one for name, one in place.items() if name == str(ids[n])]
+                    own["rank"] = more + 1
+                    likelier = {"logprob": own["logprob"] + more / 64, "rank": body["prompt_logprobs"] + 1 - more}
+                else:
+                    likelier = {"logprob": place[str(ids[n])]["logprob"] - more, "rank": more + 1}
+                place[str(ids[n] + more)] = likelier
         choice["prompt_logprobs"] = [None, *found[1:]]
     usage = {
         "prompt_tokens": len(ids),

@@ -19,9 +19,11 @@ from typing import Any
 
 import pytest
 from command import cli
-from fake_server import FIELDS, Body, FakeServer
+from fake_server import FIELDS, Body, FakeServer, logprob
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
+
+from meta_eval.fidelity.tokens import read_tokens
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 
@@ -203,6 +205,54 @@ def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, 
     assert said["tasks"]["meta_gpqa"] == house.scores["meta_gpqa"]
     errors = [one["error"] for one in _lines(tmp_path) if "error" in one]
     assert all("scores no choices" in error for error in errors)
+
+
+def measured(house: House, server: FakeServer, output: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``meta-eval fidelity`` of the texts."""
+    run, *rest = house.arguments(server, output=output, only="meta_gpqa")
+    del rest[rest.index("--no-canary")]
+    assert run == "run"
+    return cli("fidelity", *rest, "--json", *arguments, cwd=house.folder)
+
+
+def test_a_recorded_answer_is_forced_through_one_prompt(house: House, tmp_path: Path) -> None:
+    with FakeServer() as server:
+        done = measured(house, server, tmp_path)
+        bodies = [body for body in server.bodies if body["prompt"] != [0, 0, 0] and len(body["prompt"]) > 1]
+    assert done.returncode == 0, done.stderr
+    answers = list(read_tokens(Path(json.loads(done.stdout)["table"])))
+    forced = [body for body in bodies if body.get("prompt_logprobs") == 1 and len(body["prompt"]) > 9]
+    assert len(forced) == len(answers) > 5
+    assert {body["max_tokens"] for body in forced} == {1}
+    prompts = {tuple(body["prompt"]) for body in forced}
+    for one in answers:
+        (whole,) = [ids for ids in prompts if ids[one.prompt_tokens :] == tuple(one.token_ids)]
+        own = [logprob(whole[:at], whole[at]) for at in range(one.prompt_tokens, len(whole))]
+        assert one.logprobs == pytest.approx(own, abs=1e-5)
+        second = [at % 3 == 0 for at in range(one.prompt_tokens, len(whole))]
+        assert list(one.ranks) == [2 if likelier else 1 for likelier in second]
+        assert list(one.top_ids) == [t + likelier for t, likelier in zip(one.token_ids, second, strict=True)]
+
+
+def test_a_server_with_echo_alone_says_no_ranks(house: House, tmp_path: Path) -> None:
+    with FakeServer(takes=FIELDS) as server:
+        done = measured(house, server, tmp_path)
+        assert done.returncode == 0, done.stderr
+        refused = measured(house, server, tmp_path / "k", "--top-k", "2")
+    first = next(iter(read_tokens(Path(json.loads(done.stdout)["table"]))))
+    assert set(first.ranks) == {1}, "the fake's likeliest token is the one itself"
+    assert refused.returncode == 2
+    assert "it names no ids of the likeliest tokens" in " ".join(refused.stderr.split())
+
+
+def test_a_server_without_logprobs_of_a_prompt_forces_nothing(house: House, tmp_path: Path) -> None:
+    with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
+        done = measured(house, server, tmp_path)
+    assert done.returncode == 2
+    assert "it forces no answer" in " ".join(done.stderr.split())
+    with FakeServer(token_ids=False) as server:
+        done = measured(house, server, tmp_path)
+    assert "to force an answer needs token ids" in " ".join(done.stderr.split())
 
 
 def test_a_prompt_that_a_server_cut_is_no_answer(house: House, tmp_path: Path) -> None:

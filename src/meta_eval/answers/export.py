@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meta_eval.answers.recorded import Recordings, forcings_of
 from meta_eval.answers.requests import Encoder, Request, requests_of
 from meta_eval.boundary.outputs import check_outputs, replacing
 from meta_eval.errors import PackError
@@ -38,7 +39,13 @@ class Exported:
 
 
 def export(
-    pack: Path, file: Path, *, tasks: Sequence[str] = (), edited: bool = False, progress: Progress = silent
+    pack: Path,
+    file: Path,
+    *,
+    tasks: Sequence[str] = (),
+    force: bool = False,
+    edited: bool = False,
+    progress: Progress = silent,
 ) -> Exported:
     """Write what a pack asks, whole or not at all.
 
@@ -46,6 +53,7 @@ def export(
         pack: The folder that prepare wrote.
         file: Where to write; a file that is there is replaced.
         tasks: Tasks and groups of the pack; empty for all.
+        force: Write what `meta-eval fidelity` asks instead: how likely each token of the recorded answers is.
         edited: Take a pack that was edited as it is; the file says so.
         progress: Called with the task, the requests written, and how many docs it has.
 
@@ -65,12 +73,19 @@ def export(
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
+    recordings = Recordings(pack, manifest)
     with replacing(file) as out:
-        out.write(_line({**_header(pack, manifest, chosen, encoder), **({"edited": changed} if changed else {})}))
+        more = {**({"force": True} if force else {}), **({"edited": changed} if changed else {})}
+        out.write(_line({**_header(pack, manifest, chosen, encoder), **more}))
         for name in chosen:
             progress(name, 0, manifest.tasks[name].docs)
             done.tasks[name] = 0
-            requests = requests_of(evaluator, name, manifest.run.limit)
+            limit = manifest.run.limit
+            requests = (
+                forcings_of(evaluator, name, limit, recordings.of(name)[0])
+                if force
+                else requests_of(evaluator, name, limit)
+            )
             for line in _lines(requests, encoder):
                 out.write(line)
                 done.tasks[name] += 1
@@ -124,7 +139,7 @@ def _fields(request: Request) -> dict[str, Any]:
         "prompt_sha256": request.prompt_sha256,
         "request_sha256": request.sha256,
     }
-    if request.kind == "choices":
+    if request.kind != "generate":
         return {**asked, "continuations": request.continuations}
     return {**asked, "stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
 

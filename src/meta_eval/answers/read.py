@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from meta_eval.answers.logprobs import TokenLogprobs, read_tokens
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.errors import UserError
 from meta_eval.results.pieces import MAX_PIECE
@@ -51,6 +52,7 @@ class Answer:
         finish_reason: ``stop``, ``length`` where it was cut at max_tokens; None where nobody says.
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Tokens of the answer.
+        tokens: What the engine finds of each token of a text that it was given; None of other answers.
         error: Why there is none; None of an answer.
         engine: What answered.
         model: Which model.
@@ -66,6 +68,7 @@ class Answer:
     finish_reason: str | None
     prompt_tokens: int | None
     completion_tokens: int | None
+    tokens: TokenLogprobs | None
     error: str | None
     engine: str | None
     model: str | None
@@ -177,8 +180,9 @@ def _answer(content: Any, where: str) -> Answer:
         raise _wrong("id or prompt_sha256 is missing", where)
     text, choices, error = fields.text("text"), _choices(content.get("choices"), where), fields.text("error")
     finish = fields.text("finish_reason")
-    if error is None and (text is None) == (not choices):
-        raise _wrong("it must hold one of text, choices and error", where)
+    forced = _tokens(content.get("tokens"), where)
+    if error is None and (text is not None) + bool(choices) + (forced is not None) != 1:
+        raise _wrong("it must hold one of text, choices, tokens and error", where)
     if error is None and finish is not None and finish not in _ENDS:
         error = f"finish_reason is {finish!r:.40}, neither {' nor '.join(map(repr, _ENDS))}"
     ids = content.get("token_ids")
@@ -193,6 +197,7 @@ def _answer(content: Any, where: str) -> Answer:
         finish_reason=finish,
         prompt_tokens=fields.count("prompt_tokens"),
         completion_tokens=len(ids) if tokens is None and isinstance(ids, list) else tokens,
+        tokens=forced,
         error=error,
         engine=fields.name("engine"),
         model=fields.name("model"),
@@ -212,6 +217,13 @@ def _choices(content: Any, where: str) -> tuple[tuple[float, bool | None], ...]:
             raise _wrong('choices must be a list of {"logprob": number, "is_greedy": true or false}', where)
         found.append((logprob, greedy))
     return tuple(found)
+
+
+def _tokens(content: Any, where: str) -> TokenLogprobs | None:
+    try:
+        return None if content is None else read_tokens(content)
+    except ValueError as error:
+        raise _wrong(f"tokens: {error}", where) from None
 
 
 @dataclass(frozen=True, slots=True)

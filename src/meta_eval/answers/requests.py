@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Docs whose instances are held at a time: lm-eval would hold those of all docs at once.
 _CHUNK = 512
 
-Kind = Literal["generate", "choices"]
+Kind = Literal["generate", "choices", "force"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,13 @@ class Request:
         task: The task.
         doc: lm-eval's number of the doc.
         repeat: Which of the times that the doc is asked.
-        kind: ``generate``, answered with a text; ``choices``, with the log-likelihood of each continuation.
+        kind: ``generate``, answered with a text; ``choices``, with the log-likelihood of each continuation; ``force``,
+            with that of each token of the one continuation.
         prompt: The text, without BOS.
         stop: Texts at which an answer ends.
-        max_tokens: The tokens that an answer may have; 0 of choices.
+        max_tokens: The tokens that an answer may have; 0 of choices and force.
         settings: All else that the task says of generation (``temperature``, ``do_sample``, …).
-        continuations: Of choices.
+        continuations: Of choices; of force the text that the engine is given behind the prompt.
         needs_greedy: Whether the score depends on whether a continuation is the greedy one.
     """
 
@@ -158,11 +159,16 @@ class Encoder:
         return ids
 
     def fields(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
-        """The token ids of some requests, as they stand in the file."""
+        """The token ids of some requests, as they stand in the file.
+
+        The continuations of choices are what lm-eval makes of them, the tokens that the whole text has behind those of
+        its prompt. That of force is encoded by itself: an engine would have written it behind the tokens of the prompt.
+        """
         texts: list[str] = []
         for request in requests:
             texts.append(_context(request))
-            texts += [request.prompt + text for text in request.continuations]
+            if request.kind == "choices":
+                texts += [request.prompt + text for text in request.continuations]
         ids = iter(self._ids(texts))
         found = []
         for request in requests:
@@ -170,6 +176,8 @@ class Encoder:
             one: dict[str, Any] = {"prompt_token_ids": context}
             if request.kind == "choices":
                 one["continuation_token_ids"] = [next(ids)[len(context) :] for _ in request.continuations]
+            elif request.kind == "force":
+                one["continuation_token_ids"] = [self.pieces(text) for text in request.continuations]
             found.append(one)
         return found
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from meta_eval.cli import (
     export,
+    fidelity,
     grade,
     init,
     new_task,
@@ -56,6 +57,7 @@ app.command("preflight", short_help="Check what can go wrong before generation, 
 app.command("validate", hidden=True)(preflight.preflight)
 app.command("verify", short_help="Prove a pack: replay Meta's answers, compare every verdict.")(verify.verify)
 app.command("run", short_help="Ask the model and judge it; the same command goes on.")(run.run)
+app.command("fidelity", short_help="Is it the same model? Recorded answers, token by token.")(fidelity.fidelity)
 app.command("selfcheck", short_help="Check an engine with a model whose answers are known.")(selfcheck.selfcheck)
 app.command("slurm", short_help="Write the jobs of a run for a Slurm cluster.")(slurm.slurm)
 app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)

@@ -17,6 +17,9 @@ def export(
     config: Path = options.CONFIG_OF_PACK,
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
     output: Path = typer.Option(Path("requests.jsonl"), "--output", "-o", metavar="FILE", help="Where to write."),
+    force: bool = typer.Option(
+        False, "--force", help="Write what `fidelity` asks instead: the recorded answers, token by token."
+    ),
     edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -27,7 +30,7 @@ def export(
     folder = options.pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     with Steps("exporting") as steps:
-        done = run(folder, output, tasks=names, edited=edited, progress=steps.progress)
+        done = run(folder, output, tasks=names, force=force, edited=edited, progress=steps.progress)
     count = sum(done.tasks.values())
     err.print(f"wrote {output}: {count:,} requests", soft_wrap=True)
     if as_json:

@@ -64,7 +64,7 @@ def run(
     from meta_eval.judging.gate import read_gate
 
     settings = load_config(config, overrides)
-    part = _shard(shard)
+    part = shard_of(shard)
     wanted = report and part[1] == 1
     _check_report(wanted, html, gate)
     if gate is not None:
@@ -88,7 +88,7 @@ def run(
         if len(models) > 1:
             err.print(model, style="bold", soft_wrap=True)
         try:
-            with _Log("asking") as steps, _ended_in_order():
+            with Log("asking") as steps, ended_in_order():
                 ran = ask(
                     settings,
                     model=model,
@@ -163,7 +163,7 @@ def _judge(ran: Ran, pack: Path, html: Path | None, gate: Path | None) -> Report
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def ended_in_order() -> Iterator[None]:
     """SIGTERM, with which a cluster ends a job, is an interruption like Ctrl-C: engines are stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -180,7 +180,7 @@ def _ended_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-class _Log(Steps):
+class Log(Steps):
     """On a terminal a bar; in a file a line every half minute, so that a log of hours can be read."""
 
     def __init__(self, doing: str) -> None:
@@ -210,7 +210,8 @@ def _decided(state: State) -> str:
     return f"{state.outcome}, shown after {state.docs:,} docs: {drop}, {between}"
 
 
-def _shard(text: str) -> tuple[int, int]:
+def shard_of(text: str) -> tuple[int, int]:
+    """``I/N`` as numbers."""
     number, slash, of = text.partition("/")
     if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of) <= 1_000_000):
         raise ConfigError(

@@ -48,9 +48,14 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
-    local = Path(model_name) / "tokenizer.json"
-    path: str | None = str(local) if local.is_file() else _cached(model_name)
+    path = tokenizer_file(model_name)
     return None if path is None else _load(path)
+
+
+def tokenizer_file(model_name: str) -> str | None:
+    """Where it lies; None where it is not on this machine."""
+    local = Path(model_name) / "tokenizer.json"
+    return str(local) if local.is_file() else _cached(model_name)
 
 
 @lru_cache(maxsize=1)

@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from meta_eval.answers.match import until
+from meta_eval.answers.recorded import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.running.client import Ask, BackendError, Client, Said
-from meta_eval.running.first import Recorded
 
 # How many docs are asked again in another way.
 VARIANTS = 8

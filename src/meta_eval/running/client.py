@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from meta_eval.answers.logprobs import TokenLogprobs
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import UserError
@@ -25,12 +26,20 @@ class Ask:
     Attributes:
         request: What the pack asks.
         prompt_ids: Its prompt with exactly one BOS; None where the model's tokenizer is not on this machine.
-        continuation_ids: Of ``choices``, the tokens of each continuation behind those of the prompt; None likewise.
+        continuation_ids: Of ``choices``, the tokens of each continuation behind those of the prompt, of ``force`` those
+            of the one text; None likewise.
+        top_k: Of ``force``: how many of the likeliest tokens in each place are wanted besides.
     """
 
     request: Request
     prompt_ids: Sequence[int] | None = None
     continuation_ids: Sequence[Sequence[int]] | None = None
+    top_k: int = 0
+
+    @property
+    def forced_ids(self) -> Sequence[int]:
+        """Of ``force``: the tokens that the engine is given."""
+        return (self.continuation_ids or ((),))[0]
 
     @property
     def one_token_each(self) -> bool:
@@ -41,13 +50,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What came of an `Ask`: one of text, choices and error.
+    """What came of an `Ask`: one of text, choices, forced and error.
 
     Attributes:
         request: What was asked.
         text: Of ``generate``, without stop text and end token.
         choices: Of ``choices``, in the order of the continuations: log-likelihood (nats, summed over tokens), and
             whether every token is the likeliest one, None where the engine does not say.
+        forced: Of ``force``: what the engine finds of each token.
         finish_reason: ``stop``, or ``length`` at max_tokens; None where the engine does not say.
         token_ids: Of the text, where the engine says them.
         prompt_tokens: Tokens of the prompt, BOS included.
@@ -61,6 +71,7 @@ class Said:
     request: Request
     text: str | None = None
     choices: Sequence[tuple[float, bool | None]] = ()
+    forced: TokenLogprobs | None = None
     finish_reason: str | None = None
     token_ids: Sequence[int] | None = None
     prompt_tokens: int | None = None
@@ -83,9 +94,11 @@ class Client(ABC):
 
     Attributes:
         needs_token_ids: Whether it can only be asked with token ids.
+        can_force: Whether it answers requests of kind ``force``; of a server only asking tells.
     """
 
     needs_token_ids: ClassVar[bool] = True
+    can_force: ClassVar[bool] = True
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         self.settings, self.model, self.logs, self.end = settings, model, logs, tuple(end)
@@ -120,7 +133,9 @@ class Client(ABC):
         """
 
 
-def with_token_ids(requests: Iterable[Request], encoder: Encoder | None, *, batch: int = 128) -> Iterator[Ask]:
+def with_token_ids(
+    requests: Iterable[Request], encoder: Encoder | None, *, top_k: int = 0, batch: int = 128
+) -> Iterator[Ask]:
     """Requests with their token ids, encoded some at a time: an encoding is far larger than its text."""
     import itertools
 
@@ -128,7 +143,11 @@ def with_token_ids(requests: Iterable[Request], encoder: Encoder | None, *, batc
     while some := list(itertools.islice(left, batch)):
         ids: Sequence[dict[str, Any]] = encoder.fields(some) if encoder else [{} for _ in some]
         for request, found in zip(some, ids, strict=True):
-            yield Ask(request, found.get("prompt_token_ids"), found.get("continuation_token_ids"))
+            yield Ask(request, found.get("prompt_token_ids"), found.get("continuation_token_ids"), top_k)
+
+
+# What the words of `too_long` hold, and those of no other failure.
+TOO_LONG = "and max_model_len is"
 
 
 def too_long(ask: Ask, room: int) -> str | None:
@@ -136,7 +155,8 @@ def too_long(ask: Ask, room: int) -> str | None:
     if ask.prompt_ids is None:
         return None
     longest = max((len(one) for one in ask.continuation_ids or ()), default=0)
-    tokens = len(ask.prompt_ids) + (longest or ask.request.max_tokens)
+    # Engines that say how likely a prompt's tokens are write one of their own behind it.
+    tokens = len(ask.prompt_ids) + (longest or ask.request.max_tokens) + (ask.request.kind == "force")
     if tokens <= room:
         return None
-    return f"its prompt of {len(ask.prompt_ids):,} tokens and its answer need {tokens:,}, and max_model_len is {room:,}"
+    return f"its prompt of {len(ask.prompt_ids):,} tokens and its answer need {tokens:,}, {TOO_LONG} {room:,}"

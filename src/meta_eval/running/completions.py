@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from meta_eval.answers.logprobs import Place, TokenLogprobs, of_places
 from meta_eval.running.client import Ask, Said
 
 # Fields that are not OpenAI's, in vLLM's and SGLang's words: the ids of what was read and written; special tokens kept
@@ -75,9 +76,10 @@ def labels(prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def forced(prompt: Sequence[int], continuation: Sequence[int], how: str) -> dict[str, Any]:
-    """A request for the log-probabilities of a prompt's own last tokens."""
-    return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **_FORCED[how][0]}
+def forced(prompt: Sequence[int], continuation: Sequence[int], how: str, top_k: int = 1) -> dict[str, Any]:
+    """A request for the log-probabilities of a prompt's own last tokens, and of the likeliest ones in their places."""
+    asked = {"prompt_logprobs": top_k} if how == "prompt_logprobs" else {"echo": True, "logprobs": top_k}
+    return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **asked}
 
 
 def read_text(ask: Ask, answer: Json, *, end: Sequence[str], **shared: Any) -> Said:
@@ -122,38 +124,51 @@ def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[fl
     Raises:
         GarbledError: They are not all there.
     """
+    found = read_tokens(answer, continuation, how)
+    return sum(found.logprobs), all(rank == 1 for rank in found.ranks)
+
+
+def read_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int = 0) -> TokenLogprobs:
+    """What a server says of each of the last tokens of a prompt.
+
+    Raises:
+        GarbledError: They are not all there.
+    """
     choice = choice_of(answer)
-    total, greedy = 0.0, True
     try:
-        for logprob, likeliest in _FORCED[how][1](choice, continuation):
-            total += logprob
-            greedy = greedy and likeliest
-    except (KeyError, IndexError, TypeError, ValueError):
+        return of_places(continuation, _PLACES[how](choice, continuation), top_k)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         raise GarbledError("an answer without the log-probabilities of the prompt") from None
-    return total, greedy
 
 
-def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[tuple[float, bool]]:
+def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[Place]:
     found = choice["prompt_logprobs"][-len(continuation) :]
-    own = [one[str(token)] for one, token in zip(found, continuation, strict=True)]
-    return [(float(one["logprob"]), one["rank"] == 1) for one in own]
+    return [{int(token): (float(one["logprob"]), int(one["rank"])) for token, one in of.items()} for of in found]
 
 
-def _echo(choice: Json, continuation: Sequence[int]) -> list[tuple[float, bool]]:
-    """The prompt comes first and one token that was written last, as lm-eval reads it."""
+def _echo(choice: Json, continuation: Sequence[int]) -> list[Place]:
+    """The prompt comes first and one token that was written last, as lm-eval reads it. Ranks are not said, and the
+    likeliest tokens as text, of which several may be the same: they are numbered down from -1, which is no token."""
     found, count = choice["logprobs"], len(continuation) + 1
-    own, tops = found["token_logprobs"][-count:-1], found["top_logprobs"][-count:-1]
-    if len(own) != len(continuation):
-        raise ValueError
-    return [(float(one), float(one) >= max(top.values())) for one, top in zip(own, tops, strict=True)]
+    places: list[Place] = []
+    for token, own, top in zip(
+        continuation, found["token_logprobs"][-count:-1], found["top_logprobs"][-count:-1], strict=True
+    ):
+        others = sorted((float(value) for value in top.values()), reverse=True)
+        if others[0] <= own:
+            others.remove(others[0])
+        likelier = sum(value > own for value in others)
+        place: dict[int, tuple[float, int | None]] = {token: (float(own), None if likelier else 1)}
+        places.append(place | {-number: (value, None) for number, value in enumerate(others, 1)})
+    return places
 
 
-# How a server is asked for the log-probabilities of a prompt's tokens, and how they are read, the better one first.
-_FORCED: Mapping[str, tuple[Json, Callable[[Json, Sequence[int]], list[tuple[float, bool]]]]] = {
-    "prompt_logprobs": ({"prompt_logprobs": 1}, _prompt_logprobs),
-    "echo": ({"echo": True, "logprobs": 1}, _echo),
+# How a server is asked for the log-probabilities of a prompt's tokens, the better way first, and how they are read.
+_PLACES: Mapping[str, Callable[[Json, Sequence[int]], list[Place]]] = {
+    "prompt_logprobs": _prompt_logprobs,
+    "echo": _echo,
 }
-FORCED = tuple(_FORCED)
+FORCED = tuple(_PLACES)
 
 
 def choice_of(answer: Json) -> Json:

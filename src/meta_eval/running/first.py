@@ -3,63 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
+from meta_eval.answers.recorded import Recorded, Recordings
 from meta_eval.answers.requests import Request
-from meta_eval.pack.manifest import Manifest
 from meta_eval.running.wanted import Wanted
 
 # How many in all.
 DOCS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """What Meta recorded of a doc.
-
-    Attributes:
-        text: Of ``generate``.
-        nlls: Of ``choices``: negative log-likelihoods, in nats, by continuation.
-    """
-
-    text: str | None = None
-    nlls: Sequence[float] = ()
-
-    def answers(self, request: Request) -> bool:
-        """Whether a request can be compared with it."""
-        if request.kind == "generate":
-            return self.text is not None
-        return len(self.nlls) == len(request.continuations)
-
-
-class Recordings:
-    """What Meta recorded, by task; read task by task from the docs of a pack."""
-
-    def __init__(self, pack: Path, manifest: Manifest) -> None:
-        self._pack, self._manifest = pack, manifest
-
-    def of(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
-        """By doc what was recorded, None where nothing was, and its subtask."""
-        import pyarrow.parquet as pq
-
-        entry = self._manifest.tasks[task]
-        if entry.docs_file is None:
-            return [], []
-        names = ("recorded_output", "recorded_negative_log_likelihoods", "subtask_name")
-        table = pq.read_table(self._pack / entry.docs_file, columns=[one for one in names if one in entry.columns])
-        columns = {name: table.column(name).to_pylist() for name in table.column_names}
-        nothing = [None] * table.num_rows
-        texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
-        return [_recorded(text, of_doc) for text, of_doc in zip(texts, nlls, strict=True)], subtasks
-
-
-def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:
-    whole = nlls and all(value is not None and math.isfinite(value) for value in nlls)
-    found = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and whole else ())
-    return found if found.text or found.nlls else None
 
 
 def first_of(wanted: Wanted, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:

@@ -85,6 +85,11 @@ class Journal:
         finally:
             os.close(self._file)
 
+    @property
+    def stem(self) -> str:
+        """``MODEL.KEY``: the name of all that is of this run."""
+        return self._stem
+
     def files(self) -> list[Path]:
         """All files of this run that are there, those of its shards too, sorted."""
         return sorted(self._folder.glob(f"{_literal(self._stem)}*.jsonl"))
@@ -110,6 +115,7 @@ class Journal:
                 for logprob, greedy in said.choices
             ]
             or None,
+            "tokens": None if said.forced is None else said.forced.as_json(),
             "error": said.error,
             "finish_reason": said.finish_reason,
             "token_ids": None if said.token_ids is None else list(said.token_ids),

@@ -39,6 +39,9 @@ class LmEvalClient(Client):
     """
 
     needs_token_ids: ClassVar[bool] = False  # some only have a server; then the BOS cannot be checked, which is said
+    can_force: ClassVar[bool] = (
+        False  # lm-eval keeps the sum of a text's log-probabilities, and not those of its tokens
+    )
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)

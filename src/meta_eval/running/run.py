@@ -6,13 +6,13 @@ its tokens (`tokens`), asked (`client`), kept (`journal`), and graded with all o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.grade import Graded, Grading
+from meta_eval.answers.recorded import Recordings
 from meta_eval.answers.requests import Request
 from meta_eval.config import Config
 from meta_eval.engines.settings import RunSettings
@@ -24,9 +24,10 @@ from meta_eval.results.baseline import read_baseline
 from meta_eval.running.canary import Canary, Summary, counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import client_of
-from meta_eval.running.first import Recordings, first_of
+from meta_eval.running.first import first_of
 from meta_eval.running.journal import Journal, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
+from meta_eval.running.rounds import ROUNDS, in_rounds
 from meta_eval.running.stopping import Stopping
 from meta_eval.running.tokens import Tokens, tokens_of
 from meta_eval.running.wanted import Wanted, only
@@ -48,9 +49,7 @@ _NO_MATTER = _FREE | {"limit"}
 # What only the pack says.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
 
-# How often a request that failed is asked in all, and the seconds before each further round: what fails together
-# with others (a server that restarts) may be answered when they are done.
-_ROUNDS = (0, 2, 10)
+_ROUNDS = ROUNDS
 
 # Called with a task that is answered whole and its scores, 0 to 1 by ``metric,filter``.
 Scored = Callable[[str, dict[str, float]], None]
@@ -208,19 +207,8 @@ class _Asking:
 
     def run(self, requests: Sequence[Request] | Wanted) -> Iterator[str]:
         """Ask these; the name of each task as soon as it is done."""
-        for number, wait in enumerate(_ROUNDS):
-            time.sleep(wait if requests else 0)
-            again: list[Request] = []
-            for _, said in self._ask(requests):
-                if said.error is not None and said.again and number + 1 < len(_ROUNDS):
-                    again.append(said.request)
-                    continue
-                yield from self._keep(said)
-            if again:
-                log.warning(f"{len(again):,} requests failed and are asked again; the first: {again[0].id}")
-            requests = again
-            if not again:
-                return
+        for said in in_rounds(self._ask, requests, _ROUNDS):
+            yield from self._keep(said)
 
     def first(self, progress: Progress) -> Iterator[str]:
         """The canary; the name of each task that is done, as of `run`. Its answers are kept when it has judged them:

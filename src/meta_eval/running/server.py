@@ -273,6 +273,8 @@ class ServerClient(Client):
         ask, can = job.ask, server.can
         if ask.request.kind == "choices":
             return await self._choices(server, job)
+        if ask.request.kind == "force":
+            return await self._force(server, job)
         body = completions.generation(ask, seed=self.settings.seed, end=self.end, can=can)
         answer = _checked(await server.complete(body), ask.prompt_ids)
         return completions.read_text(ask, answer, end=self.end, **self._shared(job, answer))
@@ -296,6 +298,20 @@ class ServerClient(Client):
                 job.choices.append(completions.read_forced(answer, continuation, how))
         shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
         return Said(ask.request, choices=job.choices, completion_tokens=0, **shared)
+
+    async def _force(self, server: Connection, job: _Job) -> Said:
+        ask, how = job.ask, await server.how_forced()
+        if ask.prompt_ids is None or not server.can.token_ids:
+            raise _RefusedError("to force an answer needs token ids: it takes none, or the tokenizer is not here")
+        if not how:
+            raise _RefusedError("it says no log-probabilities of a prompt (prompt_logprobs, echo): it forces no answer")
+        if ask.top_k and how == "echo":
+            raise _RefusedError("it names no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
+        ids = ask.forced_ids
+        answer = await self._scored(server, completions.forced(ask.prompt_ids, ids, how, max(1, ask.top_k)))
+        found = completions.read_tokens(answer, ids, how, ask.top_k)
+        shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
+        return Said(ask.request, forced=found, completion_tokens=len(ids), **shared)
 
     async def _scored(self, server: Connection, body: dict[str, Any]) -> completions.Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from meta_eval.answers.logprobs import of_places
 from meta_eval.engines.settings import RunSettings
 from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
 from meta_eval.running.faults import diagnosed
@@ -41,6 +42,7 @@ class VllmClient(Client):
 
     Log-likelihoods of choices of one token each come from one prefill, exactly: the engine is asked for the
     log-probabilities of their ids (``logprob_token_ids``). Others cost a prefill a continuation, as in lm-eval.
+    A text that it is given costs one prefill (``prompt_logprobs``), of which the answer's part is kept.
     """
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
@@ -68,6 +70,8 @@ class VllmClient(Client):
             raise diagnosed(error, self._log, where="backend vllm") from error
         self._engine = self._llm.llm_engine
         self._can_ask_ids = "logprob_token_ids" in signature(self._params).parameters
+        # Lists of numbers instead of an object for each token of a prompt.
+        self._flat = "flat_logprobs" in signature(self._params).parameters
         return self
 
     def __exit__(
@@ -141,6 +145,8 @@ class VllmClient(Client):
         request, prompt = ask.request, list(ask.prompt_ids or ())
         if request.kind == "generate":
             yield prompt, self._params(**self._sampling(ask))
+        elif request.kind == "force":
+            yield [*prompt, *ask.forced_ids], self._params(**self._forcing(ask))
         elif self._in_one_pass(ask):
             ids = [one[0] for one in ask.continuation_ids or ()]
             yield (
@@ -154,6 +160,14 @@ class VllmClient(Client):
 
     def _in_one_pass(self, ask: Ask) -> bool:
         return self._can_ask_ids and ask.one_token_each
+
+    def _forcing(self, ask: Ask) -> dict[str, Any]:
+        """vLLM says the rank of each token of a prompt, and the likeliest ones; there is no way to have it begin where
+        the answer does and say both (``prompt_logprob_start`` goes with ids that are named, and says no ranks)."""
+        return {
+            "max_tokens": 1, "temperature": 0, "prompt_logprobs": max(1, ask.top_k), "detokenize": False,
+            **({"flat_logprobs": True} if self._flat else {}),
+        }  # fmt: skip
 
     def _sampling(self, ask: Ask) -> dict[str, Any]:
         """As lm-eval turns generation_kwargs into sampling parameters: greedy unless do_sample, special tokens kept."""
@@ -188,6 +202,16 @@ class VllmClient(Client):
                 request, text=answer.text, finish_reason=answer.finish_reason, token_ids=ids,
                 completion_tokens=len(ids), **shared,
             )  # fmt: skip
+        if request.kind == "force":
+            ids = list(one.ask.forced_ids)
+            places = (
+                {t: (p.logprob, p.rank) for t, p in place.items()} for place in first.prompt_logprobs[-len(ids) :]
+            )
+            try:
+                found = of_places(ids, places, one.ask.top_k)
+            except ValueError as error:
+                return Said(request, error=f"vLLM {error}", **shared)
+            return Said(request, forced=found, completion_tokens=len(ids), **shared)
         continuations = one.ask.continuation_ids or ()
         if self._in_one_pass(one.ask):
             answer = first.outputs[0]

@@ -1,0 +1,144 @@
+"""What an engine says of each token of a text that it was given: the answer to a request of kind ``force``."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+# What stands for the logarithm of 0, as vLLM's server writes it.
+LOWEST = -9999.0
+
+# Digits behind the point that a file of answers keeps: float32 has no more of a number of some nats.
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """n tokens, each behind the prompt and the tokens before it; natural logarithms of probabilities.
+
+    Attributes:
+        ids: n: the tokens.
+        logprobs: n: theirs.
+        ranks: n: 1 is the likeliest; 0 where it is only known that another token is likelier.
+        top_ids: n: the likeliest token; -1 where it is not known.
+        top_logprobs: n: its own.
+        top_k_ids: n of k: the likeliest, in order; None where they were not asked for.
+        top_k_logprobs: Likewise.
+    """
+
+    ids: Sequence[int]
+    logprobs: Sequence[float]
+    ranks: Sequence[int]
+    top_ids: Sequence[int]
+    top_logprobs: Sequence[float]
+    top_k_ids: Sequence[Sequence[int]] | None = None
+    top_k_logprobs: Sequence[Sequence[float]] | None = None
+
+    @property
+    def top_k(self) -> int:
+        """k; 0 without."""
+        return len(self.top_k_ids[0]) if self.top_k_ids else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in a file of answers."""
+        found = {own.name: _plain(getattr(self, own.name)) for own in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _plain(values: Any) -> Any:
+    if values is None or isinstance(values, int):
+        return values
+    if isinstance(values, float):
+        return round(values, _DIGITS)
+    return [_plain(value) for value in values]
+
+
+# Of one place its tokens, each with its log-probability and its rank; None where the engine does not say the rank.
+Place = Mapping[int, tuple[float, int | None]]
+
+
+def of_places(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) -> TokenLogprobs:
+    """What an engine says of each place of a text, put in order.
+
+    Args:
+        ids: The tokens of the text.
+        places: Of each the token itself and the likeliest ones.
+        top_k: How many of these are kept.
+
+    Raises:
+        ValueError: A place says nothing of its token, or fewer tokens than were asked for, or what is no number.
+    """
+    rows = [_row(token, place, top_k) for token, place in zip(ids, places, strict=True)]
+    own, ranks, tops, theirs, lists = zip(*rows, strict=True) if rows else ((),) * 5
+    kept = top_k > 0
+    return TokenLogprobs(
+        tuple(ids), own, ranks, tops, theirs,
+        tuple(tuple(one for one, _ in some) for some in lists) if kept else None,
+        tuple(tuple(value for _, value in some) for some in lists) if kept else None,
+    )  # fmt: skip
+
+
+def _row(token: int, place: Place, top_k: int) -> tuple[float, int, int, float, Sequence[tuple[int, float]]]:
+    if token not in place:
+        raise ValueError("says nothing of a token that it was given")
+    if any(math.isnan(value) for value, _ in place.values()):
+        raise ValueError("says log-probabilities that are no numbers")
+    found = {one: max(value, LOWEST) for one, (value, _) in place.items()}
+    own, rank = found[token], place[token][1]
+    # Of two that are alike the token itself: whoever sorts them may put either first.
+    order = sorted(found, key=lambda one: (-found[one], one != token))
+    if top_k and len(order) < top_k:
+        raise ValueError(f"says {len(order)} of the {top_k} likeliest tokens")
+    return own, rank or 0, order[0], found[order[0]], [(one, found[one]) for one in order[:top_k]]
+
+
+def read_tokens(content: Any) -> TokenLogprobs:
+    """Out of a line of a file of answers.
+
+    Raises:
+        ValueError: It does not hold what it must.
+    """
+    if not isinstance(content, dict):
+        raise ValueError("no object")
+    ids, ranks, tops = (_ints(content.get(name), name) for name in ("ids", "ranks", "top_ids"))
+    own, theirs = (_floats(content.get(name), name) for name in ("logprobs", "top_logprobs"))
+    if not ids or len({len(ids), len(ranks), len(tops), len(own), len(theirs)}) > 1:
+        raise ValueError("its lists are empty, or have not one entry a token")
+    if min(ids) < 0 or min(ranks) < 0:
+        raise ValueError("a token or a rank is negative")
+    if "top_k_ids" not in content and "top_k_logprobs" not in content:
+        return TokenLogprobs(ids, own, ranks, tops, theirs)
+    some = [_ints(one, "top_k_ids") for one in _list(content.get("top_k_ids"), "top_k_ids")]
+    values = [_floats(one, "top_k_logprobs") for one in _list(content.get("top_k_logprobs"), "top_k_logprobs")]
+    lengths = {len(one) for one in some} | {len(one) for one in values}
+    if not len(some) == len(values) == len(ids) or len(lengths) != 1 or not some[0]:
+        raise ValueError("top_k_ids and top_k_logprobs have not as many entries for each token")
+    return TokenLogprobs(ids, own, ranks, tops, theirs, some, values)
+
+
+def _list(content: Any, name: str) -> list[Any]:
+    if not isinstance(content, list):
+        raise ValueError(f"{name} is no list")
+    return content
+
+
+def _ints(content: Any, name: str) -> array[int]:
+    try:
+        if not any(isinstance(one, bool) for one in _list(content, name)):
+            return array("i", content)
+    except (TypeError, OverflowError):
+        pass
+    raise ValueError(f"{name} holds what is no whole number of 32 bits")
+
+
+def _floats(content: Any, name: str) -> array[float]:
+    try:
+        found = array("f", _list(content, name))
+    except (TypeError, OverflowError):
+        found = array("f", [math.nan])
+    if not all(map(math.isfinite, found)):
+        raise ValueError(f"{name} holds what is no number")
+    return found

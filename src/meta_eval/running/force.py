@@ -1,0 +1,127 @@
+"""fidelity: how likely does a copy of the model find each token of the answers that Meta recorded?
+
+The story of one doc: its recorded answer becomes a request (`answers.recorded`), prompt and answer go through the
+engine in one prefill (`client`), what it says of each token is kept (`journal`), and at the end all of it is one table
+(`force_tables`). Nothing is decoded, so that it takes a small part of a run's time. Of choices the likelihoods
+themselves are kept beside the recorded ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from meta_eval.answers.requests import Request
+from meta_eval.boundary.inputs import expand
+from meta_eval.engines.settings import RunSettings
+from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.integrity import check
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.running.canary import counted
+from meta_eval.running.client import Ask, Said, with_token_ids
+from meta_eval.running.clients import client_of
+from meta_eval.running.force_tables import Tables, write
+from meta_eval.running.journal import Journal
+from meta_eval.running.pace import Pace
+from meta_eval.running.rounds import in_rounds
+from meta_eval.running.run import Interrupted, identity
+from meta_eval.running.to_force import ToForce
+from meta_eval.running.tokens import tokens_of
+from meta_eval.verify import choose
+
+# Where its answers and tables lie, in the output folder.
+FOLDER = "fidelity"
+
+
+@dataclass(slots=True)
+class Measured:
+    """What came of it.
+
+    Attributes:
+        pack: The folder of the pack.
+        answers: The files of answers, those of all shards.
+        tables: The tables; None of a shard.
+        engine: What answered; None where there was nothing to ask.
+        before: Requests that were answered when it began.
+        asked: Requests that it asked.
+        failed: Of these, those without an answer.
+    """
+
+    pack: Path
+    answers: list[Path] = field(default_factory=list)
+    tables: Tables | None = None
+    engine: str | None = None
+    before: int = 0
+    asked: int = 0
+    failed: int = 0
+
+
+def force(
+    pack: Path,
+    settings: RunSettings,
+    *,
+    tasks: Sequence[str] = (),
+    docs: int | None = None,
+    top_k: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    ask: bool = True,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> Measured:
+    """Ask a model how likely it finds the recorded answers of a pack, and write what it says as a table.
+
+    Args:
+        pack: The folder that prepare wrote.
+        settings: Which model, on which engine.
+        tasks: Tasks and groups of the pack; empty for all.
+        docs: How many, spread over tasks and subtasks and drawn by the pack's seed, the same on every machine; more of
+            them hold the fewer, so that a second run goes on. None for all.
+        top_k: How many of the likeliest tokens are kept for each place, besides the first.
+        shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
+        ask: Ask; else only write the table of what is there.
+        edited: Take a pack that was edited as it is.
+        progress: Called with what is being done, and how far it is.
+
+    Raises:
+        UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
+        Interrupted: By Ctrl-C; likewise.
+    """
+    manifest = read_manifest(pack)
+    names = choose(manifest, tasks)
+    check(pack, manifest, edited=edited)
+    model, output = settings.model_name, expand(settings.output_path, where="output_path") / FOLDER
+    make_client = client_of(settings.backend, copies=settings.data_parallel_size)
+    logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
+    with Journal(output, model, identity(settings), shard) as journal:
+        progress("looking for what is not answered yet")
+        wanted = ToForce(pack, manifest, names, settings, docs, shard, top_k, journal.read())
+        done = Measured(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
+        if ask and any(wanted.left.values()):
+            wanted.check(make_client, settings.backend)
+            progress(f"reading the tokenizer of {model}")
+            tokens = tokens_of(model, needed=True)
+            progress(f"starting {settings.backend}; its log: {logs}")
+            with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
+                done.engine = client.engine
+                pace = Pace(wanted.left, {}, progress)
+
+                def some(requests: Iterable[Request]) -> Iterator[tuple[Ask, Said]]:
+                    return counted(client, with_token_ids(requests, tokens.encoder, top_k=top_k))
+
+                try:
+                    for said in in_rounds(some, wanted):
+                        journal.add(said, engine=client.engine)
+                        pace.add(said)
+                        if said.error is not None and not done.failed:
+                            log.warning(f"{said.request.id} has no answer: {said.error}")
+                        done.asked += 1
+                        done.failed += said.error is not None
+                except KeyboardInterrupt:
+                    raise Interrupted(done.before + done.asked, sum(wanted.total.values())) from None
+        done.answers = journal.files()
+        if shard[1] == 1:
+            progress("writing the table")
+            path = output / f"{journal.stem}.parquet"
+            done.tables = write(path, wanted, journal.read(), model=model, settings_sha256=journal.key)
+    return done

@@ -1,0 +1,40 @@
+"""Asking until it is answered or has failed for good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from meta_eval.answers.requests import Request
+from meta_eval.notes import log
+from meta_eval.running.client import Ask, Said
+
+# How often a request that failed is asked in all, and the seconds before each further round: what fails together
+# with others (a server that restarts) may be answered when they are done.
+ROUNDS = (0, 2, 10)
+
+
+def in_rounds(
+    ask: Callable[[Iterable[Request]], Iterator[tuple[Ask, Said]]],
+    requests: Iterable[Request],
+    waits: Sequence[float] = ROUNDS,
+) -> Iterator[Said]:
+    """What came of each request in the end.
+
+    Args:
+        ask: Asks some.
+        requests: All of them.
+        waits: Seconds before each round.
+    """
+    for number, wait in enumerate(waits):
+        time.sleep(wait)
+        again: list[Request] = []
+        for _, said in ask(requests):
+            if said.error is not None and said.again and number + 1 < len(waits):
+                again.append(said.request)
+            else:
+                yield said
+        if not again:
+            return
+        log.warning(f"{len(again):,} requests failed and are asked again; the first: {again[0].id}")
+        requests = again

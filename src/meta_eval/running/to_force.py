@@ -1,0 +1,100 @@
+"""What a fidelity run has to ask: the recorded answers of some docs that were not forced yet."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from meta_eval.answers.read import Answer, Answers
+from meta_eval.answers.recorded import Recordings, forcings_of
+from meta_eval.answers.requests import Request, docs_to_run
+from meta_eval.engines.settings import RunSettings
+from meta_eval.errors import UserError
+from meta_eval.pack.manifest import Manifest
+from meta_eval.running.client import BackendError, Client
+from meta_eval.running.first import chosen
+from meta_eval.verify.evaluate import Evaluator
+
+
+class ToForce:
+    """What is to be asked. Gone through it gives what has no answer yet; the requests are built anew each time.
+
+    Attributes:
+        total: By task, the requests of this shard.
+        left: Those of them that have no answer yet.
+        docs: By task the docs that are meant, of all shards.
+    """
+
+    def __init__(
+        self, pack: Path, manifest: Manifest, tasks: Sequence[str], settings: RunSettings, docs: int | None,
+        shard: tuple[int, int], top_k: int, answers: Answers,
+    ) -> None:  # fmt: skip
+        self.pack, self.top_k = pack, top_k
+        self.recordings = Recordings(pack, manifest)
+        self.seed = None if docs is None else settings.seed
+        self._evaluator, self._limit, self._shard = Evaluator(pack), settings.limit, shard
+        self._numbers = self._drawn(tasks, manifest, docs, settings.seed)
+        self._answered = {key for key, one in answers.given.items() if self.is_whole(one)}
+        self.total: dict[str, int] = {}
+        self.left: dict[str, int] = {}
+        self.hashes: dict[str, dict[str, str]] = {name: {} for name in self._numbers}
+        self._kinds: dict[str, str] = {}
+        for number, request in enumerate(self._all()):
+            self.hashes[request.task][request.id] = request.sha256
+            self._kinds.setdefault(request.kind, request.id)
+            if number % shard[1] == shard[0]:
+                self.total[request.task] = self.total.get(request.task, 0) + 1
+                self.left[request.task] = self.left.get(request.task, 0) + self._is_left(request)
+        if not any(self.hashes.values()):
+            raise UserError(
+                "Meta recorded no answer to any of these docs", where=str(pack),
+                hint="A pack of your own data has nothing to be compared with; name other tasks with --tasks",
+            )  # fmt: skip
+
+    @property
+    def docs(self) -> dict[str, int]:
+        return {name: len(numbers) for name, numbers in self._numbers.items()}
+
+    def is_whole(self, answer: Answer) -> bool:
+        """Whether an answer holds all that is wanted."""
+        return bool(answer.choices) or (answer.tokens is not None and answer.tokens.top_k >= self.top_k)
+
+    def check(self, client: type[Client], backend: str) -> None:
+        """Refuse an engine that says nothing of single tokens, before it is started.
+
+        Raises:
+            BackendError: So it is.
+        """
+        if "force" in self._kinds and not client.can_force:
+            raise BackendError(
+                "says the sum of a text's log-probabilities, and nothing of its tokens", where=f"backend {backend}",
+                hint="Use backend vllm, server or ray",
+            )  # fmt: skip
+
+    def _drawn(self, tasks: Sequence[str], manifest: Manifest, docs: int | None, seed: int) -> dict[str, Sequence[int]]:
+        """By task the numbers of the docs."""
+        ranges = {name: docs_to_run(manifest.tasks[name].docs, self._limit) for name in tasks}
+        if docs is None:
+            return {name: numbers for name, numbers in ranges.items() if numbers}
+        orders, eligible = {}, {}
+        for name, numbers in ranges.items():
+            recorded, subtasks = self.recordings.of(name)
+            order = [doc for doc in numbers if doc < len(recorded)]
+            random.Random(f"{seed}/{name}").shuffle(order)  # noqa: S311 (no secret)
+            orders[name] = order
+            eligible[name] = [None if recorded[doc] is None else subtasks[doc] or "" for doc in order]
+        return {name: sorted(orders[name][at] for at in places) for name, places in chosen(eligible, docs).items()}
+
+    def _all(self) -> Iterator[Request]:
+        for name, numbers in self._numbers.items():
+            recorded, _ = self.recordings.of(name)
+            yield from forcings_of(self._evaluator, name, self._limit, recorded, numbers)
+
+    def _is_left(self, request: Request) -> bool:
+        return (request.id, request.sha256) not in self._answered
+
+    def __iter__(self) -> Iterator[Request]:
+        number, of = self._shard
+        return filter(self._is_left, itertools.islice(self._all(), number, None, of))

@@ -1,0 +1,237 @@
+"""fidelity: every recorded answer is forced once, whatever interrupts it, and the table is that of all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import cli
+from fake_model import FakeClient, model_folder
+from noted import noted
+from packs import prepare, read_docs
+
+from meta_eval import Config
+from meta_eval import fidelity as measure
+from meta_eval.answers.requests import Request
+from meta_eval.errors import UserError
+from meta_eval.fidelity.tokens import read_choices, read_tokens
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.running.run import Interrupted
+
+TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
+
+
+@pytest.fixture(autouse=True)
+def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
+    made = type("Client", (FakeClient,), {"asked": [], "made": []})
+    monkeypatch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
+    return made
+
+
+@pytest.fixture
+def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    model_folder(tmp_path / "m")
+    return prepare(tmp_path / "work_dir", f"{TEXTS},{CHOICES}", model_name="m")
+
+
+def rows(table: Path | None) -> list[tuple[str, int, tuple[int, ...], tuple[float, ...]]]:
+    assert table is not None
+    return [(one.task, one.doc, tuple(one.token_ids), tuple(one.logprobs)) for one in read_tokens(table)]
+
+
+def test_every_recorded_answer_is_in_the_table_as_its_tokens(pack: Path, client: type[FakeClient]) -> None:
+    from tokenizers import Tokenizer
+
+    done = measure(pack=pack)
+    assert done.tables is not None and done.tables.texts is not None
+    tokenizer = Tokenizer.from_file("m/tokenizer.json")
+    docs = read_docs(pack, TEXTS)
+    found = list(read_tokens(done.tables.texts))
+    assert [one.doc for one in found] == [n for n, doc in enumerate(docs) if (doc["recorded_output"] or "").strip()]
+    for one in found:
+        doc = docs[one.doc]
+        assert tokenizer.decode(one.token_ids, skip_special_tokens=False) == doc["recorded_output"]
+        assert one.prompt_tokens == 1 + len(tokenizer.encode(doc["prompt"], add_special_tokens=False).ids)
+        assert one.margins == pytest.approx(np.where(np.arange(len(one.margins)) % 3 == 2, 0.25, 0))
+    assert client.asked == list(dict.fromkeys(client.asked))
+
+
+def test_choices_stand_beside_what_meta_recorded(pack: Path) -> None:
+    done = measure(pack=pack)
+    assert done.tables is not None and done.tables.choices is not None
+    _, found = read_choices(done.tables.choices)
+    for one, doc in zip(found, read_docs(pack, CHOICES), strict=True):
+        assert one.recorded == pytest.approx([-value for value in doc["recorded_negative_log_likelihoods"]], rel=1e-6)
+        assert one.best == int(np.argmax(one.recorded))
+        assert len(one.logprobs) == len(doc["continuations"])
+
+
+def test_the_header_says_what_it_is_of(pack: Path) -> None:
+    done = measure(pack=pack, docs=9)
+    assert done.tables is not None and done.tables.texts is not None
+    header = read_tokens(done.tables.texts).header
+    assert (header.model, header.engine, header.answers) == ("m", "fake 1.0", "recorded")
+    assert header.seed == read_manifest(pack).run.seed
+    assert len(header.manifest_sha256) == len(header.tokenizer_sha256) == len(header.settings_sha256) == 64
+    assert sum(header.docs.values()) == 9
+    assert done.tables.texts.name == f"m.{header.settings_sha256[:12]}.parquet"
+
+
+def test_no_prompt_and_no_answer_is_in_a_table(pack: Path) -> None:
+    import pyarrow.parquet as pq
+
+    done = measure(pack=pack)
+    assert done.tables is not None and done.tables.texts is not None
+    columns = pq.read_table(done.tables.texts).to_pydict()
+    texts = {text for name, values in columns.items() for text in values if isinstance(text, str)}
+    assert texts <= {TEXTS, *(one["request_sha256"] for one in read_lines(done.answers))} | set(columns["subtask"])
+
+
+def read_lines(files: list[Path]) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()[1:]]
+
+
+def test_whatever_interrupts_it_the_same_again_asks_the_rest_and_makes_the_same_table(
+    pack: Path, client: type[FakeClient]
+) -> None:
+    whole = measure(pack=pack, output="undisturbed")
+    total = len(client.asked)
+    client.asked.clear()
+
+    def before(given: int) -> None:
+        if given == 9:
+            raise KeyboardInterrupt
+
+    client.before = staticmethod(before)  # type: ignore[assignment]
+    with pytest.raises(Interrupted) as end:
+        measure(pack=pack)
+    assert (end.value.kept, end.value.total) == (9, total)
+    client.before = staticmethod(lambda _given: None)  # type: ignore[assignment]
+    done = measure(pack=pack)
+    assert done.before == 9
+    assert len(client.asked) == len(set(client.asked)) == total
+    assert done.tables is not None and whole.tables is not None
+    assert done.tables.texts is not None and whole.tables.texts is not None
+    assert done.tables.texts.read_bytes() == whole.tables.texts.read_bytes()
+
+
+def test_shards_share_the_docs_and_the_table_is_of_all(pack: Path, client: type[FakeClient]) -> None:
+    whole = measure(pack=pack, output="undisturbed")
+    total = len(client.asked)
+    client.asked.clear()
+    parts = [measure(pack=pack, shard=(number, 3)) for number in range(3)]
+    assert all(part.tables is None for part in parts)
+    assert len(client.asked) == len(set(client.asked)) == total
+    started = len(client.made)
+    done = measure(pack=pack, ask=False)
+    assert len(client.made) == started
+    assert done.tables is not None and whole.tables is not None
+    assert rows(done.tables.texts) == rows(whole.tables.texts)
+
+
+def test_some_docs_are_spread_over_tasks_and_more_hold_the_fewer(pack: Path, client: type[FakeClient]) -> None:
+    measure(pack=pack, docs=6)
+    few = set(client.asked)
+    assert {name.split("/")[0] for name in few} == {TEXTS, CHOICES}
+    client.asked.clear()
+    done = measure(pack=pack, docs=12)
+    assert done.before == 6
+    assert not few & set(client.asked)
+    assert len(client.asked) == 6
+    assert done.tables is not None
+    assert done.tables.answers == 12
+
+
+def test_what_does_not_fit_is_not_asked_and_said(pack: Path, client: type[FakeClient]) -> None:
+    def fits(request: Request, _attempt: int) -> str | None:
+        return "its prompt needs 9, and max_model_len is 8" if request.id == f"{TEXTS}/0" else None
+
+    client.fails = staticmethod(fits)  # type: ignore[assignment]
+    with noted() as notes:
+        done = measure(pack=pack)
+    assert done.failed == 1
+    assert any("max_model_len is 8" in note for note in notes)
+    assert done.tables is not None
+    assert done.tables.left_out[TEXTS]["too long for max_model_len"] == 1
+    assert done.tables.texts is not None
+    assert read_tokens(done.tables.texts).header.left_out == done.tables.left_out
+
+
+def test_more_likely_tokens_are_asked_for_anew_and_fewer_are_not(pack: Path, client: type[FakeClient]) -> None:
+    measure(pack=pack, tasks=[TEXTS])
+    total = len(client.asked)
+    done = measure(pack=pack, tasks=[TEXTS], top_k=3)
+    assert len(client.asked) == 2 * total
+    assert done.tables is not None and done.tables.texts is not None
+    first = next(iter(read_tokens(done.tables.texts)))
+    assert first.top_k_ids is not None and first.top_k_logprobs is not None
+    assert first.top_k_ids.shape == first.top_k_logprobs.shape == (len(first.token_ids), 3)
+    assert (first.top_k_ids[:, 0] == first.top_ids).all()
+    measure(pack=pack, tasks=[TEXTS], top_k=2)
+    assert len(client.asked) == 2 * total
+
+
+def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
+    pack: Path, client: type[FakeClient]
+) -> None:
+    client.can_force = False
+    with pytest.raises(UserError, match="backend vllm: says the sum of a text's log-probabilities"):
+        measure(pack=pack)
+    assert client.made == []
+    assert measure(pack=pack, tasks=[CHOICES]).asked > 0, "of choices a sum is all that is wanted"
+
+
+def test_with_nothing_answered_there_is_no_table(pack: Path) -> None:
+    with pytest.raises(UserError, match=r"no answer to any of these docs is there \(31 not asked yet\)"):
+        measure(pack=pack, ask=False)
+
+
+def test_the_table_of_another_selection_is_not_left_beside_it(pack: Path) -> None:
+    first = measure(pack=pack)
+    assert first.tables is not None and first.tables.choices is not None
+    assert first.tables.choices.exists()
+    measure(pack=pack, tasks=[TEXTS])
+    assert not first.tables.choices.exists()
+
+
+def test_another_model_of_the_same_pack_has_a_table_of_its_own(pack: Path, tmp_path: Path) -> None:
+    model_folder(tmp_path / "other", weights=b"others")
+    one = measure(pack=pack)
+    before = (pack / "manifest.json").read_bytes() if (pack / "manifest.json").exists() else b""
+    two = measure(pack=pack, overrides=["model_name=other"])
+    assert one.tables is not None and two.tables is not None
+    assert one.tables.texts != two.tables.texts
+    assert rows(one.tables.texts) == rows(two.tables.texts)
+    assert before == ((pack / "manifest.json").read_bytes() if before else b"")
+
+
+def test_what_made_the_pack_cannot_be_changed_beside_it(pack: Path) -> None:
+    with pytest.raises(UserError, match="--set evals_dataset=x: is what the pack was made of"):
+        measure(pack=pack, overrides=["evals_dataset=x"])
+    with pytest.raises(UserError, match="no such key; did you mean 'dtype'"):
+        measure(pack=pack, overrides=["dtpe=float16"])
+
+
+def test_the_command_says_what_it_wrote(pack: Path) -> None:
+    done = cli("fidelity", str(pack), "--docs", "5", "--json", cwd=pack.parent)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["answers"] == said["asked"] == 5
+    assert Path(said["table"]).exists()
+    assert "5 answers" in done.stderr
+    again = cli("fidelity", str(pack), "--docs", "5", "--json", "--no-ask", cwd=pack.parent)
+    assert json.loads(again.stdout)["asked"] == 0
+
+
+def test_a_configuration_is_prepared_first(pack: Path) -> None:
+    keys: dict[str, Any] = {"model_name": "m", "evals_dataset": "sample", "tasks": (TEXTS,), "work_dir": "new"}
+    done = measure(Config(**keys), docs=3)
+    assert done.tables is not None
+    assert (Path("new"), done.tables.answers) == (done.pack, 3)
+    with pytest.raises(UserError, match="names 2 models"):
+        measure(Config(**{**keys, "model_name": ["m", "other"]}))
