@@ -10,6 +10,10 @@ import pytest
 from hypothesis import settings
 from rows import make_row, write_rows
 
+# For numpy, which nothing above imports, and every process that a test starts: on small matrices the threads of OpenBLAS
+# do nothing but wait for each other, which costs four times the work.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 # A busy machine is slow at random, and the first example of a test pays for imports: no test is about such times.
 # In CI the examples are the same every time, so that a red run is of the change; elsewhere they are new ones.
 settings.register_profile("any machine", deadline=None, derandomize="CI" in os.environ)

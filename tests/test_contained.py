@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import cli, process
+from command import cli
+from forked import forked
 from packs import prepare, reseal
 from places import TEMPLATES
 
@@ -26,7 +27,7 @@ ENDS = {
 }
 # What would end the tests too, were it not contained, is tried in a process of its own.
 Run = Callable[..., subprocess.CompletedProcess[str]]
-OF_PROCESS: dict[str, Run] = {"hard": process, "interrupt": process}
+OF_PROCESS: dict[str, Run] = {"hard": forked, "interrupt": forked}
 PRINTS = """
 import atexit, ctypes, os, subprocess, sys
 print("touch /tmp/printed")
@@ -81,7 +82,7 @@ def put_into(folder: Path, function: str, code: str) -> None:
     path.write_text(f"{head}{found}{signature}:\n    {code}\n{body}")
 
 
-def prepared(templates: Path, *options: str, run: Run = process, **keys: Any) -> subprocess.CompletedProcess[str]:
+def prepared(templates: Path, *options: str, run: Run = forked, **keys: Any) -> subprocess.CompletedProcess[str]:
     return run(
         "prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set", "tasks=meta_gpqa",
         "--set", f"template_dir={templates}", "--config", templates.parent / "c.yaml", *options,
@@ -129,7 +130,7 @@ def test_nothing_that_a_pack_leaves_behind_prints_reaches_stdout_or_ends_verify(
     ends = "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.02), os._exit(0))).start()\n"
     put_into(pack, "", LATER + ends)
     reseal(pack)
-    done = process("verify", pack, "--json", "--min-agreement", "0.999999")
+    done = forked("verify", pack, "--json", "--min-agreement", "0.999999")
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["passed"] is False
 
@@ -169,7 +170,7 @@ def test_nothing_that_a_scorer_prints_reaches_stdout(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "work_dir", "meta_gpqa")
     put_into(pack, "", PRINTS)
     reseal(pack)
-    done = process("verify", pack, "--min-agreement", "0.5")
+    done = forked("verify", pack, "--min-agreement", "0.5")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 

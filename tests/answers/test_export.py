@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import resource
-import subprocess
-import sys
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +13,14 @@ from typing import Any
 
 import pytest
 from accelerator import lines_of
-from command import cli
-from golden import all_tasks, prepare_sample
+from command import cli, full_disk
+from golden import all_tasks
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.model import LM, TemplateLM
 from packs import edit, prepare, read_docs, reseal, yaml_of
 from places import REPOSITORY
+from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
@@ -92,9 +91,8 @@ def pack(tmp_path: Path) -> Path:
     return prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}")
 
 
-def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path) -> None:
-    pack = tmp_path / "work_dir"
-    prepare_sample(pack, all_tasks())
+def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    pack = Path(shutil.copytree(whole_pack(tmp_path_factory), tmp_path / "work_dir"))
     header, *requests = exported(pack)
     assert as_sent(requests) == sent_by_lm_eval(pack, all_tasks())
     assert {one["kind"] for one in requests} == {"generate", "choices"}
@@ -310,14 +308,8 @@ def test_what_cannot_be_exported_leaves_the_old_file(pack: Path) -> None:
 def test_a_full_disk_leaves_the_old_file(pack: Path) -> None:
     file = pack.parent / "requests.jsonl"
     file.write_text("mine")
-
-    def small() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "meta_eval", "export", str(pack), "--output", str(file)],
-        preexec_fn=small, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    with full_disk(4096):
+        done = cli("export", pack, "--output", file)
     assert done.returncode == 2
     assert f"{file}: cannot be written (File too large)" in done.stderr
     assert file.read_text() == "mine"

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from accelerator import SCRIPT, answer, lines_of
-from command import cli
-from golden import all_tasks, prepare_sample, replay, verdicts
+from command import cli, full_disk
+from golden import all_tasks, verdicts
 from noted import noted
 from packs import edit_docs, prepare
+from shared import whole_pack, whole_replay
 
 from meta_eval import export, grade, report
 from meta_eval.answers.grade import Graded, Grading
@@ -72,17 +70,19 @@ def refusal(place: Path, *files: Path, **options: Any) -> str:
 # What lm_eval makes of the same answers
 
 
-def test_every_task_is_scored_doc_for_doc_as_lm_eval_scores_it(tmp_path: Path) -> None:
+def test_every_task_is_scored_doc_for_doc_as_lm_eval_scores_it(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     pack = tmp_path / "work_dir"
-    prepare_sample(pack, all_tasks())
+    shutil.copytree(whole_pack(tmp_path_factory), pack)
     export(pack, tmp_path / "requests.jsonl")
     answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
     done = graded(tmp_path, allow_code=True)
-    theirs = replay(pack, all_tasks())
+    theirs = whole_replay(tmp_path_factory)
     ours = json.loads(done.results.read_text())
     assert sorted(done.scores) == all_tasks()
     for task in all_tasks():
-        assert verdicts(samples(done, task)) == verdicts(json.loads(json.dumps(theirs["samples"][task], default=str)))
+        assert verdicts(samples(done, task)) == verdicts(theirs["samples"][task])
         told = {key: value for key, value in theirs["results"][task].items() if "_stderr" not in key}
         assert {key: ours["results"][task][key] for key in told} == told
     for part in ("configs", "versions", "n-shot", "higher_is_better", "n-samples"):
@@ -340,13 +340,8 @@ def test_a_full_disk_leaves_nothing_behind(share: float, place: Path) -> None:
     largest = max(path.stat().st_size for path in (place / "out").rglob("*.json*"))
     shutil.rmtree(place / "out")
 
-    def small() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * largest), int(share * largest)))
-
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "meta_eval", "grade", "answers.jsonl", "--pack", "work_dir", "--output", "out"],
-        cwd=place, preexec_fn=small, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    with full_disk(int(share * largest)):
+        done = cli("grade", "answers.jsonl", "--pack", "work_dir", "--output", "out", cwd=place)
     assert done.returncode == 2
     assert "out: cannot be written (lm_eval wrote nothing or half a file there; the disk may be full)" in done.stderr
     assert not list((place / "out").iterdir())

@@ -6,9 +6,11 @@ What only a process has is held by the second: what reaches its file descriptors
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,17 @@ def cli(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> su
             log.removeHandler(notes)
     assert isinstance(code, int)
     return subprocess.CompletedProcess(words, code, out.getvalue(), error.getvalue())
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """No file grows beyond so many bytes, as if the disk were full then."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def process(

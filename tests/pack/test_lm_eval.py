@@ -6,17 +6,16 @@ This file runs on every lm-eval version that a pack supports.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden import all_tasks, prepare_sample, replay, verdicts
 from places import GOLDEN
+from shared import whole_pack, whole_replay
 
 from meta_eval.source import sample as embedded
 
@@ -25,20 +24,12 @@ TASKS = all_tasks()
 
 @pytest.fixture(scope="module")
 def moved_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pack of every task, moved away from where it was prepared."""
-    prepared = tmp_path_factory.mktemp("prepared") / "work_dir"
-    prepare_sample(prepared, TASKS)
-    return Path(shutil.move(prepared, tmp_path_factory.mktemp("moved") / "pack"))
+    return whole_pack(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def replayed(moved_pack: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    here = Path.cwd()
-    os.chdir(tmp_path_factory.mktemp("elsewhere"))
-    try:
-        yield replay(moved_pack, TASKS)
-    finally:
-        os.chdir(here)
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return whole_replay(tmp_path_factory)
 
 
 @pytest.mark.parametrize("task", TASKS)

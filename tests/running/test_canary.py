@@ -25,6 +25,8 @@ from meta_eval.running.first import DOCS, chosen
 from meta_eval.running.run import Ran, run
 from meta_eval.running.selfcheck import model_folder
 
+TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
+
 
 def nonsense(ask: Ask, client: Meta) -> Said:
     """Another text, or other likelihoods."""
@@ -59,7 +61,7 @@ def counting(more: int) -> Answer:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("canary")
-    return prepare(place / "work_dir", "meta_instruct,meta_pretrain", model_name=str(model_folder()), dtype="float32")
+    return prepare(place / "work_dir", TASKS, model_name=str(model_folder()), dtype="float32")
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
 def config_of(pack: Path, output: Path) -> Config:
     settings = {
-        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": "meta_instruct,meta_pretrain",
+        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": TASKS,
         "work_dir": str(pack), "output_path": str(output / "out"), "max_model_len": 262144, "allow_code": True,
         "template_dir": str(TEMPLATES), "dtype": "float32",
     }  # fmt: skip
@@ -118,14 +120,22 @@ def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[
         (lambda ask, _: Said(ask.request, error="no route to host"), "none of 32 first requests is answered: no route"),
     ],
 )
-def test_a_broken_set_up_is_named_and_leaves_no_answer(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+def test_a_broken_set_up_is_named_and_leaves_no_answer(
+    ask: Callable[..., Ran], how: Answer, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how)
     assert words in str(caught.value)
     assert "--no-canary" in str(caught.value)
     assert len(Meta.asked) <= DOCS
-    kept = ask(lambda one, client: client.right(one))
-    assert kept.before == 0
+    (kept,) = (tmp_path / "out").rglob("*.jsonl")
+    assert read_answers([kept]).given == {}
+
+
+def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[..., Ran]) -> None:
+    with pytest.raises(CanaryError):
+        ask(of(""))
+    assert ask(lambda one, client: client.right(one)).before == 0
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from packs import Doc, edit, edit_docs, prepare, read_docs, tree, write_docs, ya
 from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 from runs import run_lm_eval
+from shared import whole_pack
 
 from meta_eval.errors import ConfigError, PackError, TemplateError
 from meta_eval.pack.manifest import read_manifest
@@ -39,7 +40,7 @@ CHOICE = "meta_mmlu_pretrain"
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare(tmp_path_factory.mktemp("sample") / "work_dir", ",".join(all_tasks()))
+    return Path(shutil.copytree(whole_pack(tmp_path_factory), tmp_path_factory.mktemp("sample") / "work_dir"))
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ is a template folder's all.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -42,6 +42,9 @@ class TemplateFolder:
         named = {group for task in self.tasks.values() for group in task.spec.groups}
         return tuple(sorted(named | set(self.group_files)))
 
+
+# What lies in a folder of a template folder, all the way down.
+_Companions = Callable[[PurePosixPath], Iterable[PurePosixPath]]
 
 _MOST_INCLUDES = 32
 _FUNCTIONS = {"!function": FunctionRef}
@@ -80,6 +83,8 @@ def discover(root: Path) -> TemplateFolder:
             where=f"template_dir {root}",
             hint="Run `meta-eval init` to write meta_template/, or set template_dir",
         )
+    # Most tasks need the same folders; what lies in one does not change meanwhile.
+    companions = cache(lambda folder: tuple(_companions(root, folder)))
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}
     for path in sorted(root.rglob("*.yaml")):
@@ -96,7 +101,7 @@ def discover(root: Path) -> TemplateFolder:
                 )  # fmt: skip
             groups[top["group"]] = file
             continue
-        template = _template(root, file)
+        template = _template(root, file, companions)
         if template.name in tasks:
             raise TemplateError(
                 f"task {template.name!r} stands in {tasks[template.name].file} as well",
@@ -109,7 +114,7 @@ def discover(root: Path) -> TemplateFolder:
     return TemplateFolder(root, tasks, groups)
 
 
-def _template(root: Path, file: PurePosixPath) -> Template:
+def _template(root: Path, file: PurePosixPath, companions: _Companions) -> Template:
     settings, origins, chain = _merged(root, file, ())
     where = str(root / file)
     name = settings.get("task")
@@ -134,7 +139,7 @@ def _template(root: Path, file: PurePosixPath) -> Template:
     check_settings(settings, where)
     own = read_yaml(root / file)
     inherited = frozenset(_merged(root, _include_of(root, file, own), ())[0]) if own.get("include") else frozenset()
-    needed = _closure(root, chain)
+    needed = _closure(root, chain, companions)
     for inside in needed:
         if not is_inside(inside.as_posix()):
             raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
@@ -210,7 +215,7 @@ def _below(root: Path, folder: PurePosixPath, relative: str, where: str) -> Pure
         ) from None
 
 
-def _closure(root: Path, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
+def _closure(root: Path, chain: Sequence[PurePosixPath], companions: _Companions) -> tuple[PurePosixPath, ...]:
     """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
 
     A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;
@@ -220,17 +225,20 @@ def _closure(root: Path, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath,
     needed = set(chain)
     folders: set[PurePosixPath] = set()
     for file in chain:
+        of_module: dict[str, tuple[str, FunctionRef]] = {}
         for key, value in read_yaml(place_of(root, file)).items():
             for reference in functions_in(value):
-                where = f"{root / file}: {key}"
-                module = _below(root, file.parent, reference.module_file, where)
-                if not place_of(root, module).is_file():
-                    raise TemplateError(f"!function {reference}: there is no file {module}", where=where)
-                needed.add(module)
-                if module.parent != PurePosixPath("."):
-                    folders |= {module.parent, module.parent.parent / "_common"}
+                of_module.setdefault(reference.module_file, (key, reference))
+        for name, (key, reference) in of_module.items():
+            where = f"{root / file}: {key}"
+            module = _below(root, file.parent, name, where)
+            if not place_of(root, module).is_file():
+                raise TemplateError(f"!function {reference}: there is no file {module}", where=where)
+            needed.add(module)
+            if module.parent != PurePosixPath("."):
+                folders |= {module.parent, module.parent.parent / "_common"}
     for folder in folders:
-        needed.update(_companions(root, folder))
+        needed.update(companions(folder))
     return tuple(sorted(needed))
 
 

@@ -1,0 +1,49 @@
+"""What several files of tests read and none changes: made once in a run of the tests, by the worker that comes first."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden import all_tasks, replay
+from packs import prepare
+
+
+def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The folder of that name that all workers share; ``make`` fills it."""
+    run = temporary.getbasetemp()
+    folder = (run.parent if "PYTEST_XDIST_WORKER" in os.environ else run) / name
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            half = folder.with_suffix(".half")
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir()
+            make(half)
+            half.rename(folder)
+    return folder
+
+
+def whole_pack(temporary: pytest.TempPathFactory) -> Path:
+    """A pack of every task of the sample, moved away from where it was prepared. A test that changes it copies it."""
+    return once(temporary, "whole", lambda folder: prepare(folder / "work_dir", ",".join(all_tasks()))) / "work_dir"
+
+
+def whole_replay(temporary: pytest.TempPathFactory) -> dict[str, Any]:
+    """What stock lm-eval's evaluator says of it, asked in another folder, as it would stand in its files."""
+    pack = whole_pack(temporary)
+
+    def make(folder: Path) -> None:
+        with chdir(folder):
+            found = replay(pack, all_tasks())
+        (folder / "results.json").write_text(json.dumps(found, default=str), encoding="utf-8")
+
+    said: dict[str, Any] = json.loads((once(temporary, "replayed", make) / "results.json").read_text(encoding="utf-8"))
+    return said
