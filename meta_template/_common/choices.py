@@ -153,6 +153,14 @@ def process_results(doc: dict, results: list[tuple[float, bool]]) -> dict:
     return {"acc": right, "acc_macro": (doc["subtask_name"], right), "ungraded": float(not graded)}
 
 
+def process_results_of_token(doc: dict, results: list[str]) -> dict:
+    """As `process_results`, where the answer is the likeliest of the choices; any other text is ungraded and wrong."""
+    text = (results[0] or "").strip()
+    right = float(text == doc["continuations"][doc["gold_index"]].strip())
+    known = any(text == continuation.strip() for continuation in doc["continuations"])
+    return {"acc": right, "acc_macro": (doc["subtask_name"], right), "ungraded": float(not known)}
+
+
 def process_results_per_character(doc: dict, results: list[tuple[float, bool]]) -> dict:
     """Also ``acc_char``, by the likelihood per character; for choices of one length it is ``acc``."""
     right, graded = _right(doc, [likelihood for likelihood, _ in results])

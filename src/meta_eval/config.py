@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -104,6 +104,11 @@ class Config(Settings, Public):
         True,
         description="write every doc into the pack, so that the GPU machine needs no hub and no token; `false` leaves "
         "tasks without a join on the hub, and their docs without `cluster`",
+    )
+    choice_scoring: Literal["likelihood", "next_token"] = Field(
+        "likelihood",
+        description="how the printed command asks multiple choice: `likelihood`, a prompt a choice; `next_token`, one "
+        "prompt and one token a doc [where that is the same](pack.md#choices-by-the-next-token)",
     )
     allow_unmatched: bool = Field(
         False, description="leave out rows that have no original, and list them, instead of stopping"

@@ -47,7 +47,7 @@ class ReplayLM(LM):  # type: ignore[misc]
         """One recorded output a request."""
         if self._answers is not None:
             return _saved(self._answers, requests)
-        return [request.doc["recorded_output"] or "" for request in requests]
+        return [_recorded_text(request.doc) for request in requests]
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:  # noqa: ARG002
         """The recorded log-likelihood of each choice; the second value, whether it is greedy, is not recorded."""
@@ -62,6 +62,16 @@ class ReplayLM(LM):  # type: ignore[misc]
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
         raise NotImplementedError("no task of a pack asks for rolling likelihoods")
+
+
+def _recorded_text(doc: Mapping[str, Any]) -> str:
+    """What was recorded; of a choice task that asks for the next token the likeliest choice, the first of equals."""
+    if "continuations" not in doc:
+        return doc["recorded_output"] or ""
+    if not has_recorded_answer(doc):
+        return ""
+    likelihoods = doc["recorded_negative_log_likelihoods"]
+    return str(doc["continuations"][min(range(len(likelihoods)), key=likelihoods.__getitem__)])
 
 
 def _saved(answers: Sequence[Answers], requests: Sequence[Instance]) -> list[Any]:

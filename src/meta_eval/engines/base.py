@@ -17,12 +17,14 @@ class Engine(ABC):
         install: What pip installs to bring it.
         reserved: Arguments that ``model_args`` must not set, since each has a key of its own or would change what the
             numbers are numbers of; with what to do instead.
+        one_of_tokens: Whether it can be told to generate one of some tokens: ``allowed_token_ids``, ``logit_bias``.
     """
 
     name: str
     imports: str
     install: str
     reserved: Mapping[str, str]
+    one_of_tokens: bool = False
 
     @abstractmethod
     def arguments(self, settings: Settings) -> dict[str, object]:

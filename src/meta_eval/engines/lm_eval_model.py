@@ -187,6 +187,7 @@ class _VllmVlm(VLLM):
     """vLLM with the vision models of lm-eval, asked with text alone."""
 
     name = "vllm-vlm"
+    one_of_tokens = False  # not tried
 
 
 LM_EVAL_MODELS: tuple[Engine, ...] = (

@@ -12,6 +12,7 @@ class Ray(VLLM):
     name = "ray"
     imports = "ray"
     install = "'ray[data]>=2.56' vllm"
+    one_of_tokens = False  # the rows of its tables take no ids for keys
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         return (

@@ -36,6 +36,7 @@ class Server(Engine):
     name = "server"
     imports = "tenacity"
     install = "'lm-eval[api]'"
+    one_of_tokens = True
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("pretrained", "model", "tokenizer", "served_model_name"), "use model_name"),
         **dict.fromkeys(("host", "port", "base_url"), "use the key base_url"),

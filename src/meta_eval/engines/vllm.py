@@ -14,6 +14,7 @@ class VLLM(Engine):
     name = "vllm"
     imports = "vllm"
     install = "vllm"
+    one_of_tokens = True
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         "pretrained": "use model_name",
         "model": "use model_name",

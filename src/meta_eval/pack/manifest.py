@@ -100,7 +100,9 @@ class LengthEntry(_Entry):
 class TaskEntry(_Entry):
     """One prepared task; ``docs_file`` is None when its rows stay on the hub (``bundle: false``).
 
-    ``filters`` to ``unsafe_code`` are what verify must know: see `meta_eval.templates.TaskSpec`.
+    ``choice_scoring`` is how a choice task is scored, None of others, and ``kept_likelihood`` why it is not by the next
+    token where that was asked for. ``filters`` to ``unsafe_code`` are what verify must know: see
+    `meta_eval.templates.TaskSpec`.
     """
 
     template: PackPath
@@ -112,6 +114,8 @@ class TaskEntry(_Entry):
     dataset_config: str
     subset: str
     output_type: str
+    choice_scoring: Literal["likelihood", "next_token"] | None = None
+    kept_likelihood: str | None = None
     rows: int = Field(ge=0)
     docs: int = Field(ge=0)
     docs_file: PackPath | None
@@ -145,6 +149,7 @@ class PreparedFrom(_Entry):
     template_dir: str
     originals: dict[str, Original]
     bundle: bool
+    choice_scoring: Literal["likelihood", "next_token"] = "likelihood"
     allow_unmatched: bool
     allow_code: bool
 

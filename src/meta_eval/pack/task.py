@@ -18,6 +18,7 @@ from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.checks import warning_in_words
 from meta_eval.pack.docs import TaskDocs, parquet_bytes, read_docs
 from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
+from meta_eval.pack.next_token import by_next_token
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, longest_prompt
 from meta_eval.pack.published import published_entries, read_metrics
 from meta_eval.source.base import EvalsDataset
@@ -94,7 +95,15 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
     warnings = _warnings(docs)
     _log_warnings(template, warnings, docs)
     docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
-    files = _files(template, dataset, context.templates, docs, docs_file)
+    token, kept_likelihood = None, None
+    if _is_choice(template) and config.choice_scoring == "next_token":
+        token, kept_likelihood = by_next_token(
+            template, docs.table, config, functools.partial(place_of, root), bundled=docs_file is not None
+        )
+    table = token.docs if token else docs.table
+    files = _files(template, dataset, context.templates, docs, table, docs_file)
+    if token is not None:
+        files |= token.files(files, template)
     entry = TaskEntry(
         template=template.file.as_posix(),
         model=dataset.identity.model,
@@ -104,11 +113,13 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         dataset_revision=dataset.revision,
         dataset_config=dataset.config_name(spec.subset),
         subset=spec.subset,
-        output_type=template.output_type,
+        output_type="generate_until" if token else template.output_type,
+        choice_scoring=("next_token" if token else "likelihood") if _is_choice(template) else None,
+        kept_likelihood=kept_likelihood,
         rows=docs.rows,
-        docs=docs.table.num_rows,
+        docs=table.num_rows,
         docs_file=docs_file,
-        columns=tuple(docs.table.column_names),
+        columns=tuple(table.column_names),
         join=join,
         warnings=warnings,
         recorded_settings={key: tuple(values) for key, values in docs.checked.recorded_settings.items()},
@@ -187,13 +198,22 @@ def _log_warnings(template: Template, warnings: Mapping[str, int], docs: TaskDoc
         )
 
 
+def _is_choice(template: Template) -> bool:
+    return template.output_type == "multiple_choice"
+
+
 def _docs_file(template: Template) -> str:
     name = template.name
     return f"joined_{name.removeprefix('meta_')}.parquet" if template.spec.join else f"{name}.parquet"
 
 
 def _files(
-    template: Template, dataset: EvalsDataset, templates: TemplateFolder, docs: TaskDocs, docs_file: str | None
+    template: Template,
+    dataset: EvalsDataset,
+    templates: TemplateFolder,
+    docs: TaskDocs,
+    table: pa.Table,
+    docs_file: str | None,
 ) -> dict[str, bytes]:
     """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
     text, where = (templates.root / template.file).read_text(encoding="utf-8"), str(templates.root / template.file)
@@ -212,7 +232,7 @@ def _files(
             where=where,
         )
         return {template.file.as_posix(): text.encode()}
-    content = parquet_bytes(docs.table)
+    content = parquet_bytes(table)
     beside = docs.joined.files if docs.joined else {}
     text = rewrite.bundle_task(
         text,

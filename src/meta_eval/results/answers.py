@@ -300,6 +300,8 @@ def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | No
 
     Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
     """
+    if _is_one_of_tokens(sample):
+        return False
     ended = sample.get("finish_reason")
     if isinstance(ended, str):
         return ended == "length"
@@ -309,6 +311,13 @@ def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | No
     if len(answer) < limit and len(answer.encode("utf-8", "surrogatepass")) < limit:
         return False
     return count_tokens(answer) >= limit if count_tokens else None
+
+
+def _is_one_of_tokens(sample: Mapping[str, Any]) -> bool:
+    """Whether an answer is a choice by the next token: it has one token, and is whole with it."""
+    requests = arguments(sample)
+    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
+    return isinstance(settings, dict) and "allowed_token_ids" in settings
 
 
 def extracted(sample: Mapping[str, Any]) -> str | None:

@@ -168,6 +168,15 @@ def _entries(given: Any, key: str, where: str) -> list[Mapping[str, Any]]:
     return given
 
 
+def defines(path: Path, function: str) -> bool:
+    """Whether a module defines or imports a name at its top, as far as can be told without running it.
+
+    Raises:
+        TemplateError: It cannot be read or parsed.
+    """
+    return function in (_defined(path) or ())
+
+
 def _defined(path: Path) -> set[str] | None:
     """The names that a module defines or imports at its top; None where only running it would tell."""
     try:

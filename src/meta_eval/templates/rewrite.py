@@ -20,6 +20,9 @@ from meta_eval.errors import TemplateError
 # Beside each task's YAML; see assets/pack_docs.py.
 LOADER_MODULE = "pack_docs"
 
+# Beside the YAML of a choice task that is scored by the next token; see assets/next_token.py.
+CHOOSING_MODULE = "next_token"
+
 _SOMEWHERE = "a template"
 
 
@@ -119,6 +122,23 @@ def bundle_task(
     for key in ("dataset_path", "dataset_name", "process_docs"):
         if key in tree or key in inherited:
             tree[key] = None
+    return _dump(tree)
+
+
+def next_token_task(text: str, *, inherited: Collection[str], where: str = _SOMEWHERE) -> str:
+    """A choice task's YAML that asks one prompt a doc for one token, by assets/next_token.py beside it.
+
+    Args:
+        text: The YAML.
+        inherited: The keys that its includes set.
+    """
+    tree = _load(text, where)
+    tree["class"] = _function(f"{CHOOSING_MODULE}.NextToken")
+    tree["output_type"] = "generate_until"
+    tree["doc_to_target"] = "gold"
+    tree["generation_kwargs"] = CommentedMap({"until": CommentedSeq(), "do_sample": False, "max_gen_toks": 1})
+    if "doc_to_choice" in tree or "doc_to_choice" in inherited:
+        tree["doc_to_choice"] = None
     return _dump(tree)
 
 

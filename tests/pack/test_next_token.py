@@ -1,0 +1,156 @@
+"""choice_scoring: next_token: one prompt and one token a doc, the same verdicts, and likelihoods where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from golden import replay, verdicts
+from packs import prepare, read_docs
+from small_model import write_tokenizer
+from tokenizers import Tokenizer
+
+from meta_eval import export, grade
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.next_token import NotOneTokenError, choice_ids
+from meta_eval.results.answers import limit_hit
+
+TASK = "meta_mmlu_pretrain"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "model")
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
+    folder = tmp_path_factory.mktemp("packs")
+    return prepare(folder / "work_dir", TASK, model_name=str(model), choice_scoring="next_token")
+
+
+def requests_of(pack: Path) -> list[dict[str, Any]]:
+    file = pack.parent / "requests.jsonl"
+    export(pack, file)
+    return [one for one in map(json.loads, file.read_text().splitlines()) if "id" in one]
+
+
+def kept(folder: Path, tasks: str = TASK, **settings: Any) -> str | None:
+    """Why a task is scored by likelihood all the same."""
+    found = prepare(folder / "work_dir", tasks, choice_scoring="next_token", **settings)
+    entry = read_manifest(found).tasks[tasks]
+    assert (entry.choice_scoring == "likelihood") == (entry.kept_likelihood is not None)
+    assert (entry.output_type == "multiple_choice") == (entry.choice_scoring == "likelihood")
+    return entry.kept_likelihood
+
+
+def test_a_doc_is_asked_once_for_one_of_its_choices(pack: Path, model: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    docs, requests = read_docs(pack, TASK), requests_of(pack)
+    assert len(requests) == len(docs)
+    for doc, request in zip(docs, requests, strict=True):
+        assert (request["kind"], request["prompt"], request["max_tokens"]) == ("generate", doc["prompt"], 1)
+        allowed = request["settings"]["allowed_token_ids"]
+        assert [tokenizer.decode([one]) for one in allowed] == doc["continuations"]
+
+
+def test_of_choices_that_are_equally_likely_the_first_is_given(pack: Path) -> None:
+    """Half precision makes such ties, and an engine takes any of them; likelihoods take the first."""
+    settings = requests_of(pack)[0]["settings"]
+    held_back = [settings["logit_bias"][str(one)] for one in settings["allowed_token_ids"]]
+    assert held_back == sorted(held_back, reverse=True)
+    assert len(set(held_back)) == len(held_back)
+    assert -1e-3 < min(held_back) < max(held_back) == 0
+
+
+def test_recorded_answers_get_the_verdicts_that_likelihoods_get(pack: Path, tmp_path: Path) -> None:
+    by_likelihood = prepare(tmp_path / "work_dir", TASK)
+    results = [replay(one, [TASK]) for one in (pack, by_likelihood)]
+    found = [[json.loads(line) for line in verdicts(one["samples"][TASK])] for one in results]
+    assert [{**one, "extracted": None} for one in found[0]] == found[1]
+    assert {key for key in results[0]["results"][TASK] if "," in key} == {
+        key for key in results[1]["results"][TASK] if "," in key
+    }
+
+
+def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path: Path) -> None:
+    docs, requests = read_docs(pack, TASK), requests_of(pack)
+    right = [docs[request["doc"]]["gold"] for request in requests]
+    said = [" " + right[0], right[1], "", "E!", *right[4:]]
+    file = tmp_path / "answers.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps(
+                {"id": one["id"], "prompt_sha256": one["prompt_sha256"], "text": text, "finish_reason": "length"}
+            )
+            + "\n"
+            for one, text in zip(requests, said, strict=True)
+        )
+    )
+    done = grade([file], pack=pack, output=tmp_path / "out")
+    (path,) = done.results.parent.glob("samples_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [one["acc"] for one in samples] == [1.0, 1.0, 0.0, 0.0, *([1.0] * len(right[4:]))]
+    assert [one["ungraded"] for one in samples] == [0.0, 0.0, 1.0, 1.0, *([0.0] * len(right[4:]))]
+    # One token is the whole answer: none was cut at its limit.
+    assert not any(limit_hit(one, len) for one in samples)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "why"),
+    [
+        (TASK, {}, "the tokenizer of my/model is not on this machine"),
+        (TASK, {"backend": "hf"}, "backend hf is not known to generate one of some tokens"),
+        ("meta_boolq", {}, "its metrics are made of likelihoods"),
+    ],
+)
+def test_likelihoods_stay_where_something_is_missing(
+    tmp_path: Path, task: str, settings: dict[str, Any], why: str
+) -> None:
+    assert why in (kept(tmp_path, task, **settings) or "")
+
+
+def test_every_model_of_a_sweep_must_have_the_same_tokens(tmp_path: Path, model: Path) -> None:
+    other = write_tokenizer(tmp_path / "other")
+    tree = json.loads((other / "tokenizer.json").read_text())
+    ids = tree["model"]["vocab"]
+    ids["\u0120A"], ids["\u0120B"] = ids["\u0120B"], ids["\u0120A"]
+    (other / "tokenizer.json").write_text(json.dumps(tree))
+    assert kept(tmp_path / "same", model_name=[str(model), str(write_tokenizer(tmp_path / "copy"))]) is None
+    assert "has other tokens than" in (kept(tmp_path / "not", model_name=[str(model), str(other)]) or "")
+
+
+def test_the_docs_of_a_pack_that_asks_for_likelihoods_hold_no_ids(tmp_path: Path) -> None:
+    found = prepare(tmp_path / "work_dir", TASK)
+    assert "choice_token_ids" not in pq.read_schema(found / f"{TASK}.parquet").names
+    assert read_manifest(found).tasks[TASK].choice_scoring == "likelihood"
+
+
+@pytest.mark.parametrize(
+    ("context", "choices", "why"),
+    [
+        ("Answer:", [" A", " yes"], "is 4 tokens"),
+        ("Answer:", [" A", " A"], "two of its choices are the same"),
+        ("Answer: ", ["A", "B"], "ends in white space"),
+        ("Answer:", [" A", ""], "is 0 tokens"),
+    ],
+)
+def test_each_choice_must_be_one_token_behind_the_context(
+    model: Path, context: str, choices: list[str], why: str
+) -> None:
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    with pytest.raises(NotOneTokenError, match=why):
+        list(choice_ids(iter([(context, choices)]), tokenizer))
+
+
+def test_a_choice_must_not_change_the_tokens_before_it() -> None:
+    """As where a tokenizer has a token of the colon and the letter."""
+    from tokenizers import models
+
+    vocabulary = {token: number for number, token in enumerate(["A", "B", ":", ":A", ":B", "x"])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[(":", "A"), (":", "B")]))
+    with pytest.raises(NotOneTokenError, match="changes the tokens before it"):
+        list(choice_ids(iter([("x:", ["A", "B"])]), tokenizer))
