@@ -41,7 +41,10 @@ class VllmClient(Client):
     """vLLM in this process.
 
     Log-likelihoods of choices of one token each come from one prefill, exactly: the engine is asked for the
-    log-probabilities of their ids (``logprob_token_ids``). Others cost a prefill a continuation, as in lm-eval.
+    log-probabilities of their ids (``logprob_token_ids``). Others cost a prefill a continuation, whose context is read
+    from the prefix cache. vLLM by itself leaves the cache alone where it is asked for ``prompt_logprobs``, since those
+    of cached tokens are missing; but only those behind the context are wanted. Where the cache held more than the
+    context, a continuation is asked once more without it.
     A text that it is given costs one prefill (``prompt_logprobs``), of which the answer's part is kept.
     """
 
@@ -49,6 +52,7 @@ class VllmClient(Client):
         super().__init__(settings, model=model, logs=logs, end=end)
         self._log = logs / "vllm.log"
         self._numbers = itertools.count()
+        self._reading_cache: dict[str, Any] = {}  # the parameter that lets prompt_logprobs read it
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -69,9 +73,11 @@ class VllmClient(Client):
         except Exception as error:
             raise diagnosed(error, self._log, where="backend vllm") from error
         self._engine = self._llm.llm_engine
-        self._can_ask_ids = "logprob_token_ids" in signature(self._params).parameters
+        known = signature(self._params).parameters
+        self._can_ask_ids = "logprob_token_ids" in known
+        self._reading_cache = {"skip_reading_prefix_cache": False} if "skip_reading_prefix_cache" in known else {}
         # Lists of numbers instead of an object for each token of a prompt.
-        self._flat = "flat_logprobs" in signature(self._params).parameters
+        self._flat = "flat_logprobs" in known
         return self
 
     def __exit__(
@@ -112,6 +118,10 @@ class VllmClient(Client):
             for output in outputs:
                 if output.finished and output.request_id in owners:
                     one, part = owners.pop(output.request_id)
+                    if self._lacks_its_own(one.ask, output):
+                        ids, params = list(self._parts(one.ask, cached=False))[part]
+                        owners[self._enqueue(ids, params)] = one, part
+                        continue
                     one.done[part] = output
                     if len(one.done) == one.parts:
                         yield self._said(one)
@@ -141,7 +151,20 @@ class VllmClient(Client):
         self._engine.add_request(name, prompt, params, lora_request=self._lora)
         return name
 
-    def _parts(self, ask: Ask) -> Iterator[tuple[list[int], Any]]:
+    def _lacks_its_own(self, ask: Ask, output: Any) -> bool:
+        """Whether the log-probabilities of a continuation were left out, since the cache held some of its tokens."""
+        if ask.request.kind != "choices" or self._in_one_pass(ask) or not self._reading_cache:
+            return False
+        # The last token of the context says the first of the continuation, and must have been computed.
+        return (output.num_cached_tokens or 0) >= len(ask.prompt_ids or ())
+
+    def _parts(self, ask: Ask, *, cached: bool = True) -> Iterator[tuple[list[int], Any]]:
+        """Token ids and parameters of each prompt that a request takes.
+
+        Args:
+            ask: The request.
+            cached: Read contexts from the prefix cache.
+        """
         request, prompt = ask.request, list(ask.prompt_ids or ())
         if request.kind == "generate":
             yield prompt, self._params(**self._sampling(ask))
@@ -154,8 +177,9 @@ class VllmClient(Client):
                 self._params(max_tokens=1, temperature=0, logprob_token_ids=ids, detokenize=False),
             )
         else:
+            reading = self._reading_cache if cached else {}
             for continuation in ask.continuation_ids or ():
-                params = self._params(max_tokens=1, temperature=0, prompt_logprobs=1, detokenize=False)
+                params = self._params(max_tokens=1, temperature=0, prompt_logprobs=1, detokenize=False, **reading)
                 yield [*prompt, *continuation], params
 
     def _in_one_pass(self, ask: Ask) -> bool:
@@ -220,7 +244,10 @@ class VllmClient(Client):
                 request, choices=[(float(found[ids[0]].logprob), ids[0] == greedy) for ids in continuations],
                 completion_tokens=0, **shared,
             )  # fmt: skip
-        choices = [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]
+        try:
+            choices = [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]
+        except (KeyError, TypeError, ValueError):  # of a request that was set aside and went on from the cache
+            return Said(request, error="vLLM left out log-probabilities of a continuation", **shared)
         return Said(request, choices=choices, completion_tokens=0, **shared)
 
     def _arguments(self) -> dict[str, Any]:
