@@ -143,7 +143,8 @@ def run(
         logs = logs / f"{shard[0]}-of-{shard[1]}"
     with Journal(output / "answers", model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
-        wanted = Wanted(grading.evaluator, grading.tasks, settings.limit, shard, journal.read())
+        lanes = len(settings.base_url) if settings.backend == "server" else 1
+        wanted = Wanted(grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=lanes)
         stopping = (
             _stopping(pack, manifest, grading, wanted, shard, settings.margin, progress) if stop_when_decided else None
         )

@@ -1,7 +1,8 @@
 """Servers that speak OpenAI's ``/v1/completions``, one or several, each given so many requests at a time.
 
 A thread runs the connections; requests go to it and answers come back through queues. Each server has as many workers
-as it may have requests, and all workers take from one queue: fast servers take more, and those of a dead one take none.
+as it may have requests. What begins alike waits for the same server, which has it in its prefix cache; a worker whose
+server has nothing waiting takes what waits for another: fast servers take more, and those of a dead one take none.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +26,7 @@ from meta_eval.running import completions
 from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
 from meta_eval.running.completions import GarbledError
 from meta_eval.running.connection import Connection, CutError, Failed, backoff
+from meta_eval.running.prefixes import alike
 from meta_eval.running.serve import Served, serve
 
 _T = TypeVar("_T")
@@ -46,6 +49,27 @@ class _Job:
         self.failures = self.turned_away = 0
         self.first_asked: float | None = None
         self.choices: list[tuple[float, bool | None]] = []
+
+
+class _Jobs:
+    """What waits, a lane a server."""
+
+    def __init__(self, servers: Sequence[Connection]) -> None:
+        self._lanes: dict[Connection, deque[_Job]] = {server: deque() for server in servers}
+        self._last = dict.fromkeys(servers, "")
+        self._waiting = asyncio.Semaphore(0)
+
+    def put_nowait(self, job: _Job) -> None:
+        """Put it where the last one began as it does; where none did, to where the fewest wait."""
+        prompt = job.ask.request.prompt
+        lane = max(self._lanes, key=lambda one: (alike(self._last[one], prompt), -len(self._lanes[one])))
+        self._last[lane] = prompt
+        self._lanes[lane].append(job)
+        self._waiting.release()
+
+    async def get(self, server: Connection) -> _Job:
+        await self._waiting.acquire()
+        return (self._lanes[server] or max(self._lanes.values(), key=len)).popleft()
 
 
 class ServerClient(Client):
@@ -103,7 +127,7 @@ class ServerClient(Client):
     def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
         left, under_way, ended = iter(asks), 0, False
         room = self.settings.concurrency * len(self._servers) * _AHEAD
-        jobs: asyncio.Queue[_Job] = asyncio.Queue()
+        jobs = _Jobs(self._servers)
         said: queue.SimpleQueue[Said | BaseException] = queue.SimpleQueue()
         workers = self._on_loop(self._start(jobs, said))
         try:
@@ -158,9 +182,7 @@ class ServerClient(Client):
             await server.close()
         await _cancelled([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
 
-    async def _start(
-        self, jobs: asyncio.Queue[_Job], said: queue.SimpleQueue[Said | BaseException]
-    ) -> list[asyncio.Task[None]]:
+    async def _start(self, jobs: _Jobs, said: queue.SimpleQueue[Said | BaseException]) -> list[asyncio.Task[None]]:
         async def guarded(work: Coroutine[Any, Any, None]) -> None:
             try:
                 await work
@@ -174,13 +196,11 @@ class ServerClient(Client):
                 tasks.append(asyncio.create_task(guarded(self._work(server, jobs, said))))
         return tasks
 
-    async def _work(
-        self, server: Connection, jobs: asyncio.Queue[_Job], said: queue.SimpleQueue[Said | BaseException]
-    ) -> None:
+    async def _work(self, server: Connection, jobs: _Jobs, said: queue.SimpleQueue[Said | BaseException]) -> None:
         """One of the requests that a server may have at a time, over and over."""
         while True:
             await server.ready()
-            job = await jobs.get()
+            job = await jobs.get(server)
             if not server.is_ready:
                 jobs.put_nowait(job)
                 continue

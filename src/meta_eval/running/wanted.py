@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.answers.read import Answers
 from meta_eval.answers.requests import Request, requests_of
+from meta_eval.running.prefixes import Beginnings, side_by_side
 from meta_eval.verify.evaluate import Evaluator
 
 
 class Wanted:
-    """Gone through as often as one likes, task by task; the requests are built anew each time and never all held.
+    """Gone through as often as one likes, task by task, in each those together whose prompts begin alike; the requests
+    are built anew each time and never all held.
 
     Args:
         evaluator: Of the pack.
@@ -19,6 +21,7 @@ class Wanted:
         limit: ``--limit`` of the pack.
         shard: ``(I, N)``: each N-th request from the I-th on, counted through all tasks.
         answers: What was answered before.
+        lanes: How many servers are asked: as many stretches of a task are gone through side by side.
 
     Attributes:
         total: By task, the requests of this shard.
@@ -26,17 +29,30 @@ class Wanted:
     """
 
     def __init__(
-        self, evaluator: Evaluator, tasks: Sequence[str], limit: float | None, shard: tuple[int, int], answers: Answers
+        self,
+        evaluator: Evaluator,
+        tasks: Sequence[str],
+        limit: float | None,
+        shard: tuple[int, int],
+        answers: Answers,
+        *,
+        lanes: int = 1,
     ) -> None:
         self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
+        self._lanes = max(lanes, 1)
         self._answered = {(one.id, one.request_sha256) for one in answers.given.values()}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self._hashes: dict[str, dict[str, str]] = {}
-        for request in self._own():
-            self._hashes.setdefault(request.task, {})[request.id] = request.sha256
-            self.total[request.task] = self.total.get(request.task, 0) + 1
-            self.left[request.task] = self.left.get(request.task, 0) + (not self.is_answered(request))
+        self._order: dict[str, list[int]] = {}
+        for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
+            hashes, beginnings, left = self._hashes.setdefault(name, {}), Beginnings(), 0
+            for request in requests:
+                hashes[request.id] = request.sha256
+                beginnings.add(request.doc, request.prompt)
+                left += not self.is_answered(request)
+            self._order[name] = beginnings.order()
+            self.total[name], self.left[name] = len(hashes), left
 
     def by_doc(self) -> dict[str, dict[int, list[Request]]]:
         """All requests, answered or not, by task and doc; of all docs at once, in memory."""
@@ -71,7 +87,10 @@ class Wanted:
         return {name: sha256 for one in some for name, sha256 in one.items()}
 
     def __iter__(self) -> Iterator[Request]:
-        return (request for request in self._own() if not self.is_answered(request))
+        for name, order in self._order.items():
+            left = self.docs_left(name)
+            docs = [doc for doc in order if doc in left]
+            yield from self.of_docs({name: list(side_by_side(docs, self._lanes))})
 
     def _own(self) -> Iterator[Request]:
         number, of = self._shard
