@@ -13,10 +13,22 @@ from typing import Any
 
 __version__ = "0.0.0"
 
+# Tokens of a block of the prefix cache.
+BLOCK = 4
+
 
 class SamplingParams:
-    def __init__(self, *, logprob_token_ids: list[int] | None = None, **others: Any) -> None:
+    def __init__(
+        self,
+        *,
+        logprob_token_ids: list[int] | None = None,
+        skip_reading_prefix_cache: bool | None = None,
+        prompt_logprobs: int | None = None,
+        **others: Any,
+    ) -> None:
         self.logprob_token_ids, self.others = logprob_token_ids, others
+        unsaid = skip_reading_prefix_cache is None
+        self.reads_cache = prompt_logprobs is None if unsaid else not skip_reading_prefix_cache
 
 
 class _Engine:
@@ -24,6 +36,8 @@ class _Engine:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[str, list[int], SamplingParams]] = []
+        self._cache: set[tuple[int, ...]] = set()
+        self.computed = 0  # tokens
 
     def add_request(self, name: str, prompt: dict[str, Any], params: SamplingParams, lora_request: Any = None) -> None:
         self._waiting.append((name, prompt["prompt_token_ids"], params))
@@ -40,12 +54,21 @@ class _Engine:
             finish_reason="stop", text=f"The best answer is {letter}.", token_ids=found[:1] or [1, 2, 3],
             logprobs=[{one: SimpleNamespace(logprob=_logprob([*ids, one])) for one in found}],
         )  # fmt: skip
-        likely = [{one: SimpleNamespace(logprob=_logprob(ids[:at]), rank=1)} for at, one in enumerate(ids)]
+        cached = self._cached(ids) if params.reads_cache else 0
+        self.computed += len(ids) - cached
+        self._cache |= {tuple(ids[:end]) for end in range(BLOCK, len(ids) + 1, BLOCK)}
+        likely: list[Any] = [{one: SimpleNamespace(logprob=_logprob(ids[:at]), rank=1)} for at, one in enumerate(ids)]
+        likely[: cached + 1] = [{-1: None}] * (cached + 1)  # what was not computed is whatever lay in memory
         return [
             SimpleNamespace(
-                request_id=name, finished=True, num_cached_tokens=0, outputs=[answer], prompt_logprobs=likely
+                request_id=name, finished=True, num_cached_tokens=cached, outputs=[answer], prompt_logprobs=likely
             )
         ]
+
+    def _cached(self, ids: list[int]) -> int:
+        """Whole blocks that were computed before, and never the last token."""
+        ends = range(BLOCK, len(ids), BLOCK)
+        return max((end for end in ends if tuple(ids[:end]) in self._cache), default=0)
 
 
 class LLM:

@@ -1,0 +1,64 @@
+"""vLLM in this process, by a stand-in with a prefix cache: what is read from it changes no number."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from places import HELPERS
+
+from meta_eval.answers.requests import Request
+from meta_eval.engines.settings import RunSettings
+from meta_eval.running.client import Ask
+from meta_eval.running.vllm import VllmClient
+
+CONTEXT = list(range(100, 114))
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[VllmClient]:
+    monkeypatch.delitem(sys.modules, "vllm", raising=False)
+    monkeypatch.syspath_prepend(HELPERS / "stand_in")
+    settings = RunSettings(model_name="tiny", tasks=("some",), include_path="work_dir")
+    with VllmClient(settings, model="tiny", logs=tmp_path) as found:
+        yield found
+    monkeypatch.delitem(sys.modules, "vllm")
+
+
+def ask(number: int, *continuations: Sequence[int]) -> Ask:
+    texts = tuple(str(one) for one in range(len(continuations)))
+    request = Request(f"some/{number}", "some", number, 0, "choices", "prompt", continuations=texts)
+    return Ask(request, CONTEXT, continuations)
+
+
+def exact(continuation: Sequence[int]) -> float:
+    """The stand-in's log-probabilities of a continuation, each of which follows from the tokens before it."""
+    total = 0.0
+    for place in range(len(continuation)):
+        before = [*CONTEXT, *continuation[:place]]
+        total -= int.from_bytes(hashlib.sha256(repr(before).encode()).digest()[:4]) / 2**32
+    return total
+
+
+def computed(client: VllmClient) -> int:
+    found: int = client._engine.computed
+    return found
+
+
+def test_the_context_of_continuations_is_computed_once(client: VllmClient) -> None:
+    continuations = [[1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    (said,) = client.answer([ask(0, *continuations)])
+    assert [one for one, _ in said.choices] == pytest.approx([exact(one) for one in continuations])
+    # 14 tokens of context are three whole blocks and two more; of these 12 each but the first reads 12.
+    assert computed(client) == len(CONTEXT) * 3 + 9 - 2 * 12
+
+
+def test_a_continuation_of_which_the_cache_holds_tokens_is_asked_again(client: VllmClient) -> None:
+    """The first and the second begin alike, over the end of a block; the third has been asked before."""
+    continuations = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 3]]
+    for number in range(2):
+        (said,) = client.answer([ask(number, *continuations)])
+        assert [one for one, _ in said.choices] == pytest.approx([exact(one) for one in continuations])
