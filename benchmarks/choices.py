@@ -26,7 +26,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shlex
 import subprocess
 import sys
@@ -37,6 +36,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from measuring import adopt_orphans, used_by_all
 from verify_full_size import prose, row, write
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,15 +118,15 @@ class Bench:
 
     def _timed(self, command: Sequence[str]) -> tuple[float, float, str]:
         """Seconds of wall time and of CPU, and what it wrote on stdout."""
-        before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        before, started = used_by_all(), time.perf_counter()
         done = subprocess.run(
             command, cwd=self.folder, env=self._environment, check=False, capture_output=True, text=True
         )
-        after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        after = used_by_all()
         if done.returncode:
             sys.exit(f"{shlex.join(command)}: {done.stderr[-3000:]}")
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return seconds, cpu, done.stdout
+        return seconds, after - before, done.stdout
 
     def ask(self, way: str) -> None:
         ours = [self._python, "-m", "meta_eval"]
@@ -209,6 +209,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int)
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
+    adopt_orphans()
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from measuring import adopt_orphans, used_by_all
 from verify_full_size import ASSISTANT, END, USER, prose, row, write
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,16 +73,15 @@ def measure(venv: Path, folder: Path, order: str, cache: str) -> str:
         **os.environ, "PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
     }  # fmt: skip
     program = f"{ORDERS[order]}from meta_eval.cli import main; main()"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = used_by_all()
     command = [str(venv / "bin/python"), "-c", program, "run", "--no-canary", "--no-report", "--json"]
     done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used_by_all() - before
     if done.returncode:
         sys.exit(done.stderr[-3000:])
     (journal,) = (output / "answers").glob("*.jsonl")
     lines = [json.loads(line) for line in journal.read_text(encoding="utf-8").splitlines()[1:]]
     prompts, cached = (sum(line[name] for line in lines) for name in ("prompt_tokens", "cached_tokens"))
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     seconds = json.loads(done.stdout)["speed"]["seconds"]
     return (
         f"{cache:6} {order:12} {cached:8,} of {prompts:,} tokens from the cache ({cached / prompts:.0%}), first to "
@@ -94,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("venv", type=Path)
     arguments = parser.parse_args()
+    adopt_orphans()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_task(folder)

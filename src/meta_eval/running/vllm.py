@@ -236,19 +236,18 @@ class VllmClient(Client):
             except ValueError as error:
                 return Said(request, error=f"vLLM {error}", **shared)
             return Said(request, forced=found, completion_tokens=len(ids), **shared)
-        continuations = one.ask.continuation_ids or ()
-        if self._in_one_pass(one.ask):
-            answer = first.outputs[0]
-            found, greedy = answer.logprobs[0], answer.token_ids[0]
-            return Said(
-                request, choices=[(float(found[ids[0]].logprob), ids[0] == greedy) for ids in continuations],
-                completion_tokens=0, **shared,
-            )  # fmt: skip
         try:
-            choices = [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]
+            return Said(request, choices=self._choices(one.ask, outputs), completion_tokens=0, **shared)
         except (KeyError, TypeError, ValueError):  # of a request that was set aside and went on from the cache
             return Said(request, error="vLLM left out log-probabilities of a continuation", **shared)
-        return Said(request, choices=choices, completion_tokens=0, **shared)
+
+    def _choices(self, ask: Ask, outputs: Sequence[Any]) -> list[tuple[float, bool]]:
+        continuations = ask.continuation_ids or ()
+        if not self._in_one_pass(ask):
+            return [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]
+        answer = outputs[0].outputs[0]
+        found, greedy = answer.logprobs[0], answer.token_ids[0]
+        return [(float(found[ids[0]].logprob), ids[0] == greedy) for ids in continuations]
 
     def _arguments(self) -> dict[str, Any]:
         settings = self.settings
