@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+import importlib.metadata
+import importlib.util
 import json
 import os
 import re
 import signal
 import sys
+from pathlib import Path
 
 
 def main(settings: dict) -> None:
@@ -18,13 +23,15 @@ def main(settings: dict) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not look like a reply
     _limit_memory(settings["memory_bytes"])
     try:
-        methods = {"sympy": _sympy_method(), "math_verify": _math_verify_method()}
+        methods = {"sympy": _when_asked(_sympy_method), "math_verify": _math_verify_method()}
     except (MemoryError, OSError):
         raise
     except Exception as error:  # ImportError as a rule, but antlr4 has its own way to refuse a version
         replies.write(json.dumps({"missing": f"{type(error).__name__}: {error}"}) + "\n")
         return
     replies.write(json.dumps({"missing": None}) + "\n")
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # expressions are many objects and few cycles
     for number in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, signal.SIG_DFL)
     for line in sys.stdin.buffer:
@@ -41,6 +48,28 @@ def main(settings: dict) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         replies.write(json.dumps({"equal": equal, "failure": failure}) + "\n")
+
+
+def _when_asked(method):
+    """A method that is made when it is first called, for most answers never ask it; at once where it may not work here.
+
+    sympy's LaTeX parser takes a fifth of a second to load, and so far wants this version of the antlr4 runtime.
+    """
+    if not importlib.metadata.version("antlr4-python3-runtime").startswith("4.11."):
+        return method()
+    made = functools.cache(method)
+
+    def equal(gold: str, answer: str) -> bool:
+        return made()(gold, answer)
+
+    return equal
+
+
+def _beside(name: str):
+    """A module of this folder: the script is isolated from it."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).resolve().with_name(name))
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module
 
 
 def _limit_memory(memory_bytes: int) -> None:
@@ -113,11 +142,9 @@ def _sympy_method():
 
 def _math_verify_method():
     """math-verify on the whole output, with its own time limits off: users saw it hang past them."""
-    import functools
-
     from math_verify import parse, verify
 
-    quicken_math_verify()
+    _beside("sooner.py").quicken()
 
     @functools.lru_cache(maxsize=1024)
     def parsed(gold: str):
@@ -127,108 +154,6 @@ def _math_verify_method():
         return bool(verify(parsed(gold), parse(output, parsing_timeout=None), timeout_seconds=None))
 
     return equal
-
-
-# math-verify's verdicts, sooner
-
-_NUMBER = re.compile(r"(-?)(?:(\d{1,300})|(\d+\.\d+)|\\frac\{(\d+)\}\{(\d+)\})")
-
-
-def quicken_math_verify() -> None:
-    """Have math-verify come to the same verdicts in a fifth of the time: nearly all of it goes into ANTLR.
-
-    A number is read without ANTLR, and a text only once. Other texts are parsed in ANTLR's SLL mode first: it gives the
-    tree of the full mode, or a syntax error, and only then the full mode is needed (Parr, Harwell and Fisher 2014,
-    "Adaptive LL(*) Parsing: The Power of Dynamic Analysis"). Two expressions that have other values somewhere are not
-    simplified in search of their equality. Where a version of math-verify has none of these names, it is only slower.
-    """
-    import functools
-
-    from latex2sympy2_extended import latex2sympy2
-    from math_verify import grader, parser
-
-    plain, symbolic = getattr(parser, "latex2sympy", None), getattr(grader, "sympy_symbolic_eq", None)
-    converter = getattr(latex2sympy2, "_Latex2Sympy", None)
-    if hasattr(converter, "create_parser"):
-        converter.create_parser = _two_stages(converter.create_parser)
-        plain = plain and _sll_first(plain)
-    if plain:
-
-        @functools.lru_cache(maxsize=4096)
-        def read(text: str, **options: object):
-            number = read_number(text)
-            return plain(text, **options) if number is None else number
-
-        parser.latex2sympy = read
-    if symbolic:
-        grader.sympy_symbolic_eq = lambda a, b: not differ(a, b) and symbolic(a, b)
-
-
-_full_mode = [True]
-
-
-def _two_stages(create):
-    from antlr4.atn.PredictionMode import PredictionMode
-
-    def create_parser(converter, text: str):
-        made = create(converter, text)
-        made._interp.predictionMode = PredictionMode.LL if _full_mode[0] else PredictionMode.SLL
-        return made
-
-    return create_parser
-
-
-def _sll_first(plain):
-    def read(text: str, **options: object):
-        _full_mode[0] = False
-        try:
-            return plain(text, **options)
-        except Exception:  # a syntax error, or what the full mode will raise too
-            _full_mode[0] = True
-            return plain(text, **options)
-        finally:
-            _full_mode[0] = True
-
-    return read
-
-
-def read_number(text: str):
-    """What math-verify's parser makes of a number that stands alone; None of all else."""
-    import sympy
-
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
-        return None
-    sign, whole, decimal, top, bottom = found.groups()
-    if bottom is not None and not int(bottom):
-        return None
-    value = (
-        sympy.Integer(whole)
-        if whole is not None
-        else sympy.Number(decimal.lstrip("0"))
-        if decimal is not None
-        else sympy.Rational(int(top), int(bottom))
-    )
-    return -value if sign else value
-
-
-def differ(a, b) -> bool:
-    """Whether two expressions have other values where their variables are put: then they are not equal.
-
-    False where that cannot be told. The points are positive, so that roots and logarithms have a value there.
-    """
-    import sympy
-
-    if not isinstance(a, sympy.Expr) or not isinstance(b, sympy.Expr):
-        return False
-    try:
-        difference = a - b
-        names = sorted(difference.free_symbols, key=str)
-        point = {name: sympy.Rational(1009 + 7919 * place, 997) for place, name in enumerate(names)}
-        value = difference.xreplace(point).evalf(15)
-        return bool(value.is_finite and value.is_number and abs(value) > 1e-6)
-    except (TypeError, ValueError, AttributeError, ArithmeticError, NotImplementedError):
-        return False
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -148,7 +149,7 @@ def test_a_number_is_read_as_math_verifys_own_parser_reads_it(text: str) -> None
     from sympy import srepr
 
     theirs = latex2sympy(text, is_real=True, convert_degrees=False, normalization_config=None)
-    assert srepr(inner_module(TEMPLATE / "algebra.py").read_number(text)) == srepr(theirs)
+    assert srepr(inner_module(TEMPLATE / "sooner.py").read_number(text)) == srepr(theirs)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +159,43 @@ def test_a_number_is_read_as_math_verifys_own_parser_reads_it(text: str) -> None
 def test_expressions_differ_where_their_values_do(first: str, second: str, apart: bool) -> None:
     from sympy import sympify
 
-    assert inner_module(TEMPLATE / "algebra.py").differ(sympify(first), sympify(second)) is apart
+    assert inner_module(TEMPLATE / "sooner.py").differ(sympify(first), sympify(second)) is apart
+
+
+def test_texts_of_one_shape_are_read_as_math_verifys_own_parser_reads_each() -> None:
+    texts = [
+        text
+        for number in ("7", "12", "0.5", "1,234")
+        for name in ("x", "Y")
+        for text in (
+            f"{number} apples", rf"({number},-{name})", rf"\frac{{{number}}}{{{name}}}", rf"{number}\sqrt{{{number}}}",
+            rf"{name}={number}^2-3{name}+1", rf"\{{{number},{name}\}}", rf"[{number},\infty)\cup(-1,{number}]",
+            rf"\begin{{pmatrix}}{number}&{name}\\{name}&{number}\end{{pmatrix}}", rf"{number}\%", rf"{name}^{{{number}",
+            rf"\frac{{d{name}}}{{d{name}}}", rf"{number}\frac{{1}}{{{number}}}", rf"\{number}",
+        )
+    ]  # fmt: skip
+    code = """
+import importlib.util, json, sys
+from latex2sympy2_extended.latex2sympy2 import latex2sympy
+from math_verify import parser
+from sympy import srepr
+
+def read(text, how):
+    try:
+        return srepr(how(text, is_real=True, convert_degrees=False, normalization_config=None))
+    except Exception:
+        return None
+
+texts = json.load(sys.stdin)
+plain = [read(text, latex2sympy) for text in texts]
+spec = importlib.util.spec_from_file_location("sooner", sys.argv[1])
+spec.loader.exec_module(sooner := importlib.util.module_from_spec(spec))
+sooner.quicken()
+wrong = [text for text, one in zip(texts, plain) if read(text, parser.latex2sympy) != one]
+print(json.dumps([sum(one is not None for one in plain), wrong]))
+"""
+    command = [sys.executable, "-c", code, str(TEMPLATE / "sooner.py")]
+    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True)
+    understood, wrong = json.loads(done.stdout.splitlines()[-1])
+    assert wrong == []
+    assert understood > len(texts) // 2
