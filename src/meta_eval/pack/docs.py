@@ -213,19 +213,34 @@ def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table
 
 def _alike(rows: Sequence[Row]) -> bool:
     """Whether all rows have the same keys, all the way down, and values of one type, which arrow has, for each."""
-    kinds: dict[tuple[str | None, ...], object] = {}
+    return all(map(_Kind().takes, rows))
 
-    def fits(value: object, path: tuple[str | None, ...]) -> bool:
+
+class _Kind:
+    """What the values at one place of all rows are; None goes with everything."""
+
+    __slots__ = ("inner", "kind")
+
+    def __init__(self) -> None:
+        self.kind: type | tuple[str, ...] | None = None  # of a dict its keys
+        self.inner: list[_Kind] = []  # of a dict by its keys, of a list one
+
+    def takes(self, value: object) -> bool:
+        """Whether it is of the kind of those before it, and one that arrow has."""
         if value is None:
             return True
         kind = tuple(value) if isinstance(value, dict) else type(value)
-        if kinds.setdefault(path, kind) != kind or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63):
-            return False
+        if kind != self.kind:
+            if self.kind is not None:
+                return False
+            self.kind, self.inner = kind, [_Kind() for _ in (kind if isinstance(kind, tuple) else (None,))]
+        if isinstance(value, str):
+            return True
         if isinstance(value, dict):
-            return all(fits(inner, (*path, key)) for key, inner in value.items())
-        return not isinstance(value, list) or all(fits(inner, (*path, None)) for inner in value)
-
-    return all(fits(row, ()) for row in rows)
+            return all(place.takes(one) for place, one in zip(self.inner, value.values(), strict=True))
+        if isinstance(value, list):
+            return all(map(self.inner[0].takes, value))
+        return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
 
 
 @contextmanager

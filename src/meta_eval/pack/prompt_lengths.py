@@ -117,19 +117,20 @@ class Prompts:
                     yield prompt + max(texts, key=len)
 
 
-def longest_prompt(prompts: Iterable[str], room: int, tokenizer: Tokenizer | None) -> Length:
+def longest_prompt(prompts: Iterable[str], room: int, find: Callable[[], Tokenizer | None]) -> Length:
     """The longest of a task's prompts.
 
     Args:
         prompts: At least one; gone through twice.
         room: Tokens that a prompt may have: the context less the tokens of an answer.
-        tokenizer: The model's, or None.
+        find: Gives the model's tokenizer, or None; only asked where counting is needed.
     """
     sizes = [len(prompt.encode("utf-8", "surrogatepass")) for prompt in prompts]
     biggest = max(range(len(sizes)), key=sizes.__getitem__)
     # A byte-level BPE never makes more tokens than there are bytes.
     if sizes[biggest] + _ADDED <= room:
         return Length(biggest, sizes[biggest] + _ADDED, "bound")
+    tokenizer = find()
     if tokenizer is None:
         return Length(biggest, -(-sizes[biggest] // BYTES_PER_TOKEN) + _ADDED, "estimated")
     best = Length(biggest, 0, "counted")

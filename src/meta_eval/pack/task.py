@@ -255,7 +255,7 @@ def _length(template: Template, docs: pa.Table, context: Context) -> LengthEntry
     """Measure the longest prompt, and refuse what does not fit the context."""
     model_name, limit = context.config.model_name, context.config.max_model_len
     answer = template.max_gen_toks
-    length = longest_prompt(Prompts.of_table(docs), limit - answer, context.tokenizer)
+    length = longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)
     estimate = length.how == "estimated"
     if length.tokens + answer > limit:
         digest = docs.column("input_question_hash")[length.doc].as_py()

@@ -124,7 +124,7 @@ def _length(name: str, entry: TaskEntry, prompts: Prompts, tokenizer: Tokenizer 
     length, limit = entry.longest_prompt, manifest.run.max_model_len
     tokens, how = length.tokens, length.how
     if how == "estimated" and tokenizer is not None and next(iter(prompts), None) is not None:
-        counted = longest_prompt(prompts, limit - length.max_gen_toks, tokenizer)
+        counted = longest_prompt(prompts, limit - length.max_gen_toks, lambda: tokenizer)
         tokens, how = counted.tokens, counted.how
     what = f"{name}: {tokens:,} tokens and an answer of {length.max_gen_toks:,}"
     if tokens + length.max_gen_toks > limit:
