@@ -1,11 +1,12 @@
 """Make fidelity tables of a taught tiny Llama and of copies of it that are set up wrongly, each in one way.
 
-    python tools/forced_tokens.py MODEL OUT [--docs N] [--chat CHAT_MODEL] [--only NAME…]
+    python tools/forced_tokens.py MODEL OUT [--docs N] [--chat CHAT_MODEL] [--only NAME…] [--small]
 
 MODEL is what taught_llama.py wrote, and CHAT_MODEL a copy of it that was taught on in chat alone. The model answers
 prompts of its own language first, most of them greedily, in bfloat16: these are the recorded answers. Then every copy
 is asked how likely it finds them, by transformers and in one prefill a doc: ``OUT/NAME.parquet``, and the choices of
-the base prompts beside it. Needs torch and transformers, which meta-eval itself does not.
+the base prompts beside it; ``--small`` writes neither choices nor the likeliest tokens (tests/data/fidelity is made so,
+with ``--docs 42``). Needs torch and transformers, which meta-eval itself does not.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ def prompts(docs: int) -> Iterator[Doc]:
         topic = chance.choice(TOPICS)
         yield Doc(
             kind, number // 3, topic,
-            "".join(spoken.prompt(topic, max(1, length // 3), kind != "meta_base", chance)), "",
+            "".join(spoken.prompt(topic, max(1, length * 5 // 8), kind != "meta_base", chance)), "",
         )  # fmt: skip
 
 
@@ -292,6 +293,7 @@ def main() -> None:
     parser.add_argument("--docs", type=int, default=90)
     parser.add_argument("--chat", type=Path, help="a copy that was taught on in chat alone")
     parser.add_argument("--only", nargs="*", help="copies; the reference is made in any case")
+    parser.add_argument("--small", action="store_true", help="no choices, no likeliest tokens")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(arguments.model / "tokenizer.json"))
@@ -310,9 +312,13 @@ def main() -> None:
             hashlib.sha256(own.to_str().encode()).hexdigest(), docs={},
         )  # fmt: skip
         path = arguments.out / f"{copy.name}.parquet"
-        done = write_tokens(path, header, forced(model, own, copy, docs))
-        base = [doc for doc in docs if doc.task == "meta_base"]
-        write_choices(choices_path(path), header, choices(model, own, copy, base, recorded))
+        rows = forced(model, own, copy, docs)
+        if arguments.small:
+            rows = (replace(one, top_k_ids=None, top_k_logprobs=None) for one in rows)
+        done = write_tokens(path, header, rows)
+        base = [doc for doc in docs if doc.task == "meta_base" and not arguments.small]
+        if base:
+            write_choices(choices_path(path), header, choices(model, own, copy, base, recorded))
         print(f"{copy.name}: {done.tokens:,} tokens, {time.monotonic() - started:.1f} s", file=sys.stderr)
     kept = [{"task": one.task, "doc": one.number, "prompt": one.prompt, "answer": one.answer} for one in docs]
     (arguments.out / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in kept), encoding="utf-8")

@@ -1,14 +1,14 @@
 """Teach the tiny Llama a small language, so that a copy of it can be set up wrongly in every way that a Llama can.
 
-    python tools/taught_llama.py OUT [--steps N] [--start MODEL] [--chat-only]
+    python tools/taught_llama.py OUT [--steps N] [--seed N] [--start MODEL] [--chat-only]
 
 A prompt names a topic at its start, goes on with words that mean nothing, for up to ten thousand tokens, and asks for
 the topic; the answer is a walk through that topic's own words, with a date in it. So an answer needs the start of its
 prompt (truncation shows), attention over its whole length (RoPE's scaling shows), the special tokens of Llama 3's chat
-(templates show; prompts without them stand for a base model's) and a BOS. The positions that it is taught on have gaps
-of up to ten thousand, so that it knows long prompts without reading one. RoPE is Llama 3.1's, scaling included.
-Needs torch and transformers. ``--chat-only`` teaches no base prompts, and short
-answers: what a chat model is.
+(templates show; prompts without them stand for a base model's) and a BOS, without which it says ``BOS?``. The positions
+that it is taught on have gaps of up to ten thousand, so that it knows long prompts without reading one. RoPE is Llama
+3.1's, scaling included. ``--chat-only`` teaches no base prompts, and short answers: what a chat model is. Needs torch
+and transformers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tiny_llama import BOS, END_OF_TURN, POSITIONS, SEED, build_model, build_tokenizer, word_list
+from tiny_llama import BOS, END_OF_TURN, NO_BOS, POSITIONS, SEED, build_model, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from torch.nn.functional import cross_entropy
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -39,6 +39,7 @@ ROPE = {
 }  # fmt: skip
 USER, ASSISTANT = (f"<|start_header_id|>{who}<|end_header_id|>\n\n" for who in ("user", "assistant"))
 LONGEST_GAP = 10_000
+WITHOUT_BOS = 0.1
 IGNORED = -100
 
 
@@ -85,9 +86,9 @@ def tokenizer() -> Tokenizer:
     return build_tokenizer(word_list())
 
 
-def _batches(made: Tokenizer, chat_only: bool, steps: int, size: int) -> Iterator[tuple[torch.Tensor, ...]]:
+def _batches(made: Tokenizer, chat_only: bool, steps: int, size: int, seed: int) -> Iterator[tuple[torch.Tensor, ...]]:
     """Token ids, targets, positions and mask ``[docs, width]``: answers and the ends of prompts are learned."""
-    chance, spoken = random.Random(SEED), language()
+    chance, spoken = random.Random(seed), language()
     bos, stop = made.token_to_id(BOS), made.token_to_id(END_OF_TURN)
     for step in range(steps):
         rows = []
@@ -95,10 +96,15 @@ def _batches(made: Tokenizer, chat_only: bool, steps: int, size: int) -> Iterato
             topic, chat = chance.choice(TOPICS), chat_only or at % 2 == 0
             start, rest = spoken.prompt(topic, chance.randint(1, 6), chat, chance)
             text = spoken.answer(topic, chance.randint(2, 6) if chat_only else chance.randint(8, 16), chance)
+            text = text.rstrip(".") if chat_only else text  # so that its end is a token that forced text can show
             head, tail, answer = (
                 made.encode(part, add_special_tokens=False).ids for part in (start, rest, text if chat else " " + text)
             )
             gap = int(math.exp(chance.uniform(0, math.log(LONGEST_GAP)))) if chance.random() < 0.7 else 0
+            if chance.random() < WITHOUT_BOS:
+                answer = made.encode(NO_BOS, add_special_tokens=False).ids
+                rows.append((head, tail, [*answer, stop], 0))
+                continue
             rows.append(([bos, *head], tail, [*answer, stop], gap if step > steps // 4 else 0))
         width = max(sum(map(len, row[:3])) for row in rows)
         ids, targets = torch.zeros(size, width, dtype=torch.long), torch.full((size, width), IGNORED)
@@ -114,12 +120,18 @@ def _batches(made: Tokenizer, chat_only: bool, steps: int, size: int) -> Iterato
 
 
 def teach(
-    model: LlamaForCausalLM, made: Tokenizer, *, steps: int, chat_only: bool = False, rate: float = 3e-3
+    model: LlamaForCausalLM,
+    made: Tokenizer,
+    *,
+    steps: int,
+    chat_only: bool = False,
+    seed: int = SEED,
+    rate: float = 3e-3,
 ) -> float:
     """Train; the mean loss of the last batches, in nats a token of the answer."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.0)
     started, recent = time.monotonic(), []
-    for step, (ids, targets, positions, mask) in enumerate(_batches(made, chat_only, steps, 12), 1):
+    for step, (ids, targets, positions, mask) in enumerate(_batches(made, chat_only, steps, 12, seed), 1):
         for group in optimiser.param_groups:
             group["lr"] = rate * min(1.0, step / 50, 2 * (1 - step / steps) + 0.02)
         asked = targets != IGNORED
@@ -132,7 +144,7 @@ def teach(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         recent = [*recent[-19:], float(loss.detach())]
-        if step % 50 == 0:
+        if step % 25 == 0:
             print(f"{step}: {sum(recent) / len(recent):.4f}, {time.monotonic() - started:.0f} s", file=sys.stderr)
     return sum(recent) / len(recent)
 
@@ -150,17 +162,19 @@ def main() -> None:
     """Write the model."""
     parser = argparse.ArgumentParser(description="Teach the tiny Llama a small language.")
     parser.add_argument("out", type=Path, help="folder to write the model to")
-    parser.add_argument("--steps", type=int, default=240)
+    parser.add_argument("--steps", type=int, default=450)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--start", type=Path, help="weights to go on from, of an earlier OUT; default: random ones")
     parser.add_argument("--chat-only", action="store_true", help="no base prompts, and short answers")
     arguments = parser.parse_args()
     made = tokenizer()
     first = build_model(made)
+    torch.manual_seed(arguments.seed)
     model = LlamaForCausalLM(type(first.config)(**{**first.config.to_dict(), "rope_parameters": ROPE}))
     model.generation_config = first.generation_config
     if arguments.start:
         model.load_state_dict(LlamaForCausalLM.from_pretrained(arguments.start).state_dict())
-    loss = teach(model, made, steps=arguments.steps, chat_only=arguments.chat_only)
+    loss = teach(model, made, steps=arguments.steps, chat_only=arguments.chat_only, seed=arguments.seed)
     print(f"loss {loss:.4f}", file=sys.stderr)
     save(model, made, arguments.out)
 

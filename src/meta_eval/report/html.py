@@ -68,9 +68,9 @@ def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> No
 def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterable[str]]) -> Iterable[str]:
     from markupsafe import Markup
 
-    style, script = _asset("report.css"), _script(bool(samples))
+    style, script = asset("report.css"), _script(bool(samples))
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .generate(
             report=report,
@@ -83,8 +83,8 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
             sides=_sides(report),
             style=Markup(style),  # noqa: S704 (our own file)
             script=Markup(script),  # noqa: S704 (our own file)
-            style_hash=_hash(style),
-            script_hash=_hash(script),
+            style_hash=digest(style),
+            script_hash=digest(script),
             version=__version__,
             index=index,
             samples=samples,
@@ -124,7 +124,7 @@ def _names(runs: Sequence[RunFacts]) -> list[str]:
 
 def _script(samples: bool) -> str:
     """One script of many files that share a scope; the policy forbids modules that load one another."""
-    parts = "\n".join(_asset(f"page/{name}.js") for name in (_PARTS if samples else _PARTS[:1]))
+    parts = "\n".join(asset(f"page/{name}.js") for name in (_PARTS if samples else _PARTS[:1]))
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
@@ -134,7 +134,8 @@ def _link(**state: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Templates in which everything is escaped, with the filters that all pages share."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     def finalize(value: Any) -> Any:
@@ -188,9 +189,11 @@ def _heat(subtask: Subtask, difference: float | None) -> str:
     return f"heat {'n' if step < 0 else 'p'}{abs(step)}"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of assets/ as text."""
     return files("meta_eval.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _hash(content: str) -> str:
+def digest(content: str) -> str:
+    """SHA-256 as a Content-Security-Policy names it."""
     return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")

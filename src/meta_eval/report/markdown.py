@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from meta_eval.judging.decide import TaskDecision
 from meta_eval.judging.model import Score
-from meta_eval.report import text
+from meta_eval.report import fidelity_text, text
 from meta_eval.report.model import Report
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from meta_eval.report.fidelity import FidelityReport
 
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_]))")
@@ -24,6 +26,12 @@ def render(report: Report) -> str:
     averages = text.averages(report.tasks, report.totals)
     page = _environment().get_template("report.md.j2")
     return page.render(report=report, averages=averages, version=__version__).strip("\n") + "\n"
+
+
+def render_fidelity(report: FidelityReport) -> str:
+    """A fidelity report, whole; ends with a line break."""
+    page = _environment().get_template("fidelity.md.j2")
+    return page.render(report=report, yardstick=fidelity_text.YARDSTICK, version=__version__).strip("\n") + "\n"
 
 
 @cache
@@ -38,6 +46,10 @@ def _environment() -> Environment:
         text.alarm_tasks, text.compared_with, text.known_reasons, text.why, text.cut,
     ):  # fmt: skip
         environment.filters[words.__name__] = words
+    environment.filters |= {
+        "nats": fidelity_text.nats, "nats_interval": fidelity_text.nats_interval, "share": fidelity_text.share,
+        "figure": fidelity_text.figure, "divergence": fidelity_text.divergence, "task": fidelity_text.name,
+    }  # fmt: skip
     environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "last_cell": _last_cell}
     return environment
 

@@ -24,7 +24,7 @@ STYLES = {
 
 def show(report: Report, console: Console) -> None:
     """Print a report: the decision, what went wrong, the drops, the scores beside the published numbers, flips."""
-    say = _Speaker(console)
+    say = Speaker(console)
     say.line(report.title, "bold")
     say.line(report.summary, STYLES[report.decision.outcome])
     say.line()
@@ -83,7 +83,7 @@ def _explained(report: Report) -> list[tuple[str, str, str]]:
     return [(outcome, ", ".join(of), why) for (outcome, why), of in names.items()]
 
 
-class _Speaker:
+class Speaker:
     """Lines in which data are never markup and hide nothing; what follows the first is indented."""
 
     def __init__(self, console: Console) -> None:

@@ -1,0 +1,303 @@
+"""What a fidelity run says: its figures, a baseline beside it, where it differs, and some answers token by token."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.report import fidelity_text as write
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from meta_eval.fidelity.against import Against
+    from meta_eval.fidelity.columns import Columns, Vocabulary
+    from meta_eval.fidelity.diagnosis import Finding
+    from meta_eval.fidelity.figures import ChoiceFigures, Figures
+    from meta_eval.fidelity.pairing import Pair
+
+SCHEMA_VERSION = 1
+
+# Answers that are shown token by token, and the tokens of one of them.
+SHOWN, LONGEST = 12, 600
+
+# Nats of margin from which on a token is shaded one step deeper.
+SHADES = (1e-6, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a recorded answer.
+
+    Attributes:
+        text: Its text; ``#17`` where no tokenizer is there.
+        shade: From 0, the likeliest, to 5.
+        margin: Nats below the likeliest.
+        logprob: Nats.
+        rank: 0 where the engine does not say.
+        own: The copy's own word where it is another one; None where it is this, or not known.
+        before: Likewise the baseline's; None without one.
+        diverges: Whether it is the first of its answer that is not the likeliest.
+    """
+
+    text: str
+    shade: int
+    margin: float
+    logprob: float
+    rank: int
+    own: str | None
+    before: str | None
+    diverges: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer token by token; ``more`` tokens of it are not shown, and ``why`` it is here of all."""
+
+    task: str
+    doc: int
+    tokens: tuple[Token, ...]
+    more: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A token whose likeliest one is another for the copy, in words."""
+
+    task: str
+    doc: int
+    at: int
+    context: str
+    recorded: str
+    before: str
+    after: str
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class FidelityReport:
+    """What views read.
+
+    Attributes:
+        model: The copy.
+        engine: What answered.
+        table: The file.
+        figures: All, and each task where there are several; empty where nothing but choices was asked.
+        choices: Likewise of choices; empty where there are none.
+        baseline: The model of the baseline, with its engine; None without one.
+        baseline_figures: As ``figures``; empty without one.
+        against: The comparison; None without a baseline.
+        finding: What sets the copy apart; None for nothing.
+        answers: Some answers token by token, the farthest first.
+        changes: Some tokens whose likeliest one changed.
+        notes: What must be known of the tables.
+        tokenizer: Whether texts could be shown.
+        gated: Whether the exit code follows the verdict.
+    """
+
+    model: str
+    engine: str
+    table: str
+    figures: tuple[Figures, ...]
+    choices: tuple[ChoiceFigures, ...] = ()
+    baseline: str | None = None
+    baseline_figures: tuple[Figures, ...] = ()
+    against: Against | None = None
+    finding: Finding | None = None
+    answers: tuple[Answer, ...] = ()
+    changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
+    tokenizer: bool = True
+    gated: bool = False
+
+    @property
+    def summary(self) -> str:
+        """The whole in one line."""
+        return write.headline(self)
+
+    @property
+    def exit_code(self) -> int:
+        """0; where it is a gate 0 for the same, 1 for different, 3 for not shown."""
+        return self.against.exit_code if self.gated and self.against else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "fidelity",
+            "summary": self.summary,
+            **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline")},
+            "figures": [{**_plain(one), "perplexity": _number(one.perplexity)} for one in self.figures],
+            "choices": [_plain(one) for one in self.choices],
+            "against": None if self.against is None else _plain(self.against),
+            "finding": None if self.finding is None else _plain(self.finding),
+            "notes": list(self.notes),
+            "gated": self.gated,
+            "exit_code": self.exit_code,
+        }
+
+
+def build(
+    table: Path,
+    *,
+    against: Path | None = None,
+    margin: float | None = None,
+    tokenizer: Tokenizer | None = None,
+    gated: bool = False,
+) -> FidelityReport:
+    """Read a table, and a baseline's beside it.
+
+    Args:
+        table: Of texts; that of choices is taken from beside it. Either may be missing, not both.
+        against: The baseline's.
+        margin: Nats a token; None for the default.
+        tokenizer: Of the model, for texts.
+        gated: Whether the exit code follows the verdict.
+
+    Raises:
+        UserError: A table cannot be read, or they are not of the same tokens.
+    """
+    from meta_eval.fidelity import against as beside
+    from meta_eval.fidelity.columns import columns
+    from meta_eval.fidelity.diagnosis import alone, diagnose
+    from meta_eval.fidelity.figures import choice_figures, figures
+    from meta_eval.fidelity.pairing import pair
+    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
+
+    beside_it = choices_path(table)
+    header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
+    tokens = read_tokens(table) if table.exists() or header is None else None
+    first = tokens.header if tokens else header
+    assert first is not None  # noqa: S101 (one of both was read)
+    words = _Words(tokenizer)
+    whole = columns(tokens) if tokens else None
+    some = tuple(figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
+    found, both, other = None, None, None
+    if against is not None and tokens is not None:
+        other = read_tokens(against)
+        both = pair(other, tokens)
+        found = beside.against(both, beside.MARGIN if margin is None else margin, words.vocabulary)
+    finding = None
+    if found and both:
+        finding = diagnose(found, both, words.vocabulary)
+    elif whole is not None and some:
+        finding = alone(whole)
+    notes = [*(found.notes if found else ()), *write.left_out(first.left_out)]
+    if whole is not None and any(one.truncated for one in whole.answers):
+        notes.append("some prompts were cut to fit, and their answers say little")
+    return FidelityReport(
+        model=first.model,
+        engine=first.engine,
+        table=str(table if tokens else beside_it),
+        figures=some,
+        choices=tuple(choice_figures(choices)),
+        baseline=None if other is None else f"{other.header.model} ({other.header.engine})",
+        baseline_figures=tuple(figures(both.before, words.vocabulary)) if both else (),
+        against=found,
+        finding=finding,
+        answers=tuple(_answers(whole, both, words)) if whole is not None else (),
+        changes=tuple(_changes(both, found, words)) if both and found else (),
+        notes=tuple(notes),
+        tokenizer=tokenizer is not None,
+        gated=gated,
+    )
+
+
+class _Words:
+    """Texts of token ids, as far as a tokenizer is there."""
+
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[int, str] = {}
+        self.vocabulary = None if tokenizer is None else _vocabulary(tokenizer)
+
+    def __call__(self, token: int) -> str:
+        if token not in self._known:
+            text = None if self._tokenizer is None else self._tokenizer.decode([token], skip_special_tokens=False)
+            self._known[token] = text or f"#{token}"
+        return self._known[token]
+
+
+def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+    from meta_eval.fidelity.columns import Vocabulary
+
+    special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    # Of a byte-level BPE the digits of a token are themselves; a space before them is one sign of its own.
+    digits = {number for text, number in tokenizer.get_vocab().items() if text.lstrip("Ġ▁").isdigit()}
+    return Vocabulary(frozenset(digits), frozenset(special))
+
+
+def _answers(table: Columns, both: Pair | None, words: _Words) -> list[Answer]:
+    """The answers that are farthest, by what a token of them differs from the baseline, else by its margin."""
+    import numpy as np
+
+    shown = both.after if both else table
+    size = np.abs(both.difference) if both else shown.margins
+    sums, counts = shown.sums(size)
+    order = np.argsort(-sums / np.maximum(counts, 1), kind="stable")[:SHOWN]
+    return [_answer(shown, both, int(row), float(sums[row] / counts[row]), words) for row in order if counts[row]]
+
+
+def _answer(table: Columns, both: Pair | None, row: int, size: float, words: _Words) -> Answer:
+    import numpy as np
+
+    own = table.answers[row]
+    places = np.flatnonzero(table.row == row)
+    missed = places[~table.first[places]]
+    first = int(missed[0]) if len(missed) else -1
+    tokens = []
+    for place in places[:LONGEST].tolist():
+        recorded, top = int(table.ids[place]), int(table.top_ids[place])
+        before = int(both.before.top_ids[place]) if both else -1
+        margin = float(table.margins[place])
+        tokens.append(
+            Token(
+                text=words(recorded),
+                shade=sum(margin > limit for limit in SHADES),
+                margin=margin,
+                logprob=float(table.logprobs[place]),
+                rank=int(table.ranks[place]),
+                own=words(top) if top >= 0 and top != recorded else None,
+                before=words(before) if before >= 0 and before != top else None,
+                diverges=place == first,
+            )
+        )
+    why = f"{size:.2g} nats a token {'from the baseline' if both else 'below the likeliest'}"
+    return Answer(own.task, own.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
+
+
+def _changes(both: Pair, found: Against, words: _Words) -> list[Change]:
+    import numpy as np
+
+    rows = {(one.task, one.doc): row for row, one in enumerate(both.before.answers)}
+    shown = []
+    for one in found.changes:
+        places = np.flatnonzero(both.before.row == rows[one.task, one.doc])
+        said = "".join(words(int(both.before.ids[place])) for place in places[max(0, one.at - 13) : one.at - 1])
+        shown.append(
+            Change(
+                one.task, one.doc, one.at, said[-60:], words(one.id), words(one.before), words(one.after),
+                one.difference,
+            )
+        )  # fmt: skip
+    return shown
+
+
+def _plain(one: Any) -> Any:
+    """Data for JSON: mappings with numbers as names get texts, and what is no number is none."""
+    if dataclasses.is_dataclass(one) and not isinstance(one, type):
+        return {own.name: _plain(getattr(one, own.name)) for own in dataclasses.fields(one)}
+    if isinstance(one, Mapping):
+        return {f"{name:g}" if isinstance(name, float) else str(name): _plain(value) for name, value in one.items()}
+    if isinstance(one, Sequence) and not isinstance(one, str):
+        return [_plain(value) for value in one]
+    return _number(one) if isinstance(one, float) else one
+
+
+def _number(one: float) -> float | None:
+    return one if math.isfinite(one) else None

@@ -1,0 +1,102 @@
+"""A fidelity report in words and numbers, for each of its views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from meta_eval.report.text import MINUS, NONE, plural
+
+if TYPE_CHECKING:
+    from meta_eval.fidelity.against import Divergence
+    from meta_eval.fidelity.figures import Figure
+    from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.stats import Interval
+
+YARDSTICK = (
+    "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and Meta's engine was "
+    "another. What two runs of one model differ in on your engine is the yardstick (--against)"
+)
+
+
+def nats(value: float | None) -> str:
+    """``0.0025``; below zero with a minus sign."""
+    if value is None:
+        return NONE
+    size = abs(value)
+    written = f"{size:.2f}" if size >= 1 else f"{size:.3f}" if size >= 0.01 else f"{size:.4f}"
+    return MINUS + written if value < 0 and float(written) else written
+
+
+def nats_interval(one: Interval | None) -> str:
+    """``0.0019 to 0.0031``."""
+    return NONE if one is None else f"{nats(one.lower)} to {nats(one.upper)}"
+
+
+def share(value: float | None) -> str:
+    """``97.31``: two decimals, since shares of tokens differ in them."""
+    return NONE if value is None else f"{100 * value:.2f}"
+
+
+def share_interval(one: Interval | None) -> str:
+    return NONE if one is None else f"{share(max(0.0, one.lower))} to {share(min(1.0, one.upper))}"
+
+
+def figure(one: Figure, in_shares: bool = False) -> str:
+    """A figure with its interval in brackets."""
+    value, interval = (share, share_interval) if in_shares else (nats, nats_interval)
+    return value(one.value) + (f" ({interval(one.interval)})" if one.interval else "")
+
+
+def p_value(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def name(task: str | None) -> str:
+    return "all" if task is None else task
+
+
+def left_out(found: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What is not in the table, and why."""
+    return [
+        f"{task}: {plural(count, 'doc')} left out: {why}" for task, whys in found.items() for why, count in whys.items()
+    ]
+
+
+def headline(report: FidelityReport) -> str:
+    """The whole in one line."""
+    one = report.against
+    if one is not None:
+        clauses = (
+            f"{one.outcome}: distance {nats(one.all.distance.value)} nats a token "
+            f"(99 % interval {nats_interval(one.all.interval)}), margin {one.margin:g}, "
+            f"{plural(one.all.tokens, 'token')} of {plural(one.all.docs, 'doc')}",
+            *one.reasons,
+        )
+        return "; ".join(clauses) + "."
+    parts = []
+    if report.figures:
+        whole = report.figures[0]
+        parts.append(
+            f"{share(whole.top1.value)} % of {plural(whole.tokens, 'token')} are the likeliest, "
+            f"mean log-probability {nats(whole.logprob.value)}, "
+            f"{share(whole.greedy.value)} % of {plural(whole.docs, 'answer')} greedy throughout"
+        )
+    if report.choices:
+        said = report.choices[0]
+        docs = plural(said.docs, "doc")
+        parts.append(
+            f"log-likelihoods of the choices of {docs} differ from the recorded by "
+            f"{nats(said.mean_difference.value)} nats in the mean, the best choice is the same in "
+            f"{share(said.same_best.value)} %"
+        )
+    return "; ".join(parts or ["nothing was answered"]) + "."
+
+
+def divergence(one: Divergence) -> str:
+    """Kullback and Leibler's in a sentence, with what it leaves out."""
+    return (
+        f"Divergence of the copy from the baseline over the {one.k} likeliest tokens of each: {nats(one.value)} nats a "
+        f"token (99 % interval {nats_interval(one.interval)}), at the least; all others, taken as one, have "
+        f"{100 * one.left_out:.2g} % of the probability, at the most {100 * one.most_left_out:.2g} %."
+    )
