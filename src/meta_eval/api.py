@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from meta_eval.config import Config
     from meta_eval.judging.gate import Gate
     from meta_eval.pack.manifest import Manifest
+    from meta_eval.report.fidelity import FidelityReport
     from meta_eval.report.model import Report
     from meta_eval.results.run import Run
     from meta_eval.running.force import Measured
     from meta_eval.running.run import Ran
 
-__all__ = ["compare", "export", "fidelity", "grade", "report", "run"]
+__all__ = ["compare", "export", "fidelity", "fidelity_report", "grade", "report", "run"]
 
 
 @documented
@@ -142,6 +143,52 @@ def fidelity(
     return force(
         folder, settings, tasks=tasks, docs=docs, top_k=top_k, shard=shard, ask=ask, edited=edited, progress=progress
     )
+
+
+@documented
+def fidelity_report(
+    table: Path | str,
+    *,
+    against: Path | str | None = None,
+    margin: float | None = None,
+    gate: Gate | Path | str | None = None,
+    tokenizer: Path | str | None = None,
+) -> FidelityReport:
+    """Is it the same model? The figures of a table that `fidelity` wrote, and a baseline's beside it.
+
+    ::
+
+        from meta_eval.api import fidelity_report
+
+        found = fidelity_report("eval_results/fidelity/fp8.parquet", against="eval_results/fidelity/bf16.parquet")
+        print(found.summary)
+
+    Args:
+        table: A file, or the folder that holds one.
+        against: The baseline's: same, different or not shown at the margin.
+        margin: The largest distance that is allowed, in nats a token; None for the gate's, else 0.02.
+        gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the verdict.
+        tokenizer: A model, by name or folder, whose tokenizer gives the texts of tokens; None for the table's.
+
+    Raises:
+        UserError: A table, the gate or the tokenizer cannot be read, or the tables are not of the same tokens.
+    """
+    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
+    from meta_eval.pack.prompt_lengths import find_tokenizer
+    from meta_eval.report.fidelity import build, find_table
+
+    rules = _rules(None, gate).fidelity
+    if margin is not None:
+        if not 0 < margin < 100:
+            raise ConfigError(f"{margin:g} is no number of nats above 0 and below 100", where="margin")
+        rules = rules.model_copy(update={"margin": margin})
+    path = find_table(Path(table))
+    header = read_tokens(path).header if path.exists() else read_choices(choices_path(path))[0]
+    made = find_tokenizer(str(tokenizer or header.model))
+    if made is None and tokenizer is not None:
+        raise ConfigError("there is no tokenizer.json of this model here", where=f"tokenizer {tokenizer}")
+    beside = None if against is None else find_table(Path(against))
+    return build(path, against=beside, rule=rules, tokenizer=made, gated=gate is not None)
 
 
 @documented

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say, warn
+from meta_eval.cli.console import err, people, say, warn
 from meta_eval.cli.run import Log, ended_in_order, shard_of
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
+    from meta_eval.judging.gate import Gate
+    from meta_eval.report.fidelity import FidelityReport
     from meta_eval.running.force import Measured
 
 
@@ -37,15 +40,28 @@ def fidelity(
     output: Path | None = typer.Option(
         None, "--output", "-o", metavar="FOLDER", help="Where `fidelity/` goes; default: the pack's output_path."
     ),
+    against: Path | None = typer.Option(
+        None, "--against", metavar="BASELINE", help="The table of another copy, or its folder: are both the same?"
+    ),
+    margin: float | None = typer.Option(
+        None, "--margin", metavar="NATS", help="The largest distance a token that is allowed; default: 0.02."
+    ),
+    gate: Path | None = typer.Option(
+        None, "--gate", metavar="FILE", help="Exit by the verdict, under `fidelity:` of a gate.yaml."
+    ),
+    html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write a page, with answers token by token."),
+    markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
     edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Ask the model how likely it finds each token of the answers that Meta recorded, prompt and answer in one prefill.
+    """Is it the same model? Ask how likely it finds each token of Meta's recorded answers, in one prefill a doc.
     Whatever ends it, every answer is kept, and the same command goes on.
 
-    Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted.
+    Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted; with --gate 0 same, 1
+    different, 3 not shown.
     """
     from meta_eval import api
+    from meta_eval.report.fidelity_terminal import show
     from meta_eval.running.run import Interrupted
 
     part = shard_of(shard)
@@ -53,6 +69,13 @@ def fidelity(
         raise ConfigError(
             "asks nothing, and writes the table of all shards", where="--no-ask", hint="Leave --shard out"
         )
+    shows = {"--against": against, "--html": html, "--markdown": markdown, "--margin": margin, "--gate": gate}
+    if part[1] > 1 and any(value is not None for value in shows.values()):
+        named = next(name for name, value in shows.items() if value is not None)
+        raise ConfigError("is of all shards", where=named, hint="Give it to the command without --shard, at the end")
+    rules = _rules(margin, gate, against)
+    check_outputs((html, markdown), (pack, against, gate))
+    baseline = None if against is None else _baseline(against)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
     try:
         with Log("asking") as steps, ended_in_order():
@@ -64,9 +87,61 @@ def fidelity(
         err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
         raise
     _tell(measured)
+    if measured.tables is None:
+        if as_json:
+            say(json.dumps(_object(measured)))
+        raise typer.Exit(1 if measured.failed else 0)
+    table = measured.tables.texts or _texts_of(measured.tables.choices)
+    found = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
+    _write(found, html, markdown)
+    show(found, err if as_json else people())
     if as_json:
-        say(json.dumps(_object(measured)))
-    raise typer.Exit(1 if measured.failed else 0)
+        say(json.dumps({**_object(measured), "report": found.to_json()}, allow_nan=False))
+    raise typer.Exit(1 if measured.failed else found.exit_code)
+
+
+def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gate | None:
+    """What a gate's file says, read before anything is asked.
+
+    Raises:
+        ConfigError: An option says nothing here, or something that cannot be.
+    """
+    from meta_eval.judging.gate import read_gate
+
+    if against is None and (margin is not None or gate is not None):
+        where = "--margin" if margin is not None else "--gate"
+        raise ConfigError("needs a baseline to compare with", where=where, hint="Name its table: --against FILE")
+    if margin is not None and gate is not None:
+        raise ConfigError("--margin and --gate are given together", hint="Give one; a gate's file has fidelity.margin")
+    if margin is not None and not 0 < margin < 100:
+        raise ConfigError(f"{margin:g} is no number of nats above 0 and below 100", where="--margin")
+    return None if gate is None else read_gate(gate)
+
+
+def _baseline(against: Path) -> Path:
+    """The baseline's table, opened once, so that nothing is asked for the sake of one that cannot be read."""
+    from meta_eval.fidelity.tokens import read_tokens
+    from meta_eval.report.fidelity import find_table
+
+    return read_tokens(find_table(against)).path
+
+
+def _texts_of(choices: Path | None) -> Path:
+    """Where the table of texts would lie of which only choices are there."""
+    assert choices is not None  # noqa: S101 (tables without any answer are refused)
+    return choices.with_name(choices.name.replace(".choices.parquet", ".parquet"))
+
+
+def _write(found: FidelityReport, html: Path | None, markdown: Path | None) -> None:
+    from meta_eval.boundary.outputs import replacing
+    from meta_eval.report.fidelity_html import write_html
+    from meta_eval.report.markdown import render_fidelity
+
+    if markdown is not None:
+        with replacing(markdown) as out:
+            out.write(render_fidelity(found))
+    if html is not None:
+        write_html(html, found)
 
 
 def _tell(measured: Measured) -> None:

@@ -171,13 +171,16 @@ class Against:
         return EXIT_CODES[self.outcome]
 
 
-def against(both: Pair, margin: float = MARGIN, vocabulary: Vocabulary | None = None) -> Against:
+def against(
+    both: Pair, margin: float = MARGIN, vocabulary: Vocabulary | None = None, min_docs: int = FEWEST_DOCS
+) -> Against:
     """Compare, and decide.
 
     Args:
         both: From `pairing.pair`.
         margin: The largest distance that is allowed, in nats a token.
         vocabulary: Of the tokenizer, where it is there.
+        min_docs: Fewer decide nothing, of all or of a task.
 
     Raises:
         ValueError: The margin is not above 0, or there is no token.
@@ -189,8 +192,8 @@ def against(both: Pair, margin: float = MARGIN, vocabulary: Vocabulary | None = 
     pooled = _paired(both, None, everything, margin)
     tasks = [_paired(both, name, both.before.of(name), margin) for name in names] if len(names) > 1 else []
     corrected = holm([one.p for one in tasks])
-    decided = tuple(_decided(one, p) for one, p in zip(tasks, corrected, strict=True))
-    outcome, reasons = _overall(pooled := _decided(pooled, pooled.p), decided)
+    decided = tuple(_decided(one, p, min_docs) for one, p in zip(tasks, corrected, strict=True))
+    outcome, reasons = _overall(pooled := _decided(pooled, pooled.p, min_docs), decided, min_docs)
     difference = both.difference
     return Against(
         outcome=outcome,
@@ -232,9 +235,9 @@ def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: floa
     )
 
 
-def _decided(one: Paired, p: float) -> Paired:
+def _decided(one: Paired, p: float, min_docs: int) -> Paired:
     outcome: Outcome = "not shown"
-    if one.interval is not None and one.docs >= FEWEST_DOCS:
+    if one.interval is not None and one.docs >= min_docs:
         if one.interval.upper < one.margin:
             outcome = "same"
         elif p < ALPHA / 2:
@@ -242,7 +245,7 @@ def _decided(one: Paired, p: float) -> Paired:
     return replace(one, outcome=outcome, p=p)
 
 
-def _overall(whole: Paired, tasks: Sequence[Paired]) -> tuple[Outcome, tuple[str, ...]]:
+def _overall(whole: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Outcome, tuple[str, ...]]:
     margin = f"{whole.margin:g}"
     apart = [one for one in tasks if one.outcome == "different"]
     reasons = [
@@ -255,8 +258,8 @@ def _overall(whole: Paired, tasks: Sequence[Paired]) -> tuple[Outcome, tuple[str
         )
     if reasons:
         return "different", tuple(reasons)
-    if whole.docs < FEWEST_DOCS:
-        return "not shown", (f"{whole.docs} docs decide nothing: at least {FEWEST_DOCS} are needed",)
+    if whole.docs < min_docs:
+        return "not shown", (f"{whole.docs} docs decide nothing: at least {min_docs} are needed",)
     if whole.outcome == "same":
         return "same", ()
     upper = whole.interval.upper if whole.interval else float("inf")

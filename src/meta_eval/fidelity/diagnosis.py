@@ -17,7 +17,8 @@ from meta_eval.fidelity.columns import Columns, Vocabulary
 from meta_eval.fidelity.pairing import Pair
 from meta_eval.stats.ratio import Mean, mean_of_tokens
 
-BOS = "no BOS, or more than one"
+BOS = "no BOS"
+TWO_BOS = "a second BOS"
 TEMPLATE = "another chat template, or its special tokens read as text"
 TRUNCATION = "prompts cut to fit, at their start"
 ROPE = "RoPE scaling that is not the model's"
@@ -232,12 +233,13 @@ def _ends(both: Pair, vocabulary: Vocabulary | None) -> float | None:
 
 
 def _spread(found: Against) -> Finding:
+    """Nothing stands out."""
     return Finding(
-        (ROUNDING, DAMAGE),
+        (ROUNDING, DAMAGE, TWO_BOS),
         f"the difference of {found.all.distance.value:.2g} nats a token is spread over all tokens, as rounding is; "
         f"the copy finds the answers {'less' if found.all.shift.value > 0 else 'more'} likely by "
         f"{abs(found.all.shift.value):.2g}",
-        "Run the copy with weights and KV cache in bfloat16, one after the other",
+        "Run the copy with weights and KV cache in bfloat16, one after the other; look for two BOS in its token ids",
     )
 
 

@@ -35,6 +35,20 @@ class Rule(_Rule):
     """What one task asks otherwise than the gate; None for the gate's own."""
 
 
+class FidelityRule(BaseModel):
+    """What `meta-eval fidelity` asks of a copy beside a baseline.
+
+    Attributes:
+        margin: The largest distance that is allowed, in nats a token; None for the default.
+        min_docs: Docs that decide; fewer are not shown. None for the default.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    margin: Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)] | None = None
+    min_docs: _Docs | None = None
+
+
 class Gate(_Rule):
     """``gate.yaml``.
 
@@ -45,9 +59,11 @@ class Gate(_Rule):
             run. None for the best there is: in `compare` the baseline run, else Meta's answers, verdicts, number.
         min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
         tasks: The tasks to decide on, a list of names or a mapping to a `Rule`; without it every task of the pack.
+        fidelity: What is asked where `meta-eval fidelity` decides; no other command does.
     """
 
     tasks: dict[str, Rule] = Field(default_factory=dict)
+    fidelity: FidelityRule = FidelityRule()
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -107,11 +123,13 @@ def read_gate(path: Path) -> Gate:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            known = list(Rule.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
+            inner = FidelityRule if first["loc"][0] == "fidelity" else Rule
+            known = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
             name = str(first["loc"][-1])
-            if name in ("margin", "max_drop"):
+            if name in ("margin", "max_drop") and inner is not FidelityRule:
                 raise ConfigError(f"{key}: margin and max_drop are two names of one thing", where=str(path)) from None
-            what = f"{key}: there is no such key{suggestion(name, [*known, 'max_drop'])}"
+            names = known if inner is FidelityRule else [*known, "max_drop"]
+            what = f"{key}: there is no such key{suggestion(name, names)}"
             raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(known)}") from None
         what = f"{key}: " if key else ""
         raise ConfigError(f"{what}{first['input']!r} is not allowed: {first['msg']}", where=str(path)) from None

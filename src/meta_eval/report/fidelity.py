@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.errors import UserError
 from meta_eval.report import fidelity_text as write
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from meta_eval.fidelity.diagnosis import Finding
     from meta_eval.fidelity.figures import ChoiceFigures, Figures
     from meta_eval.fidelity.pairing import Pair
+    from meta_eval.judging.gate import FidelityRule
 
 SCHEMA_VERSION = 1
 
@@ -118,7 +120,7 @@ class FidelityReport:
     @property
     def summary(self) -> str:
         """The whole in one line."""
-        return write.headline(self)
+        return write.headline(self.against, self.figures, self.choices)
 
     @property
     def exit_code(self) -> int:
@@ -146,7 +148,7 @@ def build(
     table: Path,
     *,
     against: Path | None = None,
-    margin: float | None = None,
+    rule: FidelityRule | None = None,
     tokenizer: Tokenizer | None = None,
     gated: bool = False,
 ) -> FidelityReport:
@@ -155,7 +157,7 @@ def build(
     Args:
         table: Of texts; that of choices is taken from beside it. Either may be missing, not both.
         against: The baseline's.
-        margin: Nats a token; None for the default.
+        rule: What is asked of the copy; None for the defaults.
         tokenizer: Of the model, for texts.
         gated: Whether the exit code follows the verdict.
 
@@ -178,10 +180,16 @@ def build(
     whole = columns(tokens) if tokens else None
     some = tuple(figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
     found, both, other = None, None, None
+    if against is not None and tokens is None:
+        raise UserError(
+            "holds choices alone, which are compared with the recorded ones and not with a baseline's",
+            where=str(beside_it), hint="Leave --against out",
+        )  # fmt: skip
     if against is not None and tokens is not None:
         other = read_tokens(against)
         both = pair(other, tokens)
-        found = beside.against(both, beside.MARGIN if margin is None else margin, words.vocabulary)
+        margin, least = (rule.margin, rule.min_docs) if rule else (None, None)
+        found = beside.against(both, margin or beside.MARGIN, words.vocabulary, least or beside.FEWEST_DOCS)
     finding = None
     if found and both:
         finding = diagnose(found, both, words.vocabulary)
@@ -301,3 +309,26 @@ def _plain(one: Any) -> Any:
 
 def _number(one: float) -> float | None:
     return one if math.isfinite(one) else None
+
+
+def find_table(place: Path) -> Path:
+    """The table that a file or a folder is or holds: there, or in its ``fidelity/``.
+
+    Raises:
+        UserError: There is none, or more than one.
+    """
+    if not place.is_dir():
+        return place
+    found = sorted(
+        one
+        for folder in (place, place / "fidelity")
+        for one in folder.glob("*.parquet")
+        if not one.name.endswith(".choices.parquet")
+    )
+    if len(found) != 1:
+        listed = ", ".join(one.name for one in found)
+        raise UserError(
+            f"holds {len(found)} tables ({listed})" if found else "holds no table of a fidelity run",
+            where=str(place), hint="Name the file" if found else "Make one with `meta-eval fidelity`",
+        )  # fmt: skip
+    return found[0]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from meta_eval.report.text import MINUS, NONE, plural
 
 if TYPE_CHECKING:
-    from meta_eval.fidelity.against import Divergence
-    from meta_eval.fidelity.figures import Figure
-    from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.fidelity.against import Against, Divergence
+    from meta_eval.fidelity.figures import ChoiceFigures, Figure, Figures
     from meta_eval.stats import Interval
 
 YARDSTICK = (
@@ -63,9 +62,8 @@ def left_out(found: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
-def headline(report: FidelityReport) -> str:
+def headline(one: Against | None, figures: Sequence[Figures], choices: Sequence[ChoiceFigures]) -> str:
     """The whole in one line."""
-    one = report.against
     if one is not None:
         clauses = (
             f"{one.outcome}: distance {nats(one.all.distance.value)} nats a token "
@@ -75,15 +73,15 @@ def headline(report: FidelityReport) -> str:
         )
         return "; ".join(clauses) + "."
     parts = []
-    if report.figures:
-        whole = report.figures[0]
+    if figures:
+        whole = figures[0]
         parts.append(
             f"{share(whole.top1.value)} % of {plural(whole.tokens, 'token')} are the likeliest, "
             f"mean log-probability {nats(whole.logprob.value)}, "
             f"{share(whole.greedy.value)} % of {plural(whole.docs, 'answer')} greedy throughout"
         )
-    if report.choices:
-        said = report.choices[0]
+    if choices:
+        said = choices[0]
         docs = plural(said.docs, "doc")
         parts.append(
             f"log-likelihoods of the choices of {docs} differ from the recorded by "

@@ -1,0 +1,149 @@
+"""A fidelity report: what it says of two tables, in every view."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import cli
+from fake_model import FakeClient, model_folder
+from forced_tables import answer, drawn, moved, table
+from packs import prepare
+from rich.console import Console
+from tokenizers import Tokenizer, models
+
+from meta_eval.api import fidelity_report
+from meta_eval.errors import UserError
+from meta_eval.fidelity.tokens import Choices, choices_path, write_choices
+from meta_eval.report.fidelity import FidelityReport, build
+from meta_eval.report.fidelity_html import write_html
+from meta_eval.report.fidelity_terminal import show
+from meta_eval.report.markdown import render_fidelity
+
+HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
+
+
+def tokenizer() -> Tokenizer:
+    words = {f"w{number}": number for number in range(60)} | {HOSTILE: 11, "w11": 60}
+    return Tokenizer(models.WordLevel(words, unk_token="w0"))
+
+
+def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
+    before = drawn(30, 20)
+    after = moved(before, size)
+    # The second token of the first answer, which is hostile, is not the likeliest.
+    after[0] = answer(0, after[0].logprobs - 2, [0.0, 1.5, *[0.0] * 18])
+    first, second = table(tmp_path / "a.parquet", before), table(tmp_path / "b.parquet", after)
+    return build(second.path, against=first.path, tokenizer=tokenizer(), gated=True)
+
+
+def printed(report: FidelityReport) -> str:
+    out = io.StringIO()
+    show(report, Console(file=out, width=80, markup=False))
+    return out.getvalue()
+
+
+def test_every_view_has_the_verdict_and_its_numbers(tmp_path: Path) -> None:
+    found = two(tmp_path)
+    write_html(tmp_path / "page.html", found)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert (found.exit_code, found.to_json()["against"]["outcome"]) == (1, "different")
+    distance = f"{found.against.all.distance.value:.3f}" if found.against else ""
+    for view in (page, render_fidelity(found), printed(found), found.summary):
+        assert "different" in view and distance in view
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["against"]["all"]["distance"]["docs"] == 30
+    assert all(len(line) <= 80 for line in printed(found).splitlines())
+
+
+def test_a_page_shows_the_first_divergence_and_the_copys_own_word(tmp_path: Path) -> None:
+    found = two(tmp_path)
+    write_html(tmp_path / "page.html", found)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    shown = next(one for one in found.answers if one.doc == 0)
+    assert [(token.shade, token.own, token.diverges) for token in shown.tokens[:3]] == [
+        (0, None, False), (3, "w12", True), (0, None, False),
+    ]  # fmt: skip
+    assert 'class="t m3 diverges"' in page and "<rt>w12" in page
+
+
+def test_what_a_tokenizer_says_is_harmless(tmp_path: Path) -> None:
+    found = two(tmp_path)
+    write_html(tmp_path / "page.html", found)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "alert(1)" in page and "<script" not in page and "\u202e" not in page
+    assert page.count("</style>") == 1
+
+
+def test_without_a_tokenizer_there_are_ids(tmp_path: Path) -> None:
+    one = table(tmp_path / "a.parquet", drawn(3, 4))
+    found = fidelity_report(one.path)
+    assert [token.text for token in found.answers[0].tokens] == ["#10", "#11", "#12", "#13"]
+    assert (found.against, found.exit_code) == (None, 0)
+    assert "is the yardstick" in " ".join(printed(found).split())
+    write_html(tmp_path / "page.html", found)
+    assert "shown by their ids" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_choices_alone_are_figures_and_no_comparison(tmp_path: Path) -> None:
+    whole = table(tmp_path / "a.parquet", drawn(3, 4))
+    row = Choices("meta_arc", 0, "0", np.array([-1.0, -2.0], np.float32), np.array([-1.5, -2.5], np.float32), 0)
+    write_choices(choices_path(tmp_path / "b.parquet"), whole.header, [row])
+    found = fidelity_report(tmp_path / "b.parquet")
+    assert found.figures == () and found.choices[0].mean_difference.value == 0.5
+    assert "the best choice is the same in 100.00 %" in found.summary
+    with pytest.raises(UserError, match="holds choices alone"):
+        fidelity_report(tmp_path / "b.parquet", against=whole.path)
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pack that was asked, its table copied as a baseline."""
+    made = type("Client", (FakeClient,), {"asked": [], "made": []})
+    monkeypatch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.chdir(tmp_path)
+    model_folder(tmp_path / "m")
+    pack = prepare(tmp_path / "work_dir", "meta_mmlu_pro_instruct,meta_gpqa_cot", model_name="m")
+    done = cli("fidelity", str(pack), "--output", "out", "--json")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "base.parquet").write_bytes(Path(json.loads(done.stdout)["table"]).read_bytes())
+    return pack
+
+
+def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) -> None:
+    (tmp_path / "gate.yaml").write_text("fidelity: {margin: 0.05, min_docs: 5}\n")
+    same = cli(
+        "fidelity", str(asked), "--output", "out", "--no-ask", "--against", "base.parquet", "--gate", "gate.yaml",
+        "--html", "page.html", "--markdown", "page.md", "--json",
+    )  # fmt: skip
+    assert same.returncode == 0, same.stderr
+    report = json.loads(same.stdout)["report"]
+    assert (report["against"]["outcome"], report["against"]["margin"], report["gated"]) == ("same", 0.05, True)
+    assert "<h1>m</h1>" in (tmp_path / "page.html").read_text() and "Fidelity: m" in (tmp_path / "page.md").read_text()
+    (tmp_path / "gate.yaml").write_text("fidelity: {min_docs: 5000}\n")
+    few = cli("fidelity", str(asked), "--output", "out", "--no-ask", "--against", "base.parquet", "--gate", "gate.yaml")
+    assert few.returncode == 3 and "at least 5000 are needed" in " ".join((few.stdout + few.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--margin", "0.1"], "--margin: needs a baseline to compare with. Name its table: --against FILE"),
+        (["--against", "nowhere.parquet"], "nowhere.parquet: cannot be read"),
+        (["--against", "empty"], "empty: holds no table of a fidelity run. Make one with `meta-eval fidelity`"),
+        (["--against", "base.parquet", "--margin", "0"], "--margin: 0 is no number of nats above 0 and below 100"),
+        (["--against", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
+        (["--against", "base.parquet", "--html", "base.parquet"], "base.parquet"),
+        (["--html", "page.html", "--shard", "0/2"], "--html: is of all shards"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_said_before_anything_is_asked(asked: Path, tmp_path: Path, options: list[str], said: str) -> None:
+    (tmp_path / "gate.yaml").write_text("fidelity: {margn: 0.05}\n")
+    (tmp_path / "empty").mkdir()
+    done = cli("fidelity", str(asked), "--output", "out2", *options)
+    assert done.returncode == 2
+    assert said.replace(" ", "") in "".join(done.stderr.split()), done.stderr
+    assert not (tmp_path / "out2").exists()

@@ -1,0 +1,47 @@
+"""Take docs/examples/fidelity.png: a four-bit copy beside itself. Needs Chromium.
+
+    python tools/take_fidelity_picture.py TABLES MODEL
+
+TABLES is what forced_tokens.py wrote of MODEL, which taught_llama.py wrote. Shown are the verdict and three answers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from meta_eval.report.fidelity import build
+from meta_eval.report.fidelity_html import write_html
+
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fidelity.png"
+
+
+def main() -> None:
+    """Write the picture."""
+    tables, model = map(Path, sys.argv[1:])
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    found = build(tables / "int4.parquet", against=tables / "reference.parquet", tokenizer=tokenizer)
+    calm = sorted(found.answers, key=lambda one: sum(token.own is not None for token in one.tokens))
+    shown = replace(
+        found, table="int4.parquet", figures=(), baseline_figures=(), choices=(), changes=(), answers=tuple(calm[:3])
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        write_html(page, shown)
+        chromium = shutil.which("chromium")
+        assert chromium, "no Chromium"
+        subprocess.run(
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1160,1310",
+             f"--screenshot={PICTURE}", page.as_uri()],
+            check=True, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
