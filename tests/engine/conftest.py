@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -28,14 +29,9 @@ def engine() -> Path:
 def taught_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, str]]:
     """A model that knows the shortest of the recorded answers by heart, and these by prompt.
 
-    Teaching takes minutes: META_EVAL_TAUGHT may name a folder with a model ``tiny`` and its ``answers.jsonl`` that were
-    made before.
+    Teaching takes minutes: META_EVAL_TAUGHT may name a folder that keeps what was taught, by what it was made of.
     """
     folder = tmp_path_factory.mktemp("taught")
-    if there := os.environ.get("META_EVAL_TAUGHT"):
-        shutil.copytree(there, folder, dirs_exist_ok=True)
-        pairs = [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
-        return folder / "tiny", {pair["prompt"]: pair["answer"] for pair in pairs}
     (folder / "eval_config.yaml").write_text(json.dumps(dict(CONFIG)))
     subprocess.run([sys.executable, "-m", "meta_eval", "prepare"], cwd=folder, check=True)
     pairs = {}
@@ -46,10 +42,17 @@ def taught_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mappin
     known = dict(sorted(pairs.items(), key=lambda pair: (len(pair[0]) + len(pair[1]), pair))[:TAUGHT])
     lines = [json.dumps({"prompt": prompt, "answer": answer}) + "\n" for prompt, answer in known.items()]
     (folder / "answers.jsonl").write_text("".join(lines))
-    python = str(Path(os.environ["META_EVAL_ENGINE"], "bin/python"))
-    tool = [python, str(REPOSITORY / "tools/tiny_llama.py"), "tiny", "--answers", "answers.jsonl"]
-    subprocess.run(tool, cwd=folder, check=True)
-    return folder / "tiny", known
+    engine, tools = Path(os.environ["META_EVAL_ENGINE"]), REPOSITORY / "tools"
+    made_of = [folder / "answers.jsonl", tools / "tiny_llama.py", tools / "tiny_llama_words.txt"]
+    key = hashlib.sha256(b"".join(file.read_bytes() for file in made_of) + engine.name.encode()).hexdigest()[:16]
+    kept = Path(os.environ.get("META_EVAL_TAUGHT", folder)) / key
+    if not kept.exists():
+        tool = [str(engine / "bin/python"), str(tools / "tiny_llama.py"), "tiny", "--answers", "answers.jsonl"]
+        subprocess.run(tool, cwd=folder, check=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(folder / "tiny", half := kept.with_name(f"{key}.{os.getpid()}"))
+        half.rename(kept)
+    return kept, known
 
 
 @pytest.fixture(scope="session")
