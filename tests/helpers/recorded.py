@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from packs import read_docs
 
+from meta_eval.answers.logprobs import Place, of_places
 from meta_eval.answers.match import until
 from meta_eval.running.client import Ask, Client, Said
 
@@ -22,11 +24,20 @@ class Meta(Client):
     how: Answer
     asked: Counter[str]
     recorded: dict[str, dict[str, Any]]
+    forces: bool
+    likes: bool
 
     @classmethod
-    def begin(cls, how: Answer) -> None:
-        """Forget what was asked, and answer so from now on."""
+    def begin(cls, how: Answer, *, forces: bool = True, likes: bool = False) -> None:
+        """Forget what was asked, and answer so from now on.
+
+        Args:
+            how: What it says.
+            forces: Whether it can say how likely a text is.
+            likes: Whether it finds what was recorded likely, whatever it says itself.
+        """
         cls.how, cls.asked = staticmethod(how), Counter()  # type: ignore[assignment]
+        cls.forces, cls.likes = forces, likes
 
     @property
     def engine(self) -> str:
@@ -34,8 +45,24 @@ class Meta(Client):
 
     def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
         for ask in asks:
+            if ask.request.kind == "force":
+                yield self.finds(ask)
+                continue
             type(self).asked[ask.request.id] += 1
             yield type(self).how(ask, self)
+
+    def finds(self, ask: Ask) -> Said:
+        """Where it would answer as recorded all of the recorded answer is likely; else nothing of it is."""
+        doc = self.recorded[ask.request.id]
+        asked = replace(ask, request=replace(ask.request, kind="generate", continuations=()), continuation_ids=None)
+        said = type(self).how(asked, self)
+        if said.error is not None or not type(self).forces:
+            return Said(ask.request, error=said.error or "forces nothing")
+        likely = said.text == until(doc["recorded_output"] or "x", ()) or type(self).likes
+        ids = list(ask.forced_ids)
+        other: Place = {-1: (-0.01, None)}
+        places: list[Place] = [{one: (-0.01, 1)} if likely else {one: (-9.0, 99), **other} for one in ids]
+        return Said(ask.request, forced=of_places(ids, places), prompt_tokens=said.prompt_tokens)
 
     def right(self, ask: Ask) -> Said:
         doc = self.recorded[ask.request.id]

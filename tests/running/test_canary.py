@@ -69,8 +69,8 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     learn(prepared)
     monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
 
-    def go(how: Answer, tasks: Sequence[str] = (), **options: Any) -> Ran:
-        Meta.begin(how)
+    def go(how: Answer, tasks: Sequence[str] = (), *, forces: bool = True, likes: bool = False, **options: Any) -> Ran:
+        Meta.begin(how, forces=forces, likes=likes)
         return run(config_of(prepared, tmp_path), tasks=tasks, **options)
 
     return go
@@ -124,7 +124,7 @@ def test_a_broken_set_up_is_named_and_leaves_no_answer(
     ask: Callable[..., Ran], how: Answer, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CanaryError) as caught:
-        ask(how)
+        ask(how, forces=False)
     assert words in str(caught.value)
     assert "--no-canary" in str(caught.value)
     assert len(Meta.asked) <= DOCS
@@ -136,6 +136,65 @@ def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[...
     with pytest.raises(CanaryError):
         ask(of(""))
     assert ask(lambda one, client: client.right(one)).before == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (
+            with_bos(1, seen=1),
+            "likelier with no BOS, on 16 of 16 docs and by 8.99 nats a token. With no BOS it answers",
+        ),
+        (with_bos(1, seen=-1), "likelier with two BOS, on 16 of 16 docs and by 8.99 nats a token. With two BOS it"),
+        (of("~ another thing"), "0% are the likeliest ones, of which any model that reads them finds half. Check rope"),
+    ],
+)
+def test_recorded_answers_that_are_forced_name_what_is_broken(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+    with pytest.raises(CanaryError) as caught:
+        ask(how)
+    assert words in str(caught.value)
+    assert "--no-canary" in str(caught.value)
+    assert ask(lambda one, client: client.right(one)).before == 0
+
+
+def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_answers_likely(
+    ask: Callable[..., Ran],
+) -> None:
+    def thinks(one: Ask, client: Meta) -> Said:
+        return (
+            client.right(one) if one.request.kind == "choices" else Said(one.request, text=f"<think>{one.request.doc}")
+        )
+
+    with pytest.raises(CanaryError, match="answers begin as Meta's recorded one"):
+        ask(thinks, forces=False)
+    done = ask(thinks, likes=True)
+    assert done.canary is not None
+    assert (done.canary.begin, done.canary.top) == (0, 1.0)
+    assert done.canary.forced > 64
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (
+            lambda one, client: of("#%&*+=^~|"[one.request.doc % 9])(one, client),
+            "most of the model is there. Check",
+        ),
+        (of("assistant\n\nB"), "a chat template stands around"),
+    ],
+)
+def test_recorded_answers_that_are_likely_excuse_nothing_else(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+    """Behind its first words any language model goes on well with an answer, whatever stood around the prompt."""
+    with pytest.raises(CanaryError) as caught:
+        ask(how, likes=True)
+    assert words in str(caught.value)
+
+
+def test_what_is_forced_is_no_answer_of_the_run(ask: Callable[..., Ran]) -> None:
+    done = ask(lambda one, client: client.right(one))
+    assert done.canary is not None
+    assert (done.canary.top, done.canary.forced > 64) == (1.0, True)
+    assert all(one.tokens is None for one in read_answers(done.answers).given.values())
 
 
 @pytest.mark.parametrize(

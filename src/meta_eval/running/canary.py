@@ -9,8 +9,10 @@ What stops a run, and why it is certain enough (each number is reasoned; real mo
 * **Hardly a text begins as the recorded one**, in its first token: k of n do, and of a copy that begins alike on one
   doc in three so few would with a probability below `CHANCE`; 0 of 12, 2 of 24, 4 of 32. (Not one is too strict a rule:
   the tiny Llama of selfcheck without BOS, which is wrong on every doc, begins 1 of 24 right by chance.) A model that
-  opens all its answers in a way of its own (``<think>``) is stopped too, by mistake; a minute is lost by that, and
-  hours by the contrary.
+  opens all its answers in a way of its own (``<think>``) is let go on where it can be forced and finds most tokens of
+  the recorded answers; else it is stopped, by mistake: a minute is lost by that, and hours by the contrary.
+* **The recorded answers are likelier with another number of BOS**, where the engine can be forced
+  (`running.evidence`). What share of their tokens is the likeliest one tells of the others what may be wrong.
 * **Likelihoods say nothing**: not a number, or alike for all continuations of every doc, to `ALIKE` nats.
 * **The likeliest continuation is Meta's on so few docs** that one which agrees on half of them would do so with a
   probability below `CHANCE`. Of four choices a broken model agrees on a quarter.
@@ -22,14 +24,16 @@ more, where token ids go in: an answer that is then the recorded one names the c
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from meta_eval.answers.match import until
 from meta_eval.answers.recorded import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.running.client import Ask, BackendError, Client, Said
+from meta_eval.running.evidence import Evidence, evidence, forced_asks, other_bos, with_bos
 
 # How many docs are asked again in another way.
 VARIANTS = 8
@@ -45,6 +49,9 @@ FEWEST = 6
 
 # Nats within which likelihoods of all continuations count as the same.
 ALIKE = 1e-4
+
+# The share of texts that begin with one and the same token where a model has an opening of its own.
+OPENS_ALIKE = 0.8
 
 # Tokens from which Llama 3.1's scaling of rotary embeddings matters: original_max_position_embeddings.
 _LONG = 8192
@@ -68,6 +75,7 @@ class Compared:
         equal: Of texts: whether they are equal word for word.
         empty: Of texts: whether it is degenerate, and in which way; ``""`` where it is not.
         header: Of texts: whether it begins with the head of a turn, which a chat template adds.
+        opening: Of texts: the first token.
         same: Of choices: whether the likeliest is the same.
         off: Of choices: the largest difference of two probabilities, normalised over the continuations.
         flat: Of choices: whether all are alike or not a number.
@@ -80,6 +88,7 @@ class Compared:
     equal: bool = False
     empty: str = ""
     header: bool = False
+    opening: Any = None
     same: bool | None = None
     off: float = 0.0
     flat: bool = False
@@ -142,6 +151,7 @@ def compared(ask: Ask, said: Said, recorded: Recorded, cut: Cut) -> Compared:
     return Compared(
         ask.request, tokens, alike=alike, of=len(other), equal=text.strip() == right.strip(),
         empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_HEADS),
+        opening=one[0] if one else None,
     )  # fmt: skip
 
 
@@ -179,6 +189,9 @@ class Summary:
         choices: How many docs of choices were compared.
         same: On how many of them the likeliest continuation is the recorded one.
         off: The median difference of two normalised probabilities, the largest of each doc.
+        forced: Tokens of recorded answers that were forced; 0 where the engine cannot.
+        top: The share of them that are the likeliest in their place, 0 to 1; None without.
+        logprob: Their mean log-probability, in nats; None without.
     """
 
     texts: int
@@ -188,9 +201,12 @@ class Summary:
     choices: int
     same: int
     off: float
+    forced: int = 0
+    top: float | None = None
+    logprob: float | None = None
 
     @classmethod
-    def of(cls, seen: Sequence[Compared]) -> Summary:
+    def of(cls, seen: Sequence[Compared], found: Evidence | None = None) -> Summary:
         texts = [one for one in seen if one.same is None]
         choices = [one for one in seen if one.same is not None]
         shares = [one.alike / max(one.of, 1) for one in texts]
@@ -198,6 +214,8 @@ class Summary:
             texts=len(texts), begin=sum(one.alike > 0 for one in texts), prefix=sum(shares) / max(len(shares), 1),
             equal=sum(one.equal for one in texts), choices=len(choices), same=sum(bool(one.same) for one in choices),
             off=sorted(one.off for one in choices)[len(choices) // 2] if choices else 0.0,
+            forced=found.tokens if found else 0, top=found.top if found else None,
+            logprob=found.logprob if found else None,
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -212,18 +230,25 @@ class Summary:
                 f"of {self.choices} docs of choices {self.same} have the same answer "
                 f"(probabilities differ by {self.off:.2f})"
             )
+        if self.top is not None:
+            words.append(f"of {self.forced:,} tokens of recorded answers {self.top:.0%} are the likeliest ones")
         return ", ".join(words) or "nothing to compare"
 
 
-def suspicion(seen: Sequence[Compared]) -> str | None:
-    """What is certainly wrong with some answers, or None."""
+def suspicion(seen: Sequence[Compared], *, own_opening: bool = False) -> str | None:
+    """What is certainly wrong with some answers, or None.
+
+    Args:
+        seen: The answers.
+        own_opening: Whether the model is known to open its answers in a way of its own; they then need not begin alike.
+    """
     texts = [one for one in seen if one.same is None]
     choices = [one for one in seen if one.same is not None]
     ways = {one.empty for one in texts}
     if len(texts) >= FEWEST and "" not in ways:
         return f"every answer is degenerate ({', '.join(sorted(ways))})"
     begin = sum(one.alike > 0 for one in texts)
-    if texts and at_most(begin, len(texts), BEGINS_ALIKE) < CHANCE:
+    if texts and not own_opening and at_most(begin, len(texts), BEGINS_ALIKE) < CHANCE:
         return f"{begin} of {len(texts)} answers begin as Meta's recorded one"
     if len(choices) >= FEWEST and all(one.flat for one in choices):
         return "the likelihoods of the continuations are all alike, or no numbers"
@@ -265,21 +290,29 @@ class Canary:
             raise CanaryError(f"none of {len(said)} first requests is answered: {said[0][1].error}", hint=_GO_ON)
         seen = self._compared(given)
         long = [one for one in seen if (one.tokens or 0) > _LONG]
-        why = suspicion(seen)
+        forced = forced_asks([ask for ask, _ in given], self.recorded, self.cut) if self.bos is not None else []
+        found = evidence(self.client, forced)
+        other = other_bos(self.client, forced, found, self.bos or 0) if found is not None else None
+        if other is not None:
+            raise CanaryError(other, where="canary", hint=_GO_ON)
+        own = found is not None and found.is_sound and _opens_alike(seen)
+        why = suspicion(seen, own_opening=own)
         if why is not None:
-            raise CanaryError(f"{why}. {self._cause([ask for ask, _ in given], seen)}", where="canary", hint=_GO_ON)
-        why = suspicion(long)
+            raise CanaryError(
+                f"{why}. {self._cause([ask for ask, _ in given], seen, found)}", where="canary", hint=_GO_ON
+            )
+        why = suspicion(long, own_opening=own)
         if why is not None:
             cause = (
                 "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
             )
             raise CanaryError(f"of prompts beyond {_LONG:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
-        return Summary.of(seen)
+        return Summary.of(seen, found)
 
     def _compared(self, given: Iterable[tuple[Ask, Said]]) -> list[Compared]:
         return [compared(ask, one, self.recorded[one.request.id], self.cut) for ask, one in given]
 
-    def _cause(self, asks: Sequence[Ask], seen: Sequence[Compared]) -> str:
+    def _cause(self, asks: Sequence[Ask], seen: Sequence[Compared], found: Evidence | None) -> str:
         """The likeliest cause, from a few docs asked with another number of BOS."""
         ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
         if ids:
@@ -289,7 +322,7 @@ class Canary:
                 (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
                 (False, "With two BOS it answers as recorded: something strips one"),
             ):
-                asked = [_with_bos(ask, self.bos or 0, fewer=fewer) for ask in some]
+                asked = [with_bos(ask, self.bos or 0, fewer=fewer) for ask in some]
                 given = [(ask, one) for ask, one in zip_asked(self.client, asked) if one.error is None]
                 again = _agreement(self._compared(given))
                 if again >= 0.5 and again > base + 0.25:
@@ -300,10 +333,24 @@ class Canary:
         if any(one.empty == "one token over and over" for one in texts) or any(one.flat for one in seen):
             return "So do weights or activations that overflow: check dtype (float16 needs care) and the quantisation"
         tried = "Another number of BOS does not help" if ids else "Which BOS the server adds is not known"
-        return (
-            f"{tried}: check that model_name is the model of the dataset (instruct or base), that no chat template is "
-            "applied by the server, rope_scaling in config.json, dtype, and that the weights are whole"
-        )
+        names = "model_name is the model of the dataset (instruct or base)"
+        template, weights = "no chat template is applied by the server", "rope_scaling in config.json, dtype"
+        if found is not None and found.is_sound:
+            tried += f", and {found}: most of the model is there"
+            return f"{tried}. Check that {names}, that {template}, and rope_scaling in config.json"
+        if found is not None and found.is_broken:
+            tried += f", and {found}, of which any model that reads them finds half"
+            return f"{tried}. Check {weights}, quantisation, that the weights are whole, and that {names}"
+        return f"{tried}: check that {names}, that {template}, {weights}, and that the weights are whole"
+
+
+def _opens_alike(seen: Sequence[Compared]) -> bool:
+    """Whether nearly all texts begin with one token, and not with the head of a turn: ``<think>`` and the like."""
+    texts = [one for one in seen if one.same is None and not one.empty]
+    if not texts or any(one.header for one in texts):
+        return False
+    (_, most), *_ = Counter(one.opening for one in texts).most_common(1)
+    return most >= OPENS_ALIKE * len(texts)
 
 
 def zip_asked(client: Client, asks: Sequence[Ask]) -> Iterator[tuple[Ask, Said]]:
@@ -315,9 +362,3 @@ def zip_asked(client: Client, asks: Sequence[Ask]) -> Iterator[tuple[Ask, Said]]
 def _agreement(seen: Sequence[Compared]) -> float:
     """The share of docs that begin, or choose, as recorded."""
     return sum(one.alike > 0 if one.same is None else bool(one.same) for one in seen) / max(len(seen), 1)
-
-
-def _with_bos(ask: Ask, bos: int, *, fewer: bool) -> Ask:
-    """The same with one BOS less or one more."""
-    ids = list(ask.prompt_ids or ())
-    return replace(ask, prompt_ids=ids[1:] if fewer else [bos, *ids])

@@ -1,0 +1,135 @@
+"""What the canary sees when it forces the recorded answers: how likely each of their tokens is, and with which BOS.
+
+A copy that is sound finds most tokens of the recorded answers the likeliest ones, whatever it would have begun with
+itself; one whose weights or tokens are scrambled finds hardly any. What no share shows is a wrong prompt: behind the
+first words of an answer any language model goes on well, and the tiny Llama of selfcheck finds 79 % of them without
+BOS. So a good share excuses one thing alone, a model that opens every answer in a way of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meta_eval.answers.recorded import Recorded, forcing
+from meta_eval.running.client import Ask, Client
+
+# Tokens of an answer that are forced: enough to tell, and a bound on what the canary costs.
+_MOST = 256
+
+# Below this share of likeliest tokens hardly anything works, and from that one on most does; of so many tokens of so
+# many docs. Reasoned: any language model that reads what precedes finds half of the tokens of plain text,
+# and a copy of the one that wrote it nine in ten; docs/running.md has what the faults of a tiny Llama come to.
+BROKEN, SOUND = 0.25, 0.6
+ENOUGH_TOKENS, ENOUGH_DOCS = 64, 6
+
+# Docs that are forced again with another number of BOS, by how many nats a token these must be likelier, and how
+# seldom coins would fall on one side so often: 15 of 16 do in 3 of 10,000.
+BOS_DOCS, BOS_NATS = 16, 0.05
+_BOS_CHANCE = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was found of some recorded answers.
+
+    Attributes:
+        docs: By request the mean log-probability of a token, in nats.
+        tokens: Of all of them.
+        top: The share of likeliest tokens, 0 to 1.
+        logprob: The mean log-probability of a token, in nats.
+    """
+
+    docs: Mapping[str, float]
+    tokens: int
+    top: float
+    logprob: float
+
+    @property
+    def _is_enough(self) -> bool:
+        return len(self.docs) >= ENOUGH_DOCS and self.tokens >= ENOUGH_TOKENS
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether hardly a token is found."""
+        return self._is_enough and self.top < BROKEN
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether most of it works."""
+        return self._is_enough and self.top >= SOUND
+
+    def __str__(self) -> str:
+        return f"of {self.tokens:,} tokens of recorded answers {self.top:.0%} are the likeliest ones"
+
+
+def forced_asks(
+    asks: Sequence[Ask], recorded: Mapping[str, Recorded], cut: Callable[[str], Sequence[Any]]
+) -> list[Ask]:
+    """What forces the recorded answers of some texts that were asked.
+
+    Args:
+        asks: With token ids; others cannot be forced.
+        recorded: By the id of the request.
+        cut: Cuts a text into tokens.
+    """
+    found = []
+    for ask in asks:
+        request = forcing(ask.request, recorded[ask.request.id]) if ask.request.kind == "generate" else None
+        if request is not None and ask.prompt_ids is not None:
+            found.append(Ask(request, ask.prompt_ids, [list(cut(request.continuations[0]))[:_MOST]]))
+    return found
+
+
+def evidence(client: Client, asks: Sequence[Ask]) -> Evidence | None:
+    """What an engine finds; None where it forces nothing."""
+    docs, tokens, top, total = {}, 0, 0, 0.0
+    if not client.can_force or not asks:
+        return None
+    for said in client.answer(asks):
+        one = said.forced
+        if said.error is None and one is not None:
+            docs[said.request.id] = math.fsum(one.logprobs) / len(one.logprobs)
+            tokens += len(one.ids)
+            # Of two that are alike, which bfloat16 makes many of, either may come first.
+            top += sum(own >= best for own, best in zip(one.logprobs, one.top_logprobs, strict=True))
+            total += math.fsum(one.logprobs)
+    return Evidence(docs, tokens, top / tokens, total / tokens) if tokens else None
+
+
+def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) -> str | None:
+    """Whether the recorded answers are likelier with another number of BOS, and what that means.
+
+    Only of a copy that then finds most of their tokens: one that never does is in doubt everywhere, and what a BOS more
+    does to it is the same on every doc, whatever is right.
+    """
+    some = sorted((ask for ask in asks if ask.request.id in found.docs), key=lambda ask: len(ask.prompt_ids or ()))
+    some = some[:BOS_DOCS]
+    for fewer, name, cause in (
+        (True, "no BOS", "something adds a BOS to the one that is sent"),
+        (False, "two BOS", "something strips one"),
+    ):
+        again = evidence(client, [with_bos(ask, bos, fewer=fewer) for ask in some])
+        if again is None or not again.is_sound:
+            continue
+        gains = [again.docs[one] - found.docs[one] for one in again.docs]
+        better = sum(gain > 0 for gain in gains)
+        if _chance(better, len(gains)) < _BOS_CHANCE and sum(gains) / len(gains) > BOS_NATS:
+            return (
+                f"the recorded answers are likelier with {name}, on {better} of {len(gains)} docs and by "
+                f"{sum(gains) / len(gains):.2f} nats a token. With {name} it answers as recorded: {cause}"
+            )
+    return None
+
+
+def _chance(hits: int, of: int) -> float:
+    """The probability of so many heads or more: the sign test."""
+    return float(sum(math.comb(of, k) for k in range(hits, of + 1)) / 2**of)
+
+
+def with_bos(ask: Ask, bos: int, *, fewer: bool) -> Ask:
+    """The same with one BOS less or one more."""
+    ids = list(ask.prompt_ids or ())
+    return replace(ask, prompt_ids=ids[1:] if fewer else [bos, *ids])

@@ -1,0 +1,161 @@
+"""fidelity through real engines: the numbers are those of transformers, token by token, whatever brings them.
+
+The model is the tiny Llama that meta-eval ships, so that none is taught here. It is in doubt nearly everywhere, and a
+wrong number of BOS, another token or another place shows at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from on_engines import SECONDS, project
+from places import REPOSITORY
+from tokenizers import Tokenizer
+
+from meta_eval.fidelity.tokens import Forced, choices_path, read_choices, read_tokens
+
+pytestmark = pytest.mark.engine
+
+MODEL = REPOSITORY / "src/meta_eval/assets/selfcheck/model"
+DOCS, TOP_K = 32, 3
+
+# Log-probabilities in float32 differ by less between kernels; one token more or less differs by nats.
+NEAR = 1e-3
+
+# By request what transformers says of an answer behind a prompt: log-probabilities, and between which ranks each token
+# lies if logits that are nearer than NEAR may change places. Of choices the sums.
+REFERENCE = """
+import json, sys, torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("tiny", dtype=torch.float32)
+near, asked = json.load(sys.stdin)
+found = {}
+with torch.no_grad():
+    for name, (prompt, answer) in asked.items():
+        logits = model(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1:-1].log_softmax(-1)
+        own = logits.gather(1, torch.tensor(answer)[:, None])
+        top = logits.max(1)
+        found[name] = {
+            "logprobs": own[:, 0].tolist(), "top": top.values.tolist(),
+            "least": (1 + (logits > own + near).sum(1)).tolist(), "most": (1 + (logits > own - near).sum(1) - 1).tolist(),
+        }
+print(json.dumps(found))
+"""
+
+
+def environment() -> dict[str, str]:
+    ours = {"PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    return {**os.environ, **ours}
+
+
+def measured(folder: Path, *arguments: str) -> dict[str, Any]:
+    python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
+    command = [python, "-m", "meta_eval", "fidelity", "work_dir", "--json", "--docs", str(DOCS), "--top-k", str(TOP_K)]
+    done = subprocess.run(
+        [*command, *arguments],
+        cwd=folder,
+        env=environment(),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert (said["asked"], said["failed"]) == (DOCS, 0)
+    return said
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a pack, and what export says is asked of it."""
+    there = project(tmp_path_factory.mktemp("fidelity") / "here", MODEL, model_args={"enforce_eager": True})
+    python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
+    for command in (["prepare"], ["export", "--force", "-o", "r.jsonl"]):
+        subprocess.run([python, "-m", "meta_eval", *command], cwd=there, env=environment(), check=True)
+    return there
+
+
+@pytest.fixture(scope="module", params=["vllm", "server", "ray"])
+def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
+    more = ["--set", "serve=true"] if request.param == "server" else []
+    return measured(folder, "--set", f"backend={request.param}", *more, "--output", f"out-{request.param}")
+
+
+@pytest.fixture(scope="module")
+def requests(folder: Path) -> dict[str, dict[str, Any]]:
+    """What is asked, by its hash."""
+    lines = [json.loads(line) for line in (folder / "r.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
+    return {one["request_sha256"]: one for one in lines}
+
+
+@pytest.fixture(scope="module")
+def reference(folder: Path, requests: Mapping[str, Mapping[str, Any]], engine: Path) -> dict[str, dict[str, list[Any]]]:
+    """What transformers says, by the hash of the request and the place of the continuation."""
+    asked = {
+        f"{sha256} {place}": [one["prompt_token_ids"], ids]
+        for sha256, one in requests.items()
+        for place, ids in enumerate(one["continuation_token_ids"])
+    }
+    done = subprocess.run(
+        [str(engine / "bin/python"), "-c", REFERENCE], cwd=folder, check=True, text=True,
+        input=json.dumps([NEAR, asked]), stdout=subprocess.PIPE,
+    )  # fmt: skip
+    found: dict[str, dict[str, list[Any]]] = json.loads(done.stdout)
+    return found
+
+
+def table(folder: Path, said: Mapping[str, Any]) -> list[Forced]:
+    return list(read_tokens(folder / said["table"]))
+
+
+def test_every_token_has_the_log_probability_and_the_rank_that_transformers_gives_it(
+    folder: Path, said: Mapping[str, Any], requests: Mapping[str, Any], reference: Mapping[str, Any]
+) -> None:
+    answers = table(folder, said)
+    assert sum(len(one.token_ids) for one in answers) > 500
+    spread = []
+    for one in answers:
+        asked, right = requests[one.request_sha256], reference[f"{one.request_sha256} 0"]
+        assert list(one.token_ids) == asked["continuation_token_ids"][0]
+        assert one.prompt_tokens == len(asked["prompt_token_ids"])
+        assert one.logprobs == pytest.approx(right["logprobs"], abs=NEAR)
+        assert one.top_logprobs == pytest.approx(right["top"], abs=NEAR)
+        assert (np.array(right["least"]) <= one.ranks).all()
+        assert (one.ranks <= np.array(right["most"])).all()
+        spread += list(one.ranks)
+    assert len(set(spread)) > 20, "tokens of all ranks were tried"
+
+
+def test_the_likeliest_tokens_are_kept_in_order(folder: Path, said: Mapping[str, Any]) -> None:
+    for one in table(folder, said):
+        assert one.top_k_ids is not None
+        assert one.top_k_logprobs is not None
+        assert one.top_k_ids.shape == (len(one.token_ids), TOP_K)
+        assert (np.diff(one.top_k_logprobs, axis=1) <= 0).all()
+        assert (one.top_k_logprobs[:, 0] == one.top_logprobs).all()
+        assert ((one.ranks == 1) <= (one.margins < NEAR)).all()
+
+
+def test_choices_have_the_likelihoods_that_transformers_gives_them(
+    folder: Path, said: Mapping[str, Any], reference: Mapping[str, Any]
+) -> None:
+    _, found = read_choices(choices_path(folder / said["table"]))
+    assert len(found) > 3
+    for one in found:
+        right = [sum(reference[f"{one.request_sha256} {n}"]["logprobs"]) for n in range(len(one.logprobs))]
+        assert one.logprobs == pytest.approx(right, abs=NEAR)
+
+
+def test_a_token_is_the_text_that_meta_recorded(folder: Path, said: Mapping[str, Any], requests: Any) -> None:
+    tokenizer = Tokenizer.from_file(str(folder / "tiny/tokenizer.json"))
+    for one in table(folder, said):
+        (text,) = requests[one.request_sha256]["continuations"]
+        assert tokenizer.decode(list(one.token_ids), skip_special_tokens=False) == text
