@@ -94,14 +94,16 @@ def test_every_check_passes_on_the_real_engine(found: dict[str, Any]) -> None:
 
 def test_the_canary_lets_the_sound_model_go_on(found: dict[str, Any]) -> None:
     assert (found["sound"]["texts"], found["sound"]["equal"]) == (24, 24)
+    assert (found["sound"]["forced"], found["sound"]["top"]) == (674, 1.0)
 
 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
+        ("strips BOS", "likelier with two BOS, on 16 of 16 docs"),
         ("strips BOS", "With two BOS it answers as recorded: something strips one"),
-        ("no template", "Another number of BOS does not help: check that model_name"),
-        ("damaged weights", "Another number of BOS does not help: check that model_name"),
+        ("no template", "most of the model is there. Check that model_name"),
+        ("damaged weights", "of which any model that reads them finds half. Check rope_scaling"),
     ],
 )
 def test_the_canary_stops_a_broken_set_up(found: dict[str, Any], fault: str, words: str) -> None:
