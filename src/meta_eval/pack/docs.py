@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -23,6 +24,7 @@ from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, silent
 from meta_eval.pack.checks import Checked, check_rows
 from meta_eval.pack.clusters import clusters
+from meta_eval.pack.columns import alike, begin_parquet, column_of, table_of
 from meta_eval.pack.doc_checks import check_docs
 from meta_eval.shown import quoted
 from meta_eval.source.base import EvalsDataset
@@ -54,6 +56,7 @@ class TaskDocs:
         matched: How many rows the join matched.
         table: The docs.
         unclustered: The short name of a warning where they do not show what they share as the template says.
+        content: The parquet file of the docs, which a thread is writing; None where nobody asked for it.
     """
 
     rows: int
@@ -63,6 +66,7 @@ class TaskDocs:
     matched: int
     table: pa.Table
     unclustered: str | None
+    content: Future[bytes] | None
 
 
 def read_docs(
@@ -73,6 +77,7 @@ def read_docs(
     *,
     allow_unmatched: bool = False,
     first: int | None = None,
+    written: bool = False,
     progress: Progress = silent,
 ) -> TaskDocs:
     """Fetch, read, check and join the rows of a task, and make its docs of them.
@@ -84,6 +89,7 @@ def read_docs(
         originals: Where its ground truth comes from.
         allow_unmatched: Leave out rows that have no original.
         first: Only so many rows; None for all.
+        written: Begin to write their file.
         progress: Called with what is being done.
 
     Raises:
@@ -104,8 +110,14 @@ def read_docs(
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
     kept = joined.rows if joined else checked.rows
     table = make_docs(root, template, kept, place)
+    # A file takes as long to write as the docs to check: where nothing of them decides a column, it is begun before.
+    early = template.spec.cluster is None and "cluster" not in table.column_names
+    table, unclustered = with_clusters(table, template) if early else (table, None)
+    content = begin_parquet(table) if early and written else None
     checked.warnings.update(check_docs(table, template, place))
-    table, unclustered = with_clusters(table, template)
+    if not early:
+        table, unclustered = with_clusters(table, template)
+        content = begin_parquet(table) if written else None
     return TaskDocs(
         len(rows),
         frozenset(str(row.get("benchmark_label")) for row in rows),
@@ -114,6 +126,7 @@ def read_docs(
         len(kept),
         table,
         unclustered,
+        content,
     )
 
 
@@ -137,7 +150,8 @@ def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | 
     elif rule is not None:
         columns = ["prompt", "gold", "subtask_name", "answers"]
         found, unclustered = clusters(table.select(columns).to_pylist(), rule)
-    return table.append_column("cluster", pa.array(found, pa.string())), unclustered
+    clustered = column_of(found) if any(found) else pa.nulls(len(found), pa.string())
+    return table.append_column("cluster", clustered), unclustered
 
 
 def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place) -> pa.Table:
@@ -199,48 +213,15 @@ def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table
     """
     import pyarrow as pa
 
-    if not _alike(rows):
+    if not alike(rows):
         return None
     try:
         made = [
-            pa.Table.from_pylist([make_doc(row) for row in rows[start : start + _BATCH]])
-            for start in range(0, len(rows), _BATCH)
+            table_of([make_doc(row) for row in rows[start : start + _BATCH]]) for start in range(0, len(rows), _BATCH)
         ]
         return pa.concat_tables(made, promote_options="permissive")
     except pa.ArrowException:
         return None
-
-
-def _alike(rows: Sequence[Row]) -> bool:
-    """Whether all rows have the same keys, all the way down, and values of one type, which arrow has, for each."""
-    return all(map(_Kind().takes, rows))
-
-
-class _Kind:
-    """What the values at one place of all rows are; None goes with everything."""
-
-    __slots__ = ("inner", "kind")
-
-    def __init__(self) -> None:
-        self.kind: type | tuple[str, ...] | None = None  # of a dict its keys
-        self.inner: list[_Kind] = []  # of a dict by its keys, of a list one
-
-    def takes(self, value: object) -> bool:
-        """Whether it is of the kind of those before it, and one that arrow has."""
-        if value is None:
-            return True
-        kind = tuple(value) if isinstance(value, dict) else type(value)
-        if kind != self.kind:
-            if self.kind is not None:
-                return False
-            self.kind, self.inner = kind, [_Kind() for _ in (kind if isinstance(kind, tuple) else (None,))]
-        if isinstance(value, str):
-            return True
-        if isinstance(value, dict):
-            return all(place.takes(one) for place, one in zip(self.inner, value.values(), strict=True))
-        if isinstance(value, list):
-            return all(map(self.inner[0].takes, value))
-        return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
 
 
 @contextmanager
@@ -325,13 +306,3 @@ def _module(root: Path, file: PurePosixPath) -> ModuleType:
     finally:
         sys.dont_write_bytecode = wrote
     return module
-
-
-def parquet_bytes(table: pa.Table) -> bytes:
-    """A table as a zstd-compressed parquet file: the same bytes for the same table and pyarrow version."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue().to_pybytes())

@@ -16,7 +16,8 @@ from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.checks import warning_in_words
-from meta_eval.pack.docs import TaskDocs, parquet_bytes, read_docs
+from meta_eval.pack.columns import parquet_bytes
+from meta_eval.pack.docs import TaskDocs, read_docs
 from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
 from meta_eval.pack.next_token import by_next_token
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, longest_prompt
@@ -87,21 +88,25 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
     """
     config, spec, root = context.config, template.spec, context.templates.root
     check_functions(functools.partial(place_of, root), template)
+    docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
+    next_token = _is_choice(template) and config.choice_scoring == "next_token"
     docs = read_docs(
-        root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched, progress=context.progress
-    )
+        root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched,
+        written=docs_file is not None and not next_token, progress=context.progress,
+    )  # fmt: skip
     join = _join_entry(template, docs.joined, docs.matched)
     published = _published(template, dataset, docs, context)
     warnings = _warnings(docs)
     _log_warnings(template, warnings, docs)
-    docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
     token, kept_likelihood = None, None
-    if _is_choice(template) and config.choice_scoring == "next_token":
+    if next_token:
         token, kept_likelihood = by_next_token(
             template, docs.table, config, functools.partial(place_of, root), bundled=docs_file is not None
         )
     table = token.docs if token else docs.table
-    files = _files(template, dataset, context.templates, docs, table, docs_file)
+    longest = _length(template, docs.table, context)
+    content = docs.content.result() if docs.content else parquet_bytes(table) if docs_file else b""
+    files = _files(template, dataset, context.templates, docs, docs_file, content)
     if token is not None:
         files |= token.files(files, template)
     entry = TaskEntry(
@@ -123,7 +128,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         join=join,
         warnings=warnings,
         recorded_settings={key: tuple(values) for key, values in docs.checked.recorded_settings.items()},
-        longest_prompt=_length(template, docs.table, context),
+        longest_prompt=longest,
         published=published,
         format=spec.format,
         filters=template.filters,
@@ -212,8 +217,8 @@ def _files(
     dataset: EvalsDataset,
     templates: TemplateFolder,
     docs: TaskDocs,
-    table: pa.Table,
     docs_file: str | None,
+    content: bytes,
 ) -> dict[str, bytes]:
     """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
     text, where = (templates.root / template.file).read_text(encoding="utf-8"), str(templates.root / template.file)
@@ -232,7 +237,6 @@ def _files(
             where=where,
         )
         return {template.file.as_posix(): text.encode()}
-    content = parquet_bytes(table)
     beside = docs.joined.files if docs.joined else {}
     text = rewrite.bundle_task(
         text,

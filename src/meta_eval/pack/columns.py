@@ -1,0 +1,181 @@
+"""Docs as an arrow table and as a file: as ``pyarrow.Table.from_pylist`` makes it, without importing pandas.
+
+pyarrow looks for pandas' own nulls in whatever Python values it converts, and imports pandas for that: more time and
+memory than all else. What templates make are texts, numbers, booleans, lists and dicts, whose buffers are soon filled;
+any other value goes the usual way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_BYTES = 2**31 - 1  # that the 32-bit offsets of an array of texts reach
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """A table of rows, with the columns of the first.
+
+    Raises:
+        pyarrow.ArrowException, ValueError, TypeError, OverflowError: As from_pylist.
+    """
+    import pyarrow as pa
+
+    names = list(rows[0]) if rows else []
+    return pa.Table.from_arrays([column_of([row.get(name) for row in rows]) for name in names], names=names)
+
+
+def column_of(values: Sequence[Any]) -> Any:
+    """An array of values, of the type that ``pyarrow.array`` infers; a chunked one where it would be."""
+    import numpy as np
+    import pyarrow as pa
+
+    kinds = set(map(type, values)) - {type(None)}
+    if not kinds:
+        return pa.nulls(len(values))
+    fill = _FILL.get(kinds.pop()) if len(kinds) == 1 else None
+    filled = fill(values) if fill else None
+    if filled is None:
+        return pa.array(values)
+    kind, buffers, children = filled
+    there = [value is not None for value in values]
+    gaps = there.count(False)
+    valid = pa.py_buffer(np.packbits(there, bitorder="little")) if gaps else None
+    return pa.Array.from_buffers(kind, len(values), [valid, *buffers], gaps, children=children)
+
+
+# Of values of one kind and nulls: the type, the buffers behind that of the nulls, and the arrays of what is in them.
+# None where pyarrow is to do it.
+_Filled = tuple[Any, list[Any], list[Any] | None] | None
+
+
+def _offsets(lengths: Sequence[int]) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    ends = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    return pa.py_buffer(ends)
+
+
+def _texts(values: Sequence[str | None]) -> _Filled:
+    import pyarrow as pa
+
+    texts = [b"" if value is None else value.encode() for value in values]
+    data = b"".join(texts)
+    if len(data) > _MOST_BYTES:
+        return None
+    return pa.string(), [_offsets(list(map(len, texts))), pa.py_buffer(data)], None
+
+
+def _floats(values: Sequence[float | None]) -> _Filled:
+    import numpy as np
+    import pyarrow as pa
+
+    return (
+        pa.float64(),
+        [pa.py_buffer(np.array([0.0 if value is None else value for value in values], np.float64))],
+        None,
+    )
+
+
+def _integers(values: Sequence[int | None]) -> _Filled:
+    import numpy as np
+    import pyarrow as pa
+
+    try:
+        return pa.int64(), [pa.py_buffer(np.array([value or 0 for value in values], np.int64))], None
+    except OverflowError:
+        return None
+
+
+def _booleans(values: Sequence[bool | None]) -> _Filled:
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.bool_(), [pa.py_buffer(np.packbits([bool(value) for value in values], bitorder="little"))], None
+
+
+def _lists(values: Sequence[list[Any] | None]) -> _Filled:
+    import pyarrow as pa
+
+    items = column_of([item for value in values if value is not None for item in value])
+    if not isinstance(items, pa.Array) or len(items) > _MOST_BYTES:
+        return None
+    return pa.list_(items.type), [_offsets([len(value or ()) for value in values])], [items]
+
+
+def _dicts(values: Sequence[dict[Any, Any] | None]) -> _Filled:
+    import pyarrow as pa
+
+    names = list(dict.fromkeys(name for value in values if value is not None for name in value))
+    if not all(type(name) is str for name in names):
+        return None
+    parts = [column_of([None if value is None else value.get(name) for value in values]) for name in names]
+    if not all(isinstance(part, pa.Array) for part in parts):
+        return None
+    return pa.struct([pa.field(name, part.type) for name, part in zip(names, parts, strict=True)]), [], parts
+
+
+_FILL: Mapping[type, Any] = {
+    str: _texts,
+    float: _floats,
+    int: _integers,
+    bool: _booleans,
+    list: _lists,
+    dict: _dicts,
+}
+
+
+def alike(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all rows have the same keys, all the way down, and values of one type, which arrow has, for each."""
+    return all(map(_Kind().takes, rows))
+
+
+class _Kind:
+    """What the values at one place of all rows are; None goes with everything."""
+
+    __slots__ = ("inner", "kind")
+
+    def __init__(self) -> None:
+        self.kind: type | tuple[str, ...] | None = None  # of a dict its keys
+        self.inner: list[_Kind] = []  # of a dict by its keys, of a list one
+
+    def takes(self, value: object) -> bool:
+        """Whether it is of the kind of those before it, and one that arrow has."""
+        if value is None:
+            return True
+        kind = tuple(value) if isinstance(value, dict) else type(value)
+        if kind != self.kind:
+            if self.kind is not None:
+                return False
+            self.kind, self.inner = kind, [_Kind() for _ in (kind if isinstance(kind, tuple) else (None,))]
+        if isinstance(value, str):
+            return True
+        if isinstance(value, dict):
+            return all(place.takes(one) for place, one in zip(self.inner, value.values(), strict=True))
+        if isinstance(value, list):
+            return all(map(self.inner[0].takes, value))
+        return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table as a zstd-compressed parquet file: the same bytes for the same table and pyarrow version."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def begin_parquet(table: pa.Table) -> Future[bytes]:
+    """`parquet_bytes` in a thread of its own; who calls goes on."""
+    threads = ThreadPoolExecutor(1)
+    done = threads.submit(parquet_bytes, table)
+    threads.shutdown(wait=False)
+    return done

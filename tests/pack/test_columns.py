@@ -1,0 +1,55 @@
+"""A table of docs is the one that pyarrow makes of them, and pandas is not imported for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_eval.pack.columns import column_of, table_of
+
+texts = st.text(st.characters(codec="utf-8"), max_size=6)
+leaves = [texts, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.binary(max_size=2)]
+
+
+def lists_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(st.none() | inner, max_size=4)
+
+
+columns = st.one_of(
+    *[lists_of(one) for one in leaves],
+    *[lists_of(lists_of(one)) for one in leaves],
+    *[lists_of(st.fixed_dictionaries({}, optional={"key": texts, "n": one})) for one in leaves],
+    lists_of(lists_of(st.fixed_dictionaries({"key": texts, "text": st.none() | texts}))),
+    lists_of(st.integers(0, 3) | st.floats(0, 1)),
+    st.just([[], None, []]),
+    st.just([{}, None]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(columns)
+def test_a_column_is_what_pyarrow_makes(values: list[Any]) -> None:
+    mine, theirs = column_of(values), pa.array(values)
+    assert mine.type == theirs.type
+    assert mine.equals(theirs)
+    mine.validate(full=True)
+
+
+def test_a_table_has_the_columns_of_the_first_row() -> None:
+    rows = [{"a": "x", "b": None}, {"a": None, "b": [1.5], "c": 1}]
+    assert table_of(rows).equals(pa.Table.from_pylist(rows))
+
+
+def test_pandas_is_not_imported_for_docs_of_the_usual_kinds() -> None:
+    code = (
+        "import sys; from meta_eval.pack.columns import table_of;"
+        "table_of([{'a': 'x', 'b': True, 'c': None, 'd': [{'key': 'A', 'text': None}], 'e': 1.5, 'f': 2, 'g': ['x']}]);"
+        "print('pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
