@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from meta_eval.answers.export import Exported
     from meta_eval.answers.grade import Graded
     from meta_eval.config import Config
+    from meta_eval.engines.settings import RunSettings
     from meta_eval.judging.gate import Gate
     from meta_eval.pack.manifest import Manifest
     from meta_eval.report.fidelity import FidelityReport
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from meta_eval.results.run import Run
     from meta_eval.running.force import Measured
     from meta_eval.running.run import Ran
+    from meta_eval.running.stock import Stock
 
 __all__ = ["compare", "export", "fidelity", "fidelity_report", "grade", "report", "run"]
 
@@ -120,24 +122,9 @@ def fidelity(
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
     """
-    from meta_eval.config import Config, load_config, overridden
-    from meta_eval.pack.manifest import read_manifest
     from meta_eval.running.force import force
-    from meta_eval.running.run import prepared, settings_of
 
-    if pack is not None:
-        folder = Path(pack)
-        settings = overridden(read_manifest(folder).run, overrides)
-    else:
-        place = "the configuration" if isinstance(config, Config) else str(config)
-        wanted = config if isinstance(config, Config) else load_config(Path(config or DEFAULT_CONFIG), overrides)
-        if wanted.other_models:
-            raise ConfigError(
-                f"names {1 + len(wanted.other_models)} models, and one is asked at a time", where="model_name",
-                hint="Name it with --set model_name=…",
-            )  # fmt: skip
-        folder = prepared(wanted, place, edited=edited, progress=progress)
-        settings = settings_of(read_manifest(folder), wanted)
+    folder, settings = _asked_of(config, pack, overrides, edited=edited, progress=progress)
     if output is not None:
         settings = settings.model_copy(update={"output_path": str(output)})
     return force(
@@ -189,6 +176,59 @@ def fidelity_report(
         raise ConfigError("there is no tokenizer.json of this model here", where=f"tokenizer {tokenizer}")
     beside = None if against is None else find_table(Path(against))
     return build(path, against=beside, rule=rules, tokenizer=made, gated=gate is not None)
+
+
+@documented
+def write_stock(
+    folder: Path | str,
+    config: Config | Path | str | None = None,
+    *,
+    pack: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    docs: int | None = None,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> Stock:
+    """Write the recorded answers as tasks for stock ``lm_eval``, which says the sums of their log-probabilities.
+
+    Args:
+        folder: Where; must not be there, or be empty.
+        config, pack, overrides, tasks, docs, edited, progress: As of `fidelity`.
+
+    Raises:
+        UserError: Anything that the user can fix.
+    """
+    from meta_eval.running.stock import write_stock as run
+
+    place, settings = _asked_of(config, pack, overrides, edited=edited, progress=progress)
+    return run(place, Path(folder), settings, tasks=tasks, docs=docs, edited=edited)
+
+
+def _asked_of(
+    config: Config | Path | str | None,
+    pack: Path | str | None,
+    overrides: Sequence[str],
+    *,
+    edited: bool,
+    progress: Progress,
+) -> tuple[Path, RunSettings]:
+    """A pack, prepared where none is named, and how it is asked."""
+    from meta_eval.config import Config, load_config, overridden
+    from meta_eval.pack.manifest import read_manifest
+    from meta_eval.running.run import prepared, settings_of
+
+    if pack is not None:
+        return Path(pack), overridden(read_manifest(Path(pack)).run, overrides)
+    place = "the configuration" if isinstance(config, Config) else str(config)
+    wanted = config if isinstance(config, Config) else load_config(Path(config or DEFAULT_CONFIG), overrides)
+    if wanted.other_models:
+        raise ConfigError(
+            f"names {1 + len(wanted.other_models)} models, and one is asked at a time", where="model_name",
+            hint="Name it with --set model_name=…",
+        )  # fmt: skip
+    folder = prepared(wanted, place, edited=edited, progress=progress)
+    return folder, settings_of(read_manifest(folder), wanted)
 
 
 @documented

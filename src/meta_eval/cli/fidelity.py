@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,12 @@ def fidelity(
     ),
     html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write a page, with answers token by token."),
     markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
+    stock: Path | None = typer.Option(
+        None,
+        "--write-stock",
+        metavar="DIR",
+        help="Ask nothing: write lm_eval tasks of the answers.",
+    ),
     edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -77,6 +84,9 @@ def fidelity(
     check_outputs((html, markdown), (pack, against, gate))
     baseline = None if against is None else _baseline(against)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    if stock is not None:
+        _write_stock(stock, pack, config, overrides, names, docs, edited=edited, as_json=as_json)
+        return
     try:
         with Log("asking") as steps, ended_in_order():
             measured = api.fidelity(
@@ -142,6 +152,31 @@ def _write(found: FidelityReport, html: Path | None, markdown: Path | None) -> N
             out.write(render_fidelity(found))
     if html is not None:
         write_html(html, found)
+
+
+def _write_stock(
+    folder: Path,
+    pack: Path | None,
+    config: Path,
+    overrides: list[str],
+    names: list[str],
+    docs: int | None,
+    *,
+    edited: bool,
+    as_json: bool,
+) -> None:
+    from meta_eval import api
+
+    with Log("writing") as steps:
+        done = api.write_stock(
+            folder, config, pack=pack, overrides=overrides, tasks=names, docs=docs, edited=edited,
+            progress=steps.progress,
+        )  # fmt: skip
+    err.print(
+        f"wrote {folder}: {sum(done.tasks.values()):,} recorded answers in {len(done.tasks)} tasks", soft_wrap=True
+    )
+    command = shlex.join(done.command)
+    say(json.dumps({"folder": str(folder), "tasks": done.tasks, "command": command}) if as_json else command)
 
 
 def _tell(measured: Measured) -> None:

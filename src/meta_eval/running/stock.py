@@ -1,0 +1,163 @@
+"""The recorded answers as plain lm-eval tasks: what stock ``lm_eval`` says of them, on any of its backends.
+
+lm-eval keeps of a text the sum of its log-probabilities and whether each token is the likeliest; so these tasks have no
+ranks and no positions. They stand in a folder of their own, and packs stay as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_eval import assets
+from meta_eval.answers.read import Answers
+from meta_eval.answers.requests import Encoder, Request
+from meta_eval.engines import ENGINES
+from meta_eval.engines.settings import RunSettings
+from meta_eval.errors import PackError, UserError
+from meta_eval.pack.integrity import check
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.running.to_force import ToForce
+from meta_eval.verify import choose
+
+GROUP = "meta_fidelity"
+
+_TASK = """\
+task: {name}
+custom_dataset: !function pack_docs.load
+dataset_kwargs:
+  docs_file: "{name}.parquet"
+  sha256: "{sha256}"
+test_split: latest
+output_type: loglikelihood
+doc_to_text: !function stock_fidelity.doc_to_text
+doc_to_target: !function stock_fidelity.doc_to_target
+target_delimiter: ""
+num_fewshot: 0
+process_results: !function stock_fidelity.process_results
+metric_list:
+  - metric: greedy
+    aggregation: mean
+    higher_is_better: true
+{units}metadata:
+  version: 1.0
+"""
+
+_UNIT = """\
+  - metric: {metric}
+    aggregation: !function stock_fidelity.{function}
+    higher_is_better: {better}
+"""
+
+
+@dataclass(slots=True)
+class Stock:
+    """What was written.
+
+    Attributes:
+        folder: For ``--include_path``.
+        tasks: The names of the tasks, and how many docs each has.
+        command: The command that runs them, as an argument vector.
+    """
+
+    folder: Path
+    tasks: dict[str, int]
+    command: tuple[str, ...]
+
+
+def write_stock(
+    pack: Path,
+    folder: Path,
+    settings: RunSettings,
+    *,
+    tasks: Sequence[str] = (),
+    docs: int | None = None,
+    edited: bool = False,
+) -> Stock:
+    """Write the recorded answers of a pack as tasks for stock ``lm_eval``, whole or not at all.
+
+    Args:
+        pack: The folder that prepare wrote.
+        folder: Where; must not be there, or be empty.
+        settings: Which model the command asks, on which engine.
+        tasks: Tasks and groups of the pack; empty for all.
+        docs: How many docs, as of `force`; None for all.
+        edited: Take a pack that was edited as it is.
+
+    Raises:
+        UserError: The pack has no recorded texts, or the folder cannot be written.
+    """
+    manifest = read_manifest(pack)
+    names = choose(manifest, tasks)
+    check(pack, manifest, edited=edited)
+    wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), 0, Answers())
+    tokenizer = find_tokenizer(settings.model_name)
+    encoder = None if tokenizer is None else Encoder(tokenizer)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise PackError("is there already, and not empty", where=str(folder), hint="Name a new folder")
+    found: dict[str, int] = {}
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".stock-", dir=folder.parent) as made:
+            there = Path(made) / "tasks"
+            there.mkdir()
+            for task, rows in _rows(wanted, encoder):
+                name = f"fidelity_{task}"
+                found[name] = len(rows)
+                (there / f"{name}.yaml").write_text(_yaml(there, name, rows), encoding="utf-8")
+            if not found:
+                raise UserError("Meta recorded no text to any of these docs", where=str(pack))
+            listed = "".join(f"  - {name}\n" for name in found)
+            (there / f"{GROUP}.yaml").write_text(f"group: {GROUP}\ntask:\n{listed}", encoding="utf-8")
+            for source in ("pack_docs.py", "stock_fidelity.py", "work_dir.gitignore"):
+                target = ".gitignore" if source == "work_dir.gitignore" else source
+                shutil.copyfile(assets.path(source), there / target)
+            if folder.exists():
+                folder.rmdir()
+            there.rename(folder)
+    except OSError as error:
+        raise PackError(f"cannot be written ({error.strerror})", where=str(folder)) from None
+    asked = settings.model_copy(
+        update={"tasks": (GROUP,), "include_path": str(folder), "limit": None, "runs_code": False}
+    )
+    return Stock(folder, found, ENGINES[settings.backend].command(asked))
+
+
+def _rows(wanted: ToForce, encoder: Encoder | None) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """By task its docs."""
+    task, rows = "", list[dict[str, Any]]()
+    for request in wanted:
+        if request.kind != "force":
+            continue
+        if request.task != task and rows:
+            yield task, rows
+            rows = []
+        task = request.task
+        rows.append(_row(request, encoder))
+    if rows:
+        yield task, rows
+
+
+def _row(request: Request, encoder: Encoder | None) -> dict[str, Any]:
+    (text,) = request.continuations
+    row = {"doc": request.doc, "request_sha256": request.sha256, "prompt": request.prompt, "recorded": text}
+    return row if encoder is None else {**row, "tokens": len(encoder.pieces(text))}
+
+
+def _yaml(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = folder / f"{name}.parquet"
+    pq.write_table(pa.Table.from_pylist(list(rows)), file, compression="zstd")
+    units = [("logprob_per_byte", "per_unit", "true")]
+    if "tokens" in rows[0]:
+        units += [("logprob_per_token", "per_unit", "true"), ("perplexity_per_token", "perplexity", "false")]
+    lines = [_UNIT.format(metric=metric, function=function, better=better) for metric, function, better in units]
+    return _TASK.format(name=name, sha256=hashlib.sha256(file.read_bytes()).hexdigest(), units="".join(lines))
