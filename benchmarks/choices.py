@@ -156,7 +156,8 @@ class Bench:
             sys.stdout.write(
                 f"stock: {len(reference)} docs, chosen {dict(sorted(chosen.items()))}, margins "
                 f"{', '.join(f'{ordered[int(q * (len(ordered) - 1))]:.4f}' for q in (0, 0.05, 0.25, 0.5, 0.75, 1))}, "
-                f"{sum(one == 0 for one in ordered)} exact ties, {sum(one < 0.1 for one in ordered)} under 0.1\n"
+                f"{sum(one == 0 for one in ordered)} exact ties, {sum(one < 0.1 for one in ordered)} under 0.1; "
+                f"the likeliest token is no choice in {outside(self.folder / 'stock')}\n"
             )
         for way in WAYS:
             found = answers(self.folder / way)
@@ -189,6 +190,12 @@ def answers(output: Path) -> dict[int, Any]:
                 else [float(response[0][0]) for response in one["resps"]]
             )  # fmt: skip
     return found
+
+
+def outside(output: Path) -> int:
+    """Docs whose likeliest token is that of no choice."""
+    lines = [line for path in output.rglob("samples_*.jsonl") for line in path.read_text(encoding="utf-8").splitlines()]
+    return sum(all(str(one[0][1]) == "False" for one in json.loads(line)["resps"]) for line in lines)
 
 
 def best(values: Any) -> int:
