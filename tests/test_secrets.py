@@ -42,6 +42,13 @@ def test_a_credential_in_the_configuration_is_refused_and_not_repeated(override:
     assert "abc" not in said
 
 
+@pytest.mark.parametrize("address", ["http://host/v1?api_key=s3cret", "http://host/v1#s3cret", "http://host?k=s3cret"])
+def test_an_address_of_a_server_has_no_place_for_a_key(address: str) -> None:
+    with pytest.raises(ConfigError, match="base_url: ") as caught:
+        load_config(None, [*BASE, "backend=server", f"base_url={address}"])
+    assert "Allowed: an address such as http://localhost:8000/v1" in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["add_bos_token", "tokenizer", "tokenizer_mode", "max_num_batched_tokens", "keyboard"])
 def test_what_is_no_credential_is_taken(name: str) -> None:
     assert not is_secret(name, "auto")

@@ -47,7 +47,8 @@ def _one_or_more(value: object) -> object:
     return () if value is None else tuple(value) if isinstance(value, list) else value
 
 
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/\S*)?$", max_length=4096)]
+# Without ? and #: a path is put behind it, and a key that stands there would stand in the pack.
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_length=4096)]
 
 
 class Settings(BaseModel):

@@ -27,6 +27,10 @@ PROBE = (0, 0, 0)
 
 Json = Mapping[str, Any]
 
+# Counts are below it, in every program that reads JSON; and the longest text, which a line of the journal must hold.
+_MOST = 2**53
+_LONGEST = 4 * 2**20
+
 
 class GarbledError(ValueError):
     """An answer is not what a completion looks like; asked again it may be."""
@@ -92,12 +96,14 @@ def read_text(ask: Ask, answer: Json, *, end: Sequence[str], **shared: Any) -> S
     text, finish = choice.get("text"), choice.get("finish_reason")
     if not isinstance(text, str):
         raise GarbledError("an answer without text")
+    if len(text) > _LONGEST:
+        raise GarbledError(f"a text of {len(text):,} characters")
     if finish not in ("stop", "length", None):
         raise GarbledError(f"it ended with {finish!r:.40}")
     for one in end:  # servers that were asked to keep special tokens may keep the last one too
         text = text.removesuffix(one)
     ids, usage = choice.get("token_ids"), usage_of(answer)
-    ids = ids if isinstance(ids, list) else None
+    ids = ids if isinstance(ids, list) and all(map(_is_count, ids)) else None
     return Said(
         ask.request, text=text, finish_reason=finish, token_ids=ids,
         completion_tokens=usage.get("completion_tokens", len(ids) if ids is not None else None), **shared,
@@ -113,8 +119,8 @@ def read_labels(answer: Json, ids: Sequence[int]) -> list[tuple[float, bool | No
     found: Any = choice_of(answer).get("logprobs")
     try:
         top, likeliest = found["top_logprobs"][0], found["tokens"][0]
-        return [(float(top[f"token_id:{one}"]), likeliest == f"token_id:{one}") for one in ids]
-    except (KeyError, IndexError, TypeError, ValueError):
+        return [(_logprob(top[f"token_id:{one}"]), likeliest == f"token_id:{one}") for one in ids]
+    except _ODD:
         raise GarbledError("an answer without the log-probabilities that were asked for") from None
 
 
@@ -137,13 +143,13 @@ def read_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int 
     choice = choice_of(answer)
     try:
         return of_places(continuation, _PLACES[how](choice, continuation), top_k)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except _ODD:
         raise GarbledError("an answer without the log-probabilities of the prompt") from None
 
 
 def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[Place]:
     found = choice["prompt_logprobs"][-len(continuation) :]
-    return [{int(token): (float(one["logprob"]), int(one["rank"])) for token, one in of.items()} for of in found]
+    return [{int(token): (_logprob(one["logprob"]), _rank(one["rank"])) for token, one in of.items()} for of in found]
 
 
 def _echo(choice: Json, continuation: Sequence[int]) -> list[Place]:
@@ -154,13 +160,34 @@ def _echo(choice: Json, continuation: Sequence[int]) -> list[Place]:
     for token, own, top in zip(
         continuation, found["token_logprobs"][-count:-1], found["top_logprobs"][-count:-1], strict=True
     ):
-        others = sorted((float(value) for value in top.values()), reverse=True)
-        if others[0] <= own:
+        others = sorted(map(_logprob, top.values()), reverse=True)
+        if others[0] <= _logprob(own):
             others.remove(others[0])
         likelier = sum(value > own for value in others)
         place: dict[int, tuple[float, int | None]] = {token: (float(own), None if likelier else 1)}
         places.append(place | {-number: (value, None) for number, value in enumerate(others, 1)})
     return places
+
+
+# What comes of reading a tree as if it were what it should be.
+_ODD = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+
+
+def _logprob(value: object) -> float:
+    """Raises: ValueError: It is no number, or none that could be written down and added up."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MOST:
+        return float(value)
+    raise ValueError
+
+
+def _rank(value: object) -> int:
+    if isinstance(value, int) and _is_count(value) and value > 0:
+        return value
+    raise ValueError
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
 
 
 # How a server is asked for the log-probabilities of a prompt's tokens, the better way first, and how they are read.
@@ -189,7 +216,7 @@ def usage_of(answer: Json) -> dict[str, int]:
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     found = {**usage, **({"cached_tokens": details.get("cached_tokens")} if isinstance(details, dict) else {})}
-    return {name: value for name, value in found.items() if isinstance(value, int)}
+    return {name: value for name, value in found.items() if _is_count(value)}
 
 
 def other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:

@@ -18,10 +18,15 @@ from meta_eval.notes import log
 from meta_eval.running import completions
 from meta_eval.running.client import BackendError
 from meta_eval.running.completions import FORCED, PROBE, Abilities, GarbledError, Json
+from meta_eval.shown import one_line
 
 # Seconds until somebody must have taken a connection, and until a server must have said what it is.
 _TO_CONNECT = 30.0
 _TO_SAY = 60.0
+
+# The likelihood of every token of a prompt of 128k tokens is some 25 MB of JSON; and what a server's name may take.
+_MOST_BYTES = 128 * 2**20
+_LONGEST_NAME = 200
 
 # Seconds for which an idle connection is kept: less than the five after which vLLM closes it.
 _IDLE = 2.0
@@ -192,10 +197,11 @@ class Connection:
 
     def _card(self, answer: Json) -> Json:
         """What it says of the model that is asked for, which vLLM knows by its name or its path."""
-        cards = [one for one in answer.get("data") or () if isinstance(one, dict)]
+        listed = answer.get("data")
+        cards = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
         for name in ("id", "root"):
             for card in cards:
-                if card.get(name) == self._model:
+                if card.get(name) == self._model and isinstance(card.get("id"), str):
                     longest = card.get("max_model_len")
                     wanted = self._settings.max_model_len
                     if isinstance(longest, int) and longest < wanted:
@@ -203,7 +209,7 @@ class Connection:
                             f"serves contexts of {longest:,} tokens, and max_model_len is {wanted:,}", where=self.url,
                             hint=f"Serve it with --max-model-len {wanted}, or lower max_model_len",
                         )  # fmt: skip
-                    self._model = str(card["id"])
+                    self._model = card["id"]
                     return card
         names = ", ".join(str(card.get("id")) for card in cards[:8]) or "nothing"
         raise BackendError(
@@ -218,7 +224,8 @@ class Connection:
             version = completions.parsed(raw).get("version") if status == 200 else None
         except (GarbledError, Failed):
             version = None
-        return f"{name} {version}" if isinstance(version, str) else str(name)
+        # It stands beside every answer.
+        return self._hidden(one_line(f"{name} {version}" if isinstance(version, str) else str(name))[:_LONGEST_NAME])
 
     async def _learn(self) -> None:
         """Whether it takes token ids, and which of `EXTRAS`: what it names in a refusal is left out."""
@@ -258,7 +265,7 @@ class Connection:
         url = (self.url.removesuffix("/v1") if root else self.url) + path
         try:
             async with self._session.request(method, url, **options) as response:
-                return response.status, response.headers, await response.read()
+                return response.status, response.headers, await _read(response)
         except aiohttp.ConnectionTimeoutError:
             raise CutError("nobody takes the connection") from None
         except TimeoutError:
@@ -273,6 +280,21 @@ class Connection:
         return text.replace(self._key, "…") if self._key else text
 
 
+async def _read(response: Any) -> bytes:
+    """A body, which may be an endless one, or a small one that unpacks to that.
+
+    Raises:
+        Failed: It is longer than any answer.
+    """
+    parts, length = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        length += len(part)
+        if length > _MOST_BYTES:
+            raise Failed(f"an answer of more than {_MOST_BYTES // 2**20} MiB")
+    return b"".join(parts)
+
+
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """``Retry-After`` in seconds, whichever of its two forms it has."""
     said = headers.get("Retry-After", "").strip()
@@ -283,6 +305,6 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(said).timestamp() - time.time()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
     return min(max(0.0, seconds), _MOST_ASKED_FOR) if math.isfinite(seconds) else None

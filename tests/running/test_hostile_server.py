@@ -1,0 +1,200 @@
+"""What answers may be anything that listens there: no reply does more than end in words, or becomes a number that is none."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from meta_eval.answers.requests import Request
+from meta_eval.engines.settings import RunSettings
+from meta_eval.running import completions
+from meta_eval.running.client import Ask, BackendError
+from meta_eval.running.completions import GarbledError
+from meta_eval.running.connection import Connection, CutError, Failed
+
+KEY = "s3cret-key-of-an-api"
+MODELS = {"data": [{"id": "tiny", "owned_by": "vllm", "max_model_len": 8192}]}
+COMPLETION = {
+    "choices": [{"index": 0, "text": "B", "finish_reason": "stop", "token_ids": [5], "prompt_token_ids": [0, 0, 0],
+                 "logprobs": {"tokens": ["token_id:0"], "token_logprobs": [-0.1],
+                              "top_logprobs": [{"token_id:0": -0.1, "token_id:1": -3}]},
+                 "prompt_logprobs": [None, {"0": {"logprob": -1.0, "rank": 1}}, {"0": {"logprob": -1.0, "rank": 2}}]}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}},
+}  # fmt: skip
+REQUEST = Request(
+    id="meta_some/0/0", task="meta_some", doc=0, repeat=0, kind="generate", prompt="?", max_tokens=4, stop=(), settings=None, continuations=()
+)  # fmt: skip
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.0"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+    def do_GET(self) -> None:
+        self.wfile.write(self.server.replies.get(self.path, b"HTTP/1.0 404 no\r\n\r\n{}"))  # type: ignore[attr-defined]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        reply = self.server.replies["/v1/completions"]  # type: ignore[attr-defined]
+        try:
+            self.wfile.write(reply)
+            while reply.startswith(b"HTTP/1.0 200 endless"):
+                self.wfile.write(b"x" * 2**20)
+        except OSError:
+            self.close_connection = True
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ThreadingHTTPServer]:
+    made = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+def reply(tree: Any, head: str = "") -> bytes:
+    raw = tree if isinstance(tree, bytes) else json.dumps(tree).encode()
+    return f"HTTP/1.0 200 ok\r\nContent-Length: {len(raw)}\r\n{head}\r\n".encode() + raw
+
+
+def met(server: ThreadingHTTPServer, replies: dict[str, bytes]) -> Connection:
+    """A connection that has met the server, which answers so."""
+    server.replies = {
+        "/v1/models": reply(MODELS),
+        "/version": reply({"version": "1"}),
+        "/v1/completions": reply(COMPLETION),
+        **replies,
+    }  # type: ignore[attr-defined]
+    settings = RunSettings(
+        model_name="tiny", tasks=("meta_some",), include_path="w", runs_code=False, request_timeout=20
+    )
+
+    async def meet() -> Connection:
+        made = Connection(f"http://127.0.0.1:{server.server_port}/v1", settings, "tiny", KEY)
+        try:
+            await made.meet()
+            await made.can_label()
+            await made.how_forced()
+            return made
+        finally:
+            await made.close()
+
+    return asyncio.run(meet())
+
+
+def said(error: BaseException) -> str:
+    text = str(error)
+    assert KEY not in text
+    assert len(text) < 2000
+    return text
+
+
+def test_a_good_one_is_met(server: ThreadingHTTPServer) -> None:
+    made = met(server, {})
+    assert (made.engine, made.can.token_ids, made.can.labels, made.can.forced) == (
+        "vllm 1",
+        True,
+        True,
+        "prompt_logprobs",
+    )
+
+
+ODD: list[Any] = [None, 5, "x", [], {}, [5], [None], [[]], {"data": 5}, {"data": {"id": "tiny"}}, {"data": [{"root": "tiny"}]},
+    {"data": [{"id": ["tiny"]}]}, {"data": [{"id": "tiny", "max_model_len": "8"}]}, {"data": [{"id": "tiny", "max_model_len": -1}]},
+    {"data": [{"id": "\x1b[31m" * 99}]}, {"choices": 5}, {"choices": [5]}, {"choices": []}, {"choices": [{}]}, {"error": [[]]},
+    {"error": {"message": {"a": KEY}}}, b"", b"{", b"[" * 100_000, b"\xff\xfe", b'{"a": NaN}', b"9" * 6000, b'{"a": "\\ud800"}', b"\0" * 9,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/version", "/v1/completions"])
+@pytest.mark.parametrize("status", [b"200", b"302", b"400", b"401", b"404", b"429", b"500", b"999"])
+def test_whatever_it_replies_it_is_met_or_refused_in_words(
+    server: ThreadingHTTPServer, path: str, status: bytes
+) -> None:
+    for tree in ODD:
+        answer = reply(tree, "Location: file:///etc/passwd\r\nRetry-After: Mon, 01 Jan 0001 00:00:00\r\n")
+        try:
+            made = met(server, {path: answer.replace(b"200", status, 1)})
+        except (CutError, Failed, GarbledError, BackendError) as error:
+            said(error)
+        else:
+            assert len(made.engine) <= 200
+            assert made.engine.isprintable()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"\0" * 100, b"HTTP/1.0 200 ok\r\n" + b"a: b\r\n" * 5, b"HTTP/1.0 200 ok\r\nX: " + b"y" * 2**20, b"HTTP/9.9 99999 ok\r\n\r\n",
+     b"HTTP/1.0 200 ok\r\nContent-Length: -5\r\n\r\n", b"HTTP/1.0 200 ok\r\nContent-Length: 99\r\n\r\nx",
+     b"HTTP/1.1 200 ok\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"HTTP/1.0 200 ok\r\nContent-Encoding: gzip\r\n\r\nnot it",
+     b"SSH-2.0-OpenSSH_9.6\r\n"],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/completions"])
+def test_what_is_no_reply_is_a_connection_that_failed(server: ThreadingHTTPServer, path: str, raw: bytes) -> None:
+    with pytest.raises((CutError, Failed, GarbledError, BackendError)) as caught:
+        met(server, {path: raw})
+    said(caught.value)
+
+
+@pytest.mark.parametrize("how", ["endless", "unpacked"])
+def test_a_reply_that_never_ends_is_given_up(server: ThreadingHTTPServer, how: str) -> None:
+    zipped = gzip.compress(gzip.compress(bytes(2**20)) if how == "endless" else bytes(200 * 2**20), 6)
+    raw = b"HTTP/1.0 200 endless\r\n\r\n" if how == "endless" else reply(zipped, "Content-Encoding: gzip\r\n")
+    with pytest.raises(Failed, match="an answer of more than 128 MiB"):
+        met(server, {"/v1/completions": raw})
+
+
+def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+WRONG = [None, True, "x", "nan", math.nan, -math.inf, 10**400, -(2**63), -1, 0.5, [], [5], [[]], {}, {"0": 5}, "\ud800"]
+
+
+@pytest.mark.parametrize("path", list(places(COMPLETION)), ids=lambda path: ".".join(map(str, path)))
+def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tuple[Any, ...]) -> None:
+    for wrong in WRONG:
+        tree = node = json.loads(json.dumps(COMPLETION))
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = wrong
+        answer = completions.parsed(json.dumps(tree).encode())
+        completions.complaint(json.dumps(tree).encode())
+        found: list[Any] = []
+        for read in (
+            lambda answer=answer: completions.read_labels(answer, [0, 1]),
+            lambda answer=answer: [completions.read_forced(answer, [0, 0], "prompt_logprobs")],
+            lambda answer=answer: [completions.read_forced(answer, [0], "echo")],
+        ):
+            with suppress(GarbledError):
+                found += read()
+        assert all(type(number) is float and math.isfinite(number) for number, _ in found), (wrong, found)
+        counts = list(completions.usage_of(answer).values())
+        with suppress(GarbledError):
+            text = completions.read_text(Ask(REQUEST), answer, end=())
+            counts += [text.completion_tokens or 0, *(text.token_ids or ())]
+            assert isinstance(text.text, str)
+            completions.other_prompt(answer, [0, 0, 0])
+        assert all(type(count) is int and 0 <= count < 2**53 for count in counts), (wrong, counts)
+
+
+@pytest.mark.parametrize("length", [4 * 2**20 + 1])
+def test_a_text_that_no_line_of_the_journal_holds_is_no_answer(length: int) -> None:
+    answer = {"choices": [{"text": "x" * length, "finish_reason": "stop"}]}
+    with pytest.raises(GarbledError, match="a text of 4,194,305 characters"):
+        completions.read_text(Ask(REQUEST), answer, end=())
