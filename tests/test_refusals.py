@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from packs import prepare as prepare_pack
 from rows import make_row, write_rows
+from runs import write_run
 
 from meta_eval import compare, export, grade, prepare, report, verify
 from meta_eval.errors import UserError
@@ -206,3 +207,14 @@ def test_the_working_directory_may_be_gone(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "gone")], capture_output=True, text=True, check=False
     )
     assert (done.returncode, len(done.stdout.splitlines())) == (0, len(jobs)), done.stderr
+
+
+@pytest.mark.parametrize("pack", ["/", ".", ".."])
+def test_a_folder_without_a_name_of_its_own_is_no_pack(
+    pack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = write_run(tmp_path / "out", [1, 0], recorded=[True, False])
+    monkeypatch.chdir(tmp_path)
+    done = cli("report", results, "--pack", pack)
+    assert done.returncode == 2
+    assert "is not a pack: it has no manifest.json" in done.stderr

@@ -7,13 +7,15 @@ this loads none of them yet.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from meta_eval.version import __version__
 
+# typing's own is not asked: until `meta_eval.__main__` has begun, each import is time in which Ctrl-C is a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from meta_eval.api import compare, export, fidelity, grade, report, run
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
@@ -41,6 +43,8 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in _HOMES:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
         return getattr(import_module(_HOMES[name]), name)
 
     def __setattr__(self, name: str, value: object) -> None:

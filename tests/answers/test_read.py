@@ -153,6 +153,8 @@ def test_another_end_than_stop_and_length_is_a_failure(tmp_path: Path) -> None:
             "have not as many entries for each token",
         ),
         ({**TEXT, "completion_tokens": -1}, "completion_tokens is -1, and no count"),
+        ({**TEXT, "completion_tokens": 2**53}, "completion_tokens is 9007199254740992, and no count"),
+        ({**TEXT, "completion_tokens": 10**400}, "and no count"),
         ({"format": "meta-eval requests", "version": 1}, "is a file of requests"),
     ],
 )

@@ -95,6 +95,7 @@ def test_prepare_picks_a_new_task_up() -> None:
     ("arguments", "words"),
     [
         (["a/b", "--subset", "s"], "no name for a task"),
+        (["_mine", "--subset", "s"], "in a folder whose name begins with '_' none is looked for"),
         (["mine", "--subset", "s", "--like", "mmul"], "did you mean 'mmlu'"),
         (["meta_bbh", "--subset", "s", "--template-dir", str(TEMPLATES)], "is there already"),
     ],

@@ -172,7 +172,7 @@ def test_a_job_whose_time_is_nearly_up_asks_for_the_queue_only_if_it_got_on(
     [
         {"lines": ("--account=a\n#SBATCH --uid=0",)}, {"lines": ("rm -rf /",)}, {"answer_lines": ("--array=0-9",)},
         {"grade_lines": ("--dependency=afterok:1",)}, {"lines": ("-N 4",)}, {"partition": "gpu\n"}, {"partition": "a b"},
-        {"time": "1 day"}, {"time": "10:00\n"}, {"gpus": "eight"}, {"gpus": "8\n"}, {"shards": 0}, {"nodes": 0},
+        {"time": "1 day"}, {"time": "10:00\n"}, {"gpus": "eight"}, {"gpus": "8\n"}, {"gpus": "\uff19"}, {"time": "\uff110"}, {"partition": "\uff50"}, {"shards": 0}, {"nodes": 0},
         {"lines": ("--comment=hf_abcdefghijklmnopqrstuv",)},
     ],
     ids=str,

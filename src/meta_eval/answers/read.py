@@ -30,6 +30,9 @@ _LONGEST_NAME = 255
 FORMAT = "meta-eval answers"
 VERSION = 1
 
+# A count is below it, or it cannot be averaged with others.
+_MOST = 2**53
+
 # How an answer may have ended.
 _ENDS = ("stop", "length")
 
@@ -257,7 +260,7 @@ class _Fields:
 
     def count(self, name: str) -> int | None:
         value = self.content.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST):
             raise _wrong(f"{name} is {value!r:.40}, and no count", self.where)
         return value
 

@@ -167,7 +167,7 @@ class Manifest(_Entry, Public):
     prepared_from: PreparedFrom
     run: RunSettings
     originals: dict[str, OriginalEntry]
-    tasks: dict[TaskName, TaskEntry]
+    tasks: dict[TaskName, TaskEntry] = Field(min_length=1)
     groups: dict[TaskName, tuple[TaskName, ...]]
     command: tuple[str, ...]
     punkt_tab: bool | None = None

@@ -40,7 +40,7 @@ class Baseline:
 def out_folder(pack: Path, *, regraded: bool = False) -> Path:
     """Where verify writes: beside the pack, for a pack is never changed."""
     real = Path(os.path.realpath(pack))  # unlike Path.resolve it takes links that lead to themselves
-    return real.with_name(f"{real.name}.{'regrade' if regraded else 'verify'}")
+    return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
 
 
 def baseline_file(pack: Path, task: str) -> Path:

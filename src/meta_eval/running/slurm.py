@@ -35,9 +35,9 @@ _OURS = frozenset(
      "no-requeue", "output", "o", "chdir", "D")
 )  # fmt: skip
 
-_PARTITION = re.compile(r"[\w.,+@-]+")
-_TIME = re.compile(r"\d+(:\d{1,2}){0,2}|\d+-\d+(:\d{1,2}){0,2}|UNLIMITED|INFINITE")
-_GPUS = re.compile(r"(?:[A-Za-z][\w.-]*:)?\d+")
+_PARTITION = re.compile(r"[\w.,+@-]+", re.ASCII)
+_TIME = re.compile(r"\d+(:\d{1,2}){0,2}|\d+-\d+(:\d{1,2}){0,2}|UNLIMITED|INFINITE", re.ASCII)
+_GPUS = re.compile(r"(?:[A-Za-z][\w.-]*:)?\d+", re.ASCII)
 _OPTION = re.compile(r"-(?:-(?P<long>[A-Za-z][\w-]*)|(?P<short>[A-Za-z])).*")
 
 _MOST_SHARDS = 1_000_000

@@ -35,6 +35,10 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
     """
     if not is_name(name):
         raise ConfigError(f"{quoted(name)} is no name for a task", hint=RULE)
+    if name.startswith("_"):
+        raise ConfigError(
+            f"{quoted(name)} is no name for a task: in a folder whose name begins with '_' none is looked for"
+        )
     shipped = discover(assets.path("meta_template"))
     local = discover(template_dir) if any(template_dir.rglob("*.yaml")) else None
     target = template_dir / name
