@@ -361,7 +361,8 @@ def report(
     progress("judging")
     baseline = read_baseline(folder, manifest) if folder and manifest else None
     judged = judge(run, manifest, baseline, rules)
-    return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None)
+    places = [Path(one) for one in given]
+    return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None, places=places)
 
 
 @documented

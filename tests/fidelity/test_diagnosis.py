@@ -52,14 +52,14 @@ def causes(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIA
         ("again", ()),
         ("no_bos", (TEMPLATE, BOS)),
         ("no_template", (TEMPLATE,)),
-        ("template_twice", (TEMPLATE,)),
+        ("template_twice", (TEMPLATE, BOS)),
         ("truncated", (TRUNCATION,)),
         ("rope_off", (ROPE, TRUNCATION)),
         ("chat_model", (CHAT, DAMAGE)),
         ("shards", (DAMAGE, POSITIONS)),
-        ("kv4", (ROUNDING, DAMAGE, TWO_BOS)),
+        ("kv4", (ROUNDING, DAMAGE, TWO_BOS, TEMPLATE, BOS)),
         ("int4", (ROUNDING, DAMAGE, TWO_BOS)),
-        ("two_bos", (ROUNDING, DAMAGE, TWO_BOS)),
+        ("two_bos", (ROUNDING, DAMAGE, TWO_BOS, TEMPLATE, BOS)),
     ],
 )
 def test_each_mistake_is_named(copy: str, named: tuple[str, ...]) -> None:
@@ -96,11 +96,11 @@ def test_without_bits_to_compare_a_cut_prompt_is_named_with_what_it_looks_like(t
     assert causes(table("reference"), cut) == (ROPE, TRUNCATION)
 
 
-def test_in_tasks_of_one_kind_a_template_is_named_with_bos(tmp_path: Path) -> None:
-    def chat(name: str) -> Tokens:
-        return written(tmp_path / f"{name}.parquet", [one for one in table(name) if one.task == "meta_base"])
-
-    assert causes(chat("reference"), chat("template_twice")) == (TEMPLATE, BOS)
+def test_the_tasks_that_an_opening_is_off_in_are_said() -> None:
+    both = pair(table("reference"), table("template_twice"))
+    found = diagnose(against(both), both, SPECIAL)
+    assert found is not None
+    assert found.evidence.endswith("; so in meta_base, and hardly in meta_chat, meta_long")
 
 
 def test_without_a_tokenizer_a_chat_model_is_among_those_that_are_named() -> None:

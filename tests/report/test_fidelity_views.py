@@ -13,6 +13,7 @@ from fake_model import FakeClient, model_folder
 from forced_tables import answer, drawn, moved, table
 from packs import prepare
 from rich.console import Console
+from runs import write_run
 from tokenizers import Tokenizer, models
 
 from meta_eval.api import fidelity_report
@@ -147,3 +148,24 @@ def test_mistakes_are_said_before_anything_is_asked(asked: Path, tmp_path: Path,
     assert done.returncode == 2
     assert said.replace(" ", "") in "".join(done.stderr.split()), done.stderr
     assert not (tmp_path / "out2").exists()
+
+
+def test_a_report_shows_the_tables_that_lie_beside_its_results(tmp_path: Path) -> None:
+    write_run(tmp_path / "out", [True, False, True])
+    (tmp_path / "out" / "fidelity").mkdir()
+    table(tmp_path / "out" / "fidelity" / "m.parquet", drawn(3, 4))
+    done = cli(
+        "report",
+        str(tmp_path / "out"),
+        "--json",
+        "--html",
+        str(tmp_path / "r.html"),
+        "--markdown",
+        str(tmp_path / "r.md"),
+    )
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["fidelity"]
+    assert (found["model"], found["figures"][0]["tokens"]) == ("my/model", 12)
+    assert "fidelity of my/model: 100.00 % of 12 tokens" in " ".join(done.stderr.split())
+    assert "How likely it finds the recorded answers" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Fidelity of my/model: 100.00 % of 12 tokens" in (tmp_path / "r.md").read_text(encoding="utf-8")

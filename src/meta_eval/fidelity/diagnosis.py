@@ -28,14 +28,17 @@ POSITIONS = "another RoPE base"
 CHAT = "a chat model under prompts for a base model"
 TOKENIZER = "another tokenizer than the weights'"
 
-# The opening of an answer is its first so many tokens; it stands out where it is so many times as far as the rest.
-_OPENING, _STANDS_OUT = 16, 2.0
+# The opening of an answer is its first so many tokens; it stands out where it is so many times as far as the rest, and
+# may do so from the lower number on: rounding comes to twice.
+_OPENING, _STANDS_OUT, _MAY_STAND_OUT = 16, 4.0, 1.5
 # Without a baseline: where the first token is so many times as far below the likeliest as later ones, and so many nats.
 _FIRST_STANDS_OUT, _FIRST = 5.0, 0.5
 # Early positions and late ones, in tokens from the start of the prompt; and how many times as far the late ones are
 # where positions are at fault. Rounding grows with the context too: up to fifteen times, as measured.
 _EARLY, _LATE = 512, 2048
 _LATER_FAR = 25.0
+# Where positions may be at fault beside rounding: from here on, so many times as far as early ones.
+_LATISH, _MAY_BE_FAR = 1024, 8.0
 # Nats a token from which on, at early positions, more than rounding is at work; four-bit weights are below.
 _GROSS = 0.1
 # The share of answers that the copy would end before the baseline does.
@@ -84,7 +87,7 @@ def diagnose(found: Against, both: Pair, vocabulary: Vocabulary | None = None) -
         _opening(table, mean, found.margin)
         or _late(table, mean, found.margin)
         or _gross(both, mean, vocabulary)
-        or _spread(found)
+        or _spread(table, mean, found)
     )
 
 
@@ -167,22 +170,16 @@ def _opening(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], m
     spared: list[str] = []
     for task in table.tasks:
         own = mean((table.at < _OPENING) & table.of(task))
-        if own is not None:
-            (hit if _above(own, margin) else spared).append(task)
+        interval = own.positive_interval(LEVEL) if own else None
+        if interval is not None and interval.upper < first.value / 2:
+            spared.append(task)
+        elif own is not None and _above(own, margin):
+            hit.append(task)
     evidence = (
         f"the first {_OPENING} tokens of an answer are off by {first.value:.2g} nats, later ones by {later.value:.2g}"
     )
-    if hit and spared:
-        return Finding(
-            (TEMPLATE,),
-            f"{evidence}; so in {', '.join(hit)}, and not in {', '.join(spared)}",
-            "Prompts of the pack hold their template already: send them to completions and not to chat, as token ids",
-        )
-    return Finding(
-        (TEMPLATE, BOS),
-        f"{evidence}, in every task",
-        _SAME_IDS,
-    )
+    where = f"; so in {', '.join(hit)}, and hardly in {', '.join(spared)}" if hit and spared else ""
+    return Finding((TEMPLATE, BOS), f"{evidence}{where}", _SAME_IDS)
 
 
 def _late(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], margin: float) -> Finding | None:
@@ -232,10 +229,18 @@ def _ends(both: Pair, vocabulary: Vocabulary | None) -> float | None:
     return float((hits[counts > 0] > 0).mean())
 
 
-def _spread(found: Against) -> Finding:
-    """Nothing stands out."""
+def _spread(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], found: Against) -> Finding:
+    """Nothing stands out enough: what comes so is named with rounding."""
+    causes = [ROUNDING, DAMAGE, TWO_BOS]
+    for near, far, times, more in (
+        (table.position < _EARLY, table.position >= _LATISH, _MAY_BE_FAR, (ROPE,)),
+        (table.at >= _OPENING, table.at < _OPENING, _MAY_STAND_OUT, (TEMPLATE, BOS)),
+    ):
+        one, other = mean(near), mean(far)
+        if one is not None and other is not None and other.value >= times * one.value:
+            causes.extend(more)
     return Finding(
-        (ROUNDING, DAMAGE, TWO_BOS),
+        tuple(causes),
         f"the difference of {found.all.distance.value:.2g} nats a token is spread over all tokens, as rounding is; "
         f"the copy finds the answers {'less' if found.all.shift.value > 0 else 'more'} likely by "
         f"{abs(found.all.shift.value):.2g}",

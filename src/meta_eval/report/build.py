@@ -12,6 +12,7 @@ from meta_eval.judging.model import Judgement
 from meta_eval.judging.numbers import averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.report import model
+from meta_eval.report.fidelity import beside_results
 from meta_eval.report.text import visible
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run
@@ -24,8 +25,11 @@ def build_report(
     pack: Path | None = None,
     manifest: Manifest | None = None,
     gated: bool = False,
+    places: Iterable[Path] = (),
 ) -> model.Report:
-    """The report of one run, beside the pack that it was made with."""
+    """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
+    digest = None if pack is None else hashlib.sha256((pack / MANIFEST).read_bytes()).hexdigest()
+    fidelity, said = beside_results(places, digest)
     totals = (averages(one.name, one.aggregates, shares=True) for one in run.groups.values())
     facts = model.RunFacts(
         "this run", _model_name(run), _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)
@@ -37,9 +41,10 @@ def build_report(
         (facts,),
         tuple(task for task in judged.tasks if task.name in run.tasks),
         judged.alarms,
-        (*run.notices, *judged.notes),
+        (*run.notices, *judged.notes, *said),
         tuple(one for group in totals for one in group),
         gated,
+        fidelity,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -309,6 +309,38 @@ def _plain(one: Any) -> Any:
 
 def _number(one: float) -> float | None:
     return one if math.isfinite(one) else None
+
+
+def beside_results(
+    places: Iterable[Path], manifest_sha256: str | None
+) -> tuple[tuple[FidelityReport, ...], tuple[str, ...]]:
+    """The tables that lie in ``fidelity/`` of some folders of results, as figures alone; and what must be said of them.
+
+    Args:
+        places: Folders, or files, beside which nothing is looked for.
+        manifest_sha256: Of the pack: tables of another one are left out, and said; None to take all.
+
+    Raises:
+        UserError: A table cannot be read.
+    """
+    from meta_eval.fidelity.columns import columns
+    from meta_eval.fidelity.figures import figures
+    from meta_eval.fidelity.tokens import read_tokens
+
+    found, notes = [], []
+    tables = (one for place in places if place.is_dir() for one in sorted((place / "fidelity").glob("*.parquet")))
+    for table in tables:
+        if table.name.endswith(".choices.parquet"):
+            continue
+        tokens = read_tokens(table)
+        if manifest_sha256 is not None and tokens.header.manifest_sha256 != manifest_sha256:
+            notes.append(f"{table} is a table of another pack, and left out")
+            continue
+        whole = columns(tokens)
+        if len(whole.row):
+            header = tokens.header
+            found.append(FidelityReport(header.model, header.engine, str(table), tuple(figures(whole))))
+    return tuple(found), tuple(notes)
 
 
 def find_table(place: Path) -> Path:

@@ -21,7 +21,7 @@ from urllib.parse import quote_plus
 from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import Subtask, Task
-from meta_eval.report import text
+from meta_eval.report import fidelity_text, text
 from meta_eval.report.model import Report, RunFacts, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
@@ -152,6 +152,8 @@ def environment() -> Environment:
     )
     environment.filters |= {
         "percent": text.percent,
+        "fine_percent": fidelity_text.share,
+        "nats": fidelity_text.nats,
         "points": text.points,
         "count": text.count,
         "plural": text.plural,

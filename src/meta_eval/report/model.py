@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
 from meta_eval.judging.model import Alarm, LmEvalAverage, Task
+from meta_eval.report.fidelity import FidelityReport
 from meta_eval.report.text import headline
 from meta_eval.stats import Drop, Interval
 
@@ -42,6 +43,7 @@ class Report:
         notes: What the reader must know of the files that were read.
         totals: What lm-eval averaged over groups of tasks.
         gated: Whether the exit code follows the decision.
+        fidelity: The tables of `meta-eval fidelity` that lie beside the results, their figures alone.
     """
 
     kind: Literal["report", "compare"]
@@ -53,6 +55,7 @@ class Report:
     notes: tuple[str, ...] = ()
     totals: tuple[LmEvalAverage, ...] = ()
     gated: bool = False
+    fidelity: tuple[FidelityReport, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -80,6 +83,7 @@ class Report:
             "tasks": [_task(one) for one in self.tasks],
             "notes": list(self.notes),
             "totals": [_plain(one) for one in self.totals],
+            "fidelity": [one.to_json() for one in self.fidelity],
             "gated": self.gated,
             "exit_code": self.exit_code,
         }

@@ -70,6 +70,8 @@ def _besides(report: Report) -> Iterator[str]:
                 yield f"{_of(task, score)}: the baseline scores {beside}"
     for name, numbers in write.averages(report.tasks, report.totals):
         yield f"{name}: {numbers}"
+    for one in report.fidelity:
+        yield f"fidelity of {one.model}: {one.summary}"
     for reason, names in write.known_reasons(task for task in report.tasks if task.outcome == "shown below"):
         yield f"{', '.join(names)}: {reason}"
 

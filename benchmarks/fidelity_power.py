@@ -1,0 +1,247 @@
+"""How few tokens tell a copy from its original, and how often a mistake of a set-up is named.
+
+    python benchmarks/fidelity_power.py TABLES [HELD_OUT]     # writes fidelity_power.svg, prints the tables
+
+TABLES and HELD_OUT are folders of tools/forced_tokens.py, of two models that tools/taught_llama.py taught
+with two seeds: the thresholds of the diagnosis were chosen on the first alone. Docs are drawn from those in the tables,
+with replacement for power and without for verdicts and diagnosis.
+
+**Power**: the distance of the copy over the docs drawn, beside the 99th percentile of the original's from itself (other
+attention kernels) over as many docs: 1 % false alarms. What is printed is the fewest docs, with their tokens, of which
+four draws in five tell. **Accuracy**, of the same docs: the copy's greedy answer begins with the recorded answer's few
+first tokens or does not; the docs of which a two-sided test at 1 % sees the drop four times out of five,
+(z + z')^2 (f - d^2) / d^2 for a drop d and a share f of docs that flip (Miettinen 1968, Biometrics 24:339).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+
+from meta_eval.fidelity.against import against
+from meta_eval.fidelity.columns import Columns, Vocabulary, columns
+from meta_eval.fidelity.diagnosis import (
+    BOS,
+    CHAT,
+    DAMAGE,
+    POSITIONS,
+    ROPE,
+    ROUNDING,
+    TEMPLATE,
+    TOKENIZER,
+    TRUNCATION,
+    TWO_BOS,
+    diagnose,
+)
+from meta_eval.fidelity.pairing import AgainstError, Pair, pair
+from meta_eval.fidelity.tokens import Forced, read_tokens
+
+DRAWS = 2000
+FEW_DRAWS = 100
+DOCS_OF_A_DRAW = 24
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+ALARMS, POWER = 0.01, 0.8
+BEGINNING = 4  # tokens of an answer that name its topic
+SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
+NAMES = {
+    "float32": "float32", "int8": "weights in 8 bits", "int4": "weights in 4 bits", "noise1": "layers perturbed by 1 %",
+    "noise3": "layers perturbed by 3 %", "noise10": "layers perturbed by 10 %", "kv8": "KV cache in 8 bits",
+    "kv4": "KV cache in 4 bits", "no_bos": "no BOS", "two_bos": "two BOS", "no_template": "chat headers left out",
+    "spelled_template": "special tokens as text", "template_twice": "template twice", "truncated": "prompts cut",
+    "rope_off": "RoPE scaling off", "rope_theta": "RoPE base 10,000", "shards": "mis-sharded layer",
+    "chat_model": "chat model",
+}  # fmt: skip
+SHORT = {
+    BOS: "no BOS", TWO_BOS: "two BOS", TEMPLATE: "template", TRUNCATION: "cut", ROPE: "RoPE scaling",
+    ROUNDING: "rounding", DAMAGE: "weights", POSITIONS: "RoPE base", CHAT: "chat model", TOKENIZER: "tokenizer",
+}  # fmt: skip
+WIDTH, LEFT, ROW, TOP = 720, 190, 20, 46
+
+
+@dataclass(frozen=True)
+class Copy:
+    """By doc: the sum of absolute differences, tokens, and whether the answer begins as recorded, before and after."""
+
+    name: str
+    sums: np.ndarray
+    tokens: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+
+
+def begins(table: Columns) -> np.ndarray:
+    """By doc, whether its first tokens are the likeliest ones."""
+    misses, _ = table.sums(~table.first & (table.at < BEGINNING))
+    return misses == 0
+
+
+def read(folder: Path) -> dict[str, Copy]:
+    reference = read_tokens(folder / "reference.parquet")
+    found = {}
+    for name in ("again", *NAMES):
+        both = pair(reference, read_tokens(folder / f"{name}.parquet"))
+        sums, tokens = both.before.sums(np.abs(both.difference))
+        found[name] = Copy(name, sums, tokens, begins(both.before), begins(both.after))
+    return found
+
+
+def distances(copy: Copy, docs: int, rng: np.random.Generator) -> np.ndarray:
+    """The distance over each of many draws of so many docs."""
+    drawn = rng.choice(len(copy.sums), (DRAWS, docs))
+    return copy.sums[drawn].sum(1) / copy.tokens[drawn].sum(1)
+
+
+def needed(copy: Copy, same: Copy) -> int | None:
+    """The fewest docs of which four draws in five tell; None where the most do not."""
+    for docs in SIZES:
+        limit = np.quantile(distances(same, docs, np.random.default_rng(docs)), 1 - ALARMS)
+        if (distances(copy, docs, np.random.default_rng(10_000 + docs)) > limit).mean() >= POWER:
+            return docs
+    return None
+
+
+def by_accuracy(copy: Copy) -> float | None:
+    """The docs that accuracy needs; None where it does not drop."""
+    drop = float(copy.before.mean() - copy.after.mean())
+    flips = float((copy.before != copy.after).mean())
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - ALARMS / 2) + normal.inv_cdf(POWER)
+    return None if drop <= 0 else max(1.0, reach**2 * (flips - drop**2) / drop**2)
+
+
+def power(found: dict[str, Copy]) -> list[tuple[str, float, int | None, float | None, Copy]]:
+    """Of each copy: name, distance, docs by fidelity, docs by accuracy."""
+    rows = [
+        (label, float(found[name].sums.sum() / found[name].tokens.sum()), needed(found[name], found["again"]),
+         by_accuracy(found[name]), found[name])
+        for name, label in NAMES.items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row[1])
+
+
+def alarms(folder: Path, docs: int, draws: int = 1000) -> int:
+    """How many of so many draws, with replacement, call the original different from itself."""
+    before, after = (list(read_tokens(folder / f"{one}.parquet")) for one in ("reference", "again"))
+    rng, wrong = np.random.default_rng(3), 0
+    for _ in range(draws):
+        some = rng.integers(len(before), size=docs)
+        first, second = (columns([table[at] for at in some]) for table in (before, after))
+        wrong += against(Pair(first, second, None, 0.0, 0, 0, 0)).outcome == "different"
+    return wrong
+
+
+def drawn(folder: Path, name: str) -> Counter[tuple[str, tuple[str, ...]]]:
+    """Verdicts and what is named, over draws without replacement."""
+    reference, copy = (read_tokens(folder / f"{one}.parquet") for one in ("reference", name))
+    try:
+        pair(reference, copy)
+    except AgainstError:
+        return Counter({("refused", ()): FEW_DRAWS})
+    before, after = ({(one.task, one.doc): one for one in table} for table in (reference, copy))
+    keys, rng, found = sorted(before), np.random.default_rng(7), Counter[tuple[str, tuple[str, ...]]]()
+    for _ in range(FEW_DRAWS):
+        some = [keys[at] for at in rng.choice(len(keys), min(DOCS_OF_A_DRAW, len(keys)), replace=False)]
+        both = of(before, after, some)
+        judged = against(both)
+        finding = diagnose(judged, both, SPECIAL)
+        found[judged.outcome, finding.causes if finding else ()] += 1
+    return found
+
+
+def of(
+    before: dict[tuple[str, int], Forced], after: dict[tuple[str, int], Forced], keys: Sequence[tuple[str, int]]
+) -> Pair:
+    first, second = (columns([table[key] for key in keys]) for table in (before, after))
+    return Pair(first, second, None, 0.0, 0, 0, 0)
+
+
+def svg(rows: Sequence[tuple[str, float, int | None, float | None, Copy]]) -> str:
+    """Docs that each way needs, on a logarithmic axis."""
+    height = TOP + ROW * len(rows) + 34
+
+    def x(docs: float) -> float:
+        return round(LEFT + (WIDTH - LEFT - 120) * min(np.log10(docs), 4) / 4, 1)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#fcfbf8"/>',
+        f'<circle cx="{LEFT}" cy="16" r="5" fill="#0b6e99"/><text x="{LEFT + 10}" y="20">fidelity</text>'
+        f'<circle cx="{LEFT + 80}" cy="16" r="5" fill="none" stroke="#b3541e" stroke-width="2"/>'
+        f'<text x="{LEFT + 90}" y="20">accuracy: docs to tell it apart, 1 % false alarms, power 80 %</text>',
+    ]
+    for exponent in range(5):
+        at = x(10**exponent)
+        parts.append(f'<line x1="{at}" x2="{at}" y1="{TOP - 14}" y2="{height - 30}" stroke="#dcd8ce"/>')
+        parts.append(f'<text x="{at}" y="{height - 12}" text-anchor="middle" fill="#605d56">{10**exponent:,}</text>')
+    for number, (label, _, docs, accuracy, copy) in enumerate(rows):
+        y = TOP + ROW * number
+        parts.append(f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end">{label}</text>')
+        if docs is not None and accuracy is not None:
+            parts.append(f'<line x1="{x(docs)}" x2="{x(accuracy)}" y1="{y}" y2="{y}" stroke="#a5a299"/>')
+        if docs is not None:
+            tokens = docs * copy.tokens.mean()
+            parts.append(f'<circle cx="{x(docs)}" cy="{y}" r="5" fill="#0b6e99"/>')
+            said = f"{tokens:,.0f} tokens"
+        else:
+            said = f"over {SIZES[-1]:,} docs"
+        if accuracy is not None:
+            parts.append(f'<circle cx="{x(accuracy)}" cy="{y}" r="5" fill="none" stroke="#b3541e" stroke-width="2"/>')
+        else:
+            said += ", no drop"
+        parts.append(f'<text x="{WIDTH - 8}" y="{y + 4}" text-anchor="end" fill="#605d56">{said}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def main() -> int:
+    """Print the tables and write the plot; 1 where the identical model is told apart too often."""
+    folders = [Path(one) for one in sys.argv[1:]]
+    found = read(folders[0])
+    rows = power(found)
+    docs, tokens = len(found["again"].sums), int(found["again"].tokens.sum())
+    same = found["again"].sums.sum() / tokens
+    print(f"{docs} docs, {tokens:,} tokens; the original beside itself: {same:.4f} nats a token; called different:")
+    called = {size: alarms(folders[0], size) for size in (10, 24, 48)}
+    print("; ".join(f"{count} of 1,000 draws of {size} docs" for size, count in called.items()) + "\n")
+    print(
+        "| copy | distance, nats | docs, tokens that tell | docs that accuracy needs | docs flipped, of which worse |"
+    )
+    print("|---|--:|--:|--:|--:|")
+    for label, distance, few, accuracy, copy in rows:
+        told = "-" if few is None else f"{few:,}, {few * copy.tokens.mean():,.0f}"
+        beside = "no drop" if accuracy is None else f"{accuracy:,.0f}"
+        flips, worse = (copy.before != copy.after).sum(), (copy.before & ~copy.after).sum()
+        print(f"| {label} | {distance:.4f} | {told} | {beside} | {flips}, {worse} |")
+    Path(__file__).with_name("fidelity_power.svg").write_text(svg(rows), encoding="utf-8")
+    wrong = sum(count > 10 for count in called.values())
+    for folder in folders:
+        print(f"\n{folder.name}: {FEW_DRAWS} draws of {DOCS_OF_A_DRAW} docs, margin 0.02\n")
+        print("| copy | same / different / not shown | what is named, percent of all draws |")
+        print("|---|--:|---|")
+        for name, label in {"again": "the original again", **NAMES, "other_tokenizer": "another tokenizer"}.items():
+            seen = drawn(folder, name)
+            outcomes = Counter[str]()
+            for (outcome, _), count in seen.items():
+                outcomes[outcome] += count
+            causes = Counter[tuple[str, ...]]()
+            for (_, named), count in seen.items():
+                causes[named] += count
+            said = "; ".join(
+                f"{', '.join(SHORT[one] for one in named) or 'nothing'} {count}"
+                for named, count in causes.most_common()
+            )
+            shown = "refused" if outcomes["refused"] else " / ".join(
+                str(outcomes[one]) for one in ("same", "different", "not shown"))  # fmt: skip
+            print(f"| {label} | {shown} | {said} |")
+            wrong += name == "again" and outcomes["different"] > ALARMS * FEW_DRAWS
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
