@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from places import THOROUGH
 from rows import make_row, write_rows
 
 # For numpy, which nothing above imports, and every process that a test starts: on small matrices the threads of OpenBLAS
@@ -16,7 +17,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # A busy machine is slow at random, and the first example of a test pays for imports: no test is about such times.
 # In CI the examples are the same every time, so that a red run is of the change; elsewhere they are new ones.
-settings.register_profile("any machine", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "any machine", deadline=None, derandomize="CI" in os.environ, max_examples=100 if THOROUGH else 30
+)
 settings.load_profile("any machine")
 
 # No test may reach the hub, and huggingface_hub looks at this but once, when it is imported.

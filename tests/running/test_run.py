@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from golden import verdicts
 from noted import noted
 from packs import yaml_of
 
-from meta_eval import Config
+from meta_eval import Config, prepare
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.errors import PackError, UserError
 from meta_eval.running.client import BackendError
@@ -43,14 +45,25 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return model_folder(tmp_path_factory.mktemp("model") / "m")
+    """A model's folder, and the pack that `prepare` makes of `config()` beside it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    model_folder(folder / "m")
+    with chdir(folder):
+        prepare(config())
+    return folder
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     model_folder(tmp_path / "m")
     return tmp_path
+
+
+@pytest.fixture
+def place(bare: Path, prepared: Path) -> Path:
+    shutil.copytree(prepared / "work_dir", bare / "work_dir")
+    return bare
 
 
 def config(**keys: Any) -> Config:
@@ -79,7 +92,7 @@ def after(number: int, error: BaseException) -> Callable[[int], None]:
     return staticmethod(before)  # type: ignore[return-value]
 
 
-def test_a_run_prepares_asks_everything_once_and_grades(place: Path, client: type[FakeClient]) -> None:
+def test_a_run_prepares_asks_everything_once_and_grades(bare: Path, client: type[FakeClient]) -> None:
     ran = run(config())
     assert len(client.asked) == len(set(client.asked)) == DOCS == ran.asked
     assert set(scores(ran)) == set(TASKS)
