@@ -1,11 +1,14 @@
-"""Counting for `verdicts.py`: simulations on several processes, and tables of rates with what each should be."""
+"""Counting for `verdicts.py`, `stopping.py`: simulations on several processes, tables of rates with what each should be."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import multiprocessing
+import sys
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -67,3 +70,20 @@ def rate(count: float, runs: int, least: float = 0.0, most: float = 1.0) -> str:
         Table.failed += 1
         text += " **NOT AS IT SHOULD BE**"
     return text
+
+
+def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]]) -> int:
+    """The experiments that the command line names, of so many runs each; 1 where a rate is not what it should be."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help=f"of {', '.join(experiments)}; all without any")
+    parser.add_argument("--runs", type=int, default=1000)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.what) - set(experiments):
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    for name, experiment in experiments.items():
+        if not arguments.what or name in arguments.what:
+            began = time.monotonic()
+            experiment(arguments.runs)
+            print(f"\n{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    print(f"\n{Table.failed or 'No'} rate is not what it should be." if Table.failed != 1 else "\nOne rate is not.")
+    return 1 if Table.failed else 0

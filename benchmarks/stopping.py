@@ -11,16 +11,14 @@ with its Monte-Carlo standard error and what it should be; the exit code is 1 wh
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from counting import Table, rate, simulate
+from counting import Table, main, rate, simulate
 from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, cluster_ids, draw, instruct
 
 from meta_eval import stats
@@ -337,21 +335,5 @@ def plot(lines: Sequence[Sequence[tuple[float, int]]], total: int) -> str:
 EXPERIMENTS = {"wrong": wrong, "lost": lost, "found": found, "saved": saved, "curve": curve}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help=f"of {', '.join(EXPERIMENTS)}; all without any")
-    parser.add_argument("--runs", type=int, default=1000)
-    arguments = parser.parse_args()
-    if unknown := set(arguments.what) - set(EXPERIMENTS):
-        parser.error(f"there is no {', '.join(sorted(unknown))}")
-    for name, experiment in EXPERIMENTS.items():
-        if not arguments.what or name in arguments.what:
-            began = time.monotonic()
-            experiment(arguments.runs)
-            print(f"\n{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
-    print(f"\n{Table.failed or 'No'} rate is not what it should be." if Table.failed != 1 else "\nOne rate is not.")
-    return 1 if Table.failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, EXPERIMENTS))

@@ -16,17 +16,15 @@ Monte-Carlo error.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from counting import Table, counted, rate, simulate
+from counting import Table, counted, main, rate, simulate
 from drawn_verdicts import MARGIN, Task, cluster_ids, decision, draw, evidence, instruct, judged, many
 
 from meta_eval import stats
@@ -335,21 +333,5 @@ EXPERIMENTS = {
 }  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help=f"of {', '.join(EXPERIMENTS)}; all without any")
-    parser.add_argument("--runs", type=int, default=1000)
-    arguments = parser.parse_args()
-    if unknown := set(arguments.what) - set(EXPERIMENTS):
-        parser.error(f"there is no {', '.join(sorted(unknown))}")
-    for name, experiment in EXPERIMENTS.items():
-        if not arguments.what or name in arguments.what:
-            began = time.monotonic()
-            experiment(arguments.runs)
-            print(f"\n{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
-    print(f"\n{Table.failed or 'No'} rate is not what it should be." if Table.failed != 1 else "\nOne rate is not.")
-    return 1 if Table.failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, EXPERIMENTS))

@@ -76,7 +76,7 @@ class PackError(UserError):
 
 
 def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
-    """A function that raises what its docstring says: what the system refuses is the user's to mend as well."""
+    """A function that raises what its docstring says: what the system refuses is the user's to put right as well."""
 
     @wraps(job)
     def done(*arguments: _P.args, **keywords: _P.kwargs) -> _T:

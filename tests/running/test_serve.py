@@ -68,7 +68,7 @@ def test_several_copies_under_vllm_are_served(folder: Path, tmp_path: Path) -> N
     assert _left() == []
 
 
-def test_one_that_dies_while_it_starts_is_one_message_with_its_mend_and_its_log(folder: Path, tmp_path: Path) -> None:
+def test_one_that_dies_while_it_starts_is_one_message_with_its_hint_and_its_log(folder: Path, tmp_path: Path) -> None:
     done = run(folder, tmp_path, model_args={"fail": True})
     assert done.returncode == 2
     said = " ".join(done.stderr.split())

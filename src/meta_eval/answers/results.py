@@ -193,12 +193,12 @@ class Writer:
 def _generation(of_doc: Sequence[Answer]) -> dict[str, Any]:
     """How the answers to a doc came about; of several repeats cut if one was, and their sums."""
     ends = {answer.finish_reason for answer in of_doc}
-    told: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "finish_reason": "length" if "length" in ends else None if None in ends else "stop",
         "prompt_tokens": _sum(answer.prompt_tokens for answer in of_doc),
         "completion_tokens": _sum(answer.completion_tokens for answer in of_doc),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in payload.items() if value is not None}
 
 
 def _unwritable(output: Path, why: str | None) -> PackError:

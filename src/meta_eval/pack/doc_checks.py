@@ -88,7 +88,7 @@ def check_docs(table: pa.Table, template: Template, place: Place) -> dict[str, i
             f"the gold {quoted(first[0]['gold'])} is none of the choices, so every answer would be wrong "
             f"({strange} of {table.num_rows} docs)",
             where=_where(*first, place),
-            hint="Mend input_correct_responses of this row, or fetch the evals dataset again",
+            hint="Fix input_correct_responses of this row, or fetch the evals dataset again",
         )
     return {"gold_is_no_choice_in_every_row": strange} if strange else {}
 
@@ -120,7 +120,7 @@ def _check_recorded(doc: Doc, number: int, metric: str, place: Place) -> None:
         raise DataError(
             f"the recorded metric {metric} is {quoted(value)} and should be a number from 0 to 1",
             where=_where(doc, number, place),
-            hint="Mend output_metrics of this row (null where nothing was recorded), or fetch the evals dataset again",
+            hint="Fix output_metrics of this row (null where nothing was recorded), or fetch the evals dataset again",
         )
 
 

@@ -209,7 +209,7 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], pla
 def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
     """The same table, made of some rows at a time: neither rows nor docs stand in two more forms beside it.
 
-    None where arrow does not take rows or docs as they are; all at once they are mended, or refused in words.
+    None where arrow does not take rows or docs as they are; all at once they are made to fit, or refused in words.
     """
     import pyarrow as pa
 

@@ -48,7 +48,7 @@ def read_metrics(dataset: EvalsDataset) -> list[Row]:
                 f"column metric_value_computed is {quoted(value)} and should be a number from 0 to 100 "
                 f"({quoted(label)}, {quoted(tag)})",
                 where=f"{dataset.dataset_id}, __metrics, row {number}",
-                hint="Mend the value, or take the file of __metrics away: the numbers of the model cards stand in then",
+                hint="Fix the value, or take the file of __metrics away: the numbers of the model cards stand in then",
             )
         good.append(row)
     if len(good) < len(rows):

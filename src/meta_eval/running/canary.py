@@ -56,7 +56,7 @@ OPENS_ALIKE = 0.8
 # Tokens from which Llama 3.1's scaling of rotary embeddings matters: original_max_position_embeddings.
 _LONG = 8192
 
-_GO_ON = "Mend it, or go on all the same with --no-canary. These answers were not kept"
+_GO_ON = "Fix it, or go on all the same with --no-canary. These answers were not kept"
 
 
 class CanaryError(BackendError):

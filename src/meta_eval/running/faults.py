@@ -1,4 +1,4 @@
-"""What went wrong in an engine, as one message with its mend and the tail of its log."""
+"""What went wrong in an engine, as one message with its hint and the tail of its log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meta_eval.running.client import BackendError
 _LINES = 8
 _BYTES = 1 << 18
 
-# By what an engine, CUDA or the hub says: what that means, and what mends it. The first that is found.
+# By what an engine, CUDA or the hub says: what that means, and the hint. The first that is found.
 _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r"GatedRepoError|gated repo|access to model .* is restricted",

@@ -213,7 +213,7 @@ class _Asking:
 
     def first(self, progress: Progress) -> Iterator[str]:
         """The canary; the name of each task that is done, as of `run`. Its answers are kept when it has judged them:
-        those of a broken server would be taken for good when it is mended, for no setting tells them apart."""
+        those of a broken server would be taken for good when it is put right, for no setting tells them apart."""
         yield from (name for name, left in self._left.items() if not left)
         first = first_of(self._wanted, self._recordings) if self._recordings else {}
         if not first:

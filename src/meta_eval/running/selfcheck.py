@@ -229,7 +229,7 @@ class _Judge:
         self.steady = all(one.is_steady() for one in self.seen if one.is_answered())
 
     def checks(self) -> list[Check]:
-        """All, in the order in which one mends them."""
+        """All, in the order in which one puts them right."""
         return [
             self._requests(), self._bos(), self._answers(), self._end(), self._stop(), self._limit(), self._special(),
             self._long(), self._greedy(), self._likelihoods(), self._one_pass(),

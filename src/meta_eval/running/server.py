@@ -352,7 +352,7 @@ class ServerClient(Client):
 
 
 class _RefusedError(Exception):
-    """What asking again cannot mend."""
+    """What asking again does not help."""
 
 
 def _checked(answer: completions.Json | str, prompt: Sequence[int] | None) -> completions.Json:
