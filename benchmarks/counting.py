@@ -1,4 +1,4 @@
-"""Counting for `verdicts.py`, `stopping.py`: simulations on several processes, tables of rates with what each should be."""
+"""Counting for `verdicts.py`, `stopping.py`: simulations on several processes, tables of rates with what is right."""
 
 from __future__ import annotations
 

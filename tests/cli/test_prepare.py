@@ -188,7 +188,7 @@ def test_a_damaged_row_stops_and_leaves_the_old_pack(evals_folder: Path) -> None
     rows = [make_row(f"Which is {n}?") for n in range(3)]
     rows[1]["input_question"] += " or not"
     write_rows(evals_folder / "gpqa.jsonl", rows)
-    done = process("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
+    done = cli("prepare", "-c", str(configure(tasks="meta_gpqa_cot", evals_dataset=str(evals_folder))))
     assert (done.returncode, done.stdout) == (2, "")
     assert f"subset gpqa, row 1 (question hash {rows[1]['input_question_hash']})" in done.stderr
     assert "Traceback" not in done.stderr
@@ -380,7 +380,7 @@ def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
 def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
     assert cli("init", "new place").returncode == 0
     os.chdir("new place")
-    assert process("prepare", "--set", "evals_dataset=sample").returncode == 0
+    assert cli("prepare", "--set", "evals_dataset=sample").returncode == 0
     again = cli("init")
     assert again.returncode == 2
     assert "eval_config.yaml: is there already" in again.stderr
