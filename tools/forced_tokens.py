@@ -6,7 +6,7 @@ MODEL is what taught_llama.py wrote, and CHAT_MODEL a copy of it that was taught
 prompts of its own language first, most of them greedily, in bfloat16: these are the recorded answers. Then every copy
 is asked how likely it finds them, by transformers and in one prefill a doc: ``OUT/NAME.parquet``, and the choices of
 the base prompts beside it; ``--small`` writes neither choices nor the likeliest tokens (tests/data/fidelity is made so,
-with ``--docs 42``). Needs torch and transformers, which meta-eval itself does not.
+with ``--docs 48``). Needs torch and transformers, which meta-eval itself does not.
 """
 
 from __future__ import annotations
