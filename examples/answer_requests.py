@@ -20,6 +20,11 @@ def logprobs(request):
     raise NotImplementedError
 
 
+def tokens(request):
+    """Of an export with --force, the lists of docs/answers.md for the tokens of continuation_token_ids[0]."""
+    raise NotImplementedError
+
+
 def main(requests, answers, shard=0, shards=1):
     done = set()
     with Path(answers).open("a+b") as out, Path(requests).open(encoding="utf-8") as asked:
@@ -33,9 +38,11 @@ def main(requests, answers, shard=0, shards=1):
             if number % int(shards) != int(shard) or request["id"] in done:
                 continue
             answer = {"id": request["id"], "prompt_sha256": request["prompt_sha256"], "model": model}
-            answer |= {"engine": "my accelerator", "started": time.time()}
+            answer |= {"request_sha256": request["request_sha256"], "engine": "my accelerator", "started": time.time()}
             if request["kind"] == "generate":
                 answer["text"], answer["finish_reason"], answer["completion_tokens"] = generate(request)
+            elif request["kind"] == "force":
+                answer["tokens"] = tokens(request)
             else:
                 answer["choices"] = [{"logprob": one} for one in logprobs(request)]
             out.write(json.dumps(answer | {"ended": time.time()}).encode() + b"\n")

@@ -90,6 +90,7 @@ def fidelity(
     top_k: int = 0,
     shard: tuple[int, int] = (0, 1),
     ask: bool = True,
+    answers: Sequence[Path | str] = (),
     output: Path | str | None = None,
     edited: bool = False,
     progress: Progress = silent,
@@ -115,6 +116,7 @@ def fidelity(
         top_k: How many of the likeliest tokens are kept for each place.
         shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
         ask: Ask; else take what is answered.
+        answers: Files of answers to what `export` writes with ``force``; then nothing is asked.
         output: The folder in which ``fidelity/`` lies; None for the pack's output_path.
         edited: Take a pack that was edited as it is.
         progress: Called with what is being done, the answers so far, and how many there will be.
@@ -128,7 +130,16 @@ def fidelity(
     if output is not None:
         settings = settings.model_copy(update={"output_path": str(output)})
     return force(
-        folder, settings, tasks=tasks, docs=docs, top_k=top_k, shard=shard, ask=ask, edited=edited, progress=progress
+        folder,
+        settings,
+        tasks=tasks,
+        docs=docs,
+        top_k=top_k,
+        shard=shard,
+        ask=ask,
+        edited=edited,
+        progress=progress,
+        answers=[Path(one) for one in answers],
     )
 
 

@@ -228,6 +228,31 @@ def test_the_command_says_what_it_wrote(pack: Path) -> None:
     assert json.loads(again.stdout)["asked"] == 0
 
 
+def test_answers_from_elsewhere_make_the_same_table(pack: Path, client: type[FakeClient]) -> None:
+    from meta_eval import export
+
+    ours = measure(pack=pack)
+    assert ours.tables is not None
+    export(pack, "r.jsonl", force=True)
+    asked = {json.loads(line)["id"] for line in Path("r.jsonl").read_text().splitlines()[1:]}
+    lines = [line for file in ours.answers for line in file.read_text().splitlines()[1:]]
+    assert {json.loads(line)["id"] for line in lines} == asked
+    Path("a.jsonl").write_text("\n".join(reversed(lines)) + "\n")
+    started = len(client.made)
+    done = measure(pack=pack, answers=["a.jsonl"], output="elsewhere")
+    assert len(client.made) == started
+    assert done.tables is not None
+    assert rows(done.tables.texts) == rows(ours.tables.texts)
+    assert (done.tables.answers, done.tables.left_out) == (ours.tables.answers, ours.tables.left_out)
+    Path("a.jsonl").write_text("\n".join(lines[1:]) + "\n")
+    Path("b.jsonl").write_text(lines[0].replace('"model": "m"', '"model": "other"') + "\n")
+    with pytest.raises(UserError, match="are of m, other, and a table is of one"):
+        measure(pack=pack, answers=["a.jsonl", "b.jsonl"])
+    Path("b.jsonl").write_text(lines[1].replace('"model": "m"', '"model": "other"') + "\n")
+    with pytest.raises(UserError, match=f"hold two answers to {json.loads(lines[1])['id']}, and a table is of one"):
+        measure(pack=pack, answers=["a.jsonl", "b.jsonl"])
+
+
 def test_a_configuration_is_prepared_first(pack: Path) -> None:
     keys: dict[str, Any] = {"model_name": "m", "evals_dataset": "sample", "tasks": (TEXTS,), "work_dir": "new"}
     done = measure(Config(**keys), docs=3)

@@ -38,6 +38,9 @@ def fidelity(
         "0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."
     ),
     no_ask: bool = typer.Option(False, "--no-ask", help="Ask nothing: take what is answered."),
+    answers: list[Path] = typer.Option(
+        [], "--answers", metavar="FILE", help="Answers to what `export --force` wrote, instead of asking."
+    ),
     output: Path | None = typer.Option(
         None, "--output", "-o", metavar="FOLDER", help="Where `fidelity/` goes; default: the pack's output_path."
     ),
@@ -91,7 +94,7 @@ def fidelity(
         with Log("asking") as steps, ended_in_order():
             measured = api.fidelity(
                 config, pack=pack, overrides=overrides, tasks=names, docs=docs, top_k=top_k, shard=part,
-                ask=not no_ask, output=output, edited=edited, progress=steps.progress,
+                ask=not no_ask, answers=answers, output=output, edited=edited, progress=steps.progress,
             )  # fmt: skip
     except Interrupted as end:
         err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)

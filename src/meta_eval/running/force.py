@@ -8,16 +8,18 @@ themselves are kept beside the recorded ones.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from meta_eval.answers.read import AnswersError, read_answers
 from meta_eval.answers.requests import Request
 from meta_eval.boundary.inputs import expand
 from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
-from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.running.canary import counted
 from meta_eval.running.client import Ask, Said, with_token_ids
 from meta_eval.running.clients import client_of
@@ -66,6 +68,7 @@ def force(
     top_k: int = 0,
     shard: tuple[int, int] = (0, 1),
     ask: bool = True,
+    answers: Sequence[Path] = (),
     edited: bool = False,
     progress: Progress = silent,
 ) -> Measured:
@@ -80,6 +83,7 @@ def force(
         top_k: How many of the likeliest tokens are kept for each place, besides the first.
         shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
         ask: Ask; else only write the table of what is there.
+        answers: Files of answers to what `export` writes with ``--force``, made anywhere; then nothing is asked.
         edited: Take a pack that was edited as it is.
         progress: Called with what is being done, and how far it is.
 
@@ -92,6 +96,8 @@ def force(
     check(pack, manifest, edited=edited)
     model, output = settings.model_name, expand(settings.output_path, where="output_path") / FOLDER
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)
+    if answers:
+        return _of_files(answers, pack, manifest, names, settings, docs, top_k, output)
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
     with Journal(output, model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
@@ -125,3 +131,24 @@ def force(
             path = output / f"{journal.stem}.parquet"
             done.tables = write(path, wanted, journal.read(), model=model, settings_sha256=journal.key)
     return done
+
+
+def _of_files(
+    files: Sequence[Path], pack: Path, manifest: Manifest, names: Sequence[str], settings: RunSettings,
+    docs: int | None, top_k: int, output: Path,
+) -> Measured:  # fmt: skip
+    """The tables of answers that were made elsewhere."""
+    given = read_answers(files)
+    wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), top_k, given)
+    models = sorted({one.model for one in given.given.values() if one.model}) or [settings.model_name]
+    if len(models) > 1 or given.doubled:
+        what = (
+            f"are of {', '.join(models)}" if len(models) > 1 else f"hold two answers to {next(iter(given.doubled))[0]}"
+        )
+        raise AnswersError(
+            f"{what}, and a table is of one", where="--answers", hint="Give those of one model, each once"
+        )
+    journal = Journal(output, models[0], {"files": [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]})
+    output.mkdir(parents=True, exist_ok=True)
+    tables = write(output / f"{journal.stem}.parquet", wanted, given, model=models[0], settings_sha256=journal.key)
+    return Measured(pack, list(files), tables, before=tables.answers)
