@@ -148,7 +148,7 @@ def test_choices_have_the_likelihoods_that_transformers_gives_them(
     folder: Path, said: Mapping[str, Any], reference: Mapping[str, Any]
 ) -> None:
     _, found = read_choices(choices_path(folder / said["table"]))
-    assert len(found) > 3
+    assert len(found) >= 3
     for one in found:
         right = [sum(reference[f"{one.request_sha256} {n}"]["logprobs"]) for n in range(len(one.logprobs))]
         assert one.logprobs == pytest.approx(right, abs=NEAR)
