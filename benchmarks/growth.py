@@ -1,4 +1,4 @@
-"""How time and memory of prepare, verify and report grow with the rows: 1, 4 and 16 times as many, as a plot.
+"""How time and memory of prepare, verify, grade and report grow with the rows: 1, 4 and 16 times as many, as a plot.
 
     python benchmarks/growth.py                    prints the table and writes growth.svg beside this file
     python benchmarks/growth.py --rows 752         rows of the smallest size
@@ -17,12 +17,13 @@ import math
 import tempfile
 from pathlib import Path
 
+import answers
 import report_many_samples
 import verify_full_size
 from measuring import meta_eval
 
-VERBS = ("prepare", "verify", "report")
-COLOURS = {"prepare": "#0b6e99", "verify": "#b3541e", "report": "#4a7c3a"}
+VERBS = ("prepare", "verify", "grade", "report")
+COLOURS = {"prepare": "#0b6e99", "verify": "#b3541e", "grade": "#7a4fa3", "report": "#4a7c3a"}
 WIDTH, HEIGHT, LEFT, BOTTOM = 380, 260, 52, 40
 
 Point = tuple[int, float, float]  # rows, CPU seconds, peak GB
@@ -35,12 +36,18 @@ def at(rows: int) -> dict[str, Point]:
         folder = Path(temporary)
         config = folder / "eval_config.yaml"
         config.write_text(json.dumps(verify_full_size.generate(folder, size, 1.0)), encoding="utf-8")
+        pack, requests, given = folder / "pack", folder / "requests.jsonl", folder / "answers.jsonl"
         results = folder / "results"
         results.mkdir()
         report_many_samples.generate(results, rows, 20_000)
+        prepared, verified = meta_eval("prepare", "-c", str(config)), meta_eval("verify", "-c", str(config))
+        meta_eval("export", str(pack), "--output", str(requests))
+        answers.answer(pack, requests, given)
+        graded = meta_eval("grade", str(given), "--pack", str(pack))
         return {
-            "prepare": (rows, *meta_eval("prepare", "-c", str(config))[1:3]),
-            "verify": (rows, *meta_eval("verify", "-c", str(config))[1:3]),
+            "prepare": (rows, *prepared[1:3]),
+            "verify": (rows, *verified[1:3]),
+            "grade": (rows, *graded[1:3]),
             "report": (rows, *meta_eval("report", str(results))[1:3]),
         }
 
@@ -91,10 +98,10 @@ def plot(found: dict[str, list[Point]]) -> str:
         *panel("peak GB", {verb: [(p[0], p[2]) for p in line] for verb, line in found.items()}, WIDTH),
     ]
     for number, verb in enumerate(found):
-        x = LEFT + number * 90
+        x = LEFT + number * 72
         parts.append(f'<circle cx="{x}" cy="{HEIGHT + 10}" r="4" fill="{COLOURS[verb]}"/>')
         parts.append(f'<text x="{x + 9}" y="{HEIGHT + 14}">{verb}</text>')
-    parts.append(f'<text x="{LEFT + 290}" y="{HEIGHT + 14}">over rows; dashed: linear growth</text>')
+    parts.append(f'<text x="{LEFT + 310}" y="{HEIGHT + 14}">over rows; dashed: linear growth</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 

@@ -23,7 +23,9 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,24 @@ def one_side(name: str, cases: Path) -> dict[str, Any]:
     return {"seconds": seconds, "cpu": worked, "errors": errors, "ungraded": ungraded}
 
 
+def measure(data: Path, repeats: int, sides: Sequence[str] = SIDES) -> dict[str, list[dict[str, Any]]]:
+    """What `one_side` says of each side, in processes of their own and in turn, so many times."""
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
+    with tempfile.TemporaryDirectory() as folder:
+        cases = Path(folder) / "cases.json"
+        made = answers(data)
+        cases.write_text(json.dumps(made), encoding="utf-8")
+        print(f"{len(made):,} answers, {sum(one[0] for one in made):,} of them right", file=sys.stderr)
+        for _ in range(repeats):
+            for name in sides:
+                command = [sys.executable, __file__, "--data", str(data), "--one", name, str(cases)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    sys.exit(done.stderr)
+                runs[name].append(json.loads(done.stdout.splitlines()[-1]))
+    return runs
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a checkout of ZubinGou/math-evaluation-harness")
@@ -141,21 +161,7 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(one_side(arguments.one[0], Path(arguments.one[1]))))
         return
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        cases = Path(folder) / "cases.json"
-        made = answers(arguments.data)
-        cases.write_text(json.dumps(made), encoding="utf-8")
-        print(f"{len(made):,} answers, {sum(one[0] for one in made):,} of them right")
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in SIDES}
-        for _ in range(arguments.repeats):
-            for name in SIDES:
-                command = [sys.executable, __file__, "--data", str(arguments.data), "--one", name, str(cases)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                if done.returncode:
-                    sys.exit(done.stderr)
-                runs[name].append(json.loads(done.stdout.splitlines()[-1]))
+    runs = measure(arguments.data, arguments.repeats)
     print(f"{'side':20}{'seconds':>9}{'CPU s':>8}{'of the recipe':>15}  right refused / wrong taken")
     base = statistics.median(run["seconds"] for run in runs["recipe"])
     for name, found in runs.items():

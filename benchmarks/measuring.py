@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
-import time
+import tempfile
 from typing import NamedTuple
 
 
@@ -18,38 +18,28 @@ class Cost(NamedTuple):
     said: str
 
 
+# A process is counted the memory of the one that started it, up to its exec: this one is small.
+_START = """
+import json, os, subprocess, sys, time
+started = time.perf_counter()
+process = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+seconds = time.perf_counter() - started
+cpu, code = usage.ru_utime + usage.ru_stime, os.waitstatus_to_exitcode(status)
+with open(sys.argv[1], "w") as file:
+    json.dump([seconds, cpu, usage.ru_maxrss, code], file)
+"""
+
+
 def measured(*command: str, codes: tuple[int, ...] = (0, 1)) -> Cost:
     """Run a program to its end; another exit code than ``codes`` ends the benchmark."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    said = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
-    if os.waitstatus_to_exitcode(status) not in codes:
+    with tempfile.NamedTemporaryFile() as file:
+        start = [sys.executable, "-I", "-S", "-c", _START, file.name, *command]
+        said = subprocess.run(start, stderr=subprocess.PIPE, text=True, check=True).stderr
+        seconds, cpu, memory, code = json.load(file)
+    if code not in codes:
         sys.exit(said)
-    memory = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
-    return Cost(seconds, usage.ru_utime + usage.ru_stime, memory, said)
-
-
-def adopt_orphans() -> None:
-    """Let processes whose parents end before them become children of this one (Linux), so that they are counted."""
-    import ctypes
-
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def used_by_all() -> float:
-    """Seconds of CPU of all processes that were started and have ended; it waits for those that are about to."""
-    import resource
-
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            break
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return Cost(seconds, cpu, memory * (1 if sys.platform == "darwin" else 1024) / 1e9, said)
 
 
 def meta_eval(*arguments: str) -> Cost:

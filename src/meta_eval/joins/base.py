@@ -10,14 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from meta_eval.boundary.inputs import reason
 from meta_eval.errors import DataError, JoinError
 from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown, sha256
-from meta_eval.source.rows import Place, Row
+
+if TYPE_CHECKING:
+    from meta_eval.source.rows import Place, Row
 
 _T = TypeVar("_T")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
 from meta_eval.joins.base import KnownDifference, Original, RowJoin
-from meta_eval.source.rows import Row
+
+if TYPE_CHECKING:
+    from meta_eval.source.rows import Row
 
 
 class _IFEval(RowJoin):

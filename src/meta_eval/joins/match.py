@@ -9,7 +9,6 @@ Where a row has no text that equals the original's, `match_shown` looks for the 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import unicodedata
 from collections import defaultdict
@@ -157,5 +156,7 @@ def _by(texts: Sequence[str], indices: set[int], key: object) -> dict[str, list[
 
 
 def _nearest(text: str, right: Sequence[str]) -> tuple[int, ...]:
+    import difflib  # of a failed join alone
+
     unique = {other: index for index, other in reversed(list(enumerate(right)))}
     return tuple(unique[near] for near in difflib.get_close_matches(text, list(unique), n=2, cutoff=0.6))

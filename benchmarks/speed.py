@@ -1,0 +1,126 @@
+"""The table of speed in one command: grading, prepare, verify, preflight, the joins and the start.
+
+    git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6
+    python benchmarks/speed.py --data math-evaluation-harness        about four minutes on two quiet cores
+    python benchmarks/speed.py                                       without MATH, whose problems stand there
+
+Every line is the median of several runs, which take turns. The rows are those of verify_full_size.py (MMLU-Pro, 12,032
+prompts of 9 KB) and of tools/simulated_run.py (IFEval and MATH-hard with their originals, 541 and 1,324 rows). The
+recipe's sides are rebuilt from its description: its scorer as in math_grading.py; its joins with `datasets`, which
+loads both files, maps row by row and writes, with a cache that is empty each time. The choice task is in choices.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import math_grading
+import verify_full_size
+from answers import simulated
+from measuring import Cost, measured, meta_eval
+
+ROOT = Path(__file__).resolve().parents[1]
+SEVERAL = 3
+
+RECIPES_JOINS = """
+import json, sys
+from datasets import load_dataset
+
+def asked(text):
+    return json.loads(text)["dialog"][0]["body"] if text.startswith("{") else text
+
+for rows, originals, key, kept, out in json.loads(sys.argv[1]):
+    meta = load_dataset("json", data_files=rows, split="train")
+    known = {row[key]: row for row in load_dataset("json", data_files=originals, split="train")}
+    meta = meta.filter(lambda row: asked(row["input_question"]) in known)
+    joined = meta.map(lambda row: {name: known[asked(row["input_question"])][name] for name in kept})
+    assert len(joined), rows
+    joined.to_parquet(out)
+"""
+
+
+def recipes_joins(folder: Path) -> Cost:
+    """Both joins in one process, as the recipe makes them."""
+    with tempfile.TemporaryDirectory() as cache:
+        asked = [
+            (
+                str(folder / "Llama-3.1-8B-Instruct-evals" / f"{subset}.jsonl"),
+                str(folder / f"{subset}_originals.jsonl"),
+                *columns,
+                f"{cache}/{subset}.parquet",
+            )
+            for subset, *columns in (
+                ("ifeval__strict", "prompt", ["instruction_id_list", "kwargs"]),
+                ("math_hard", "problem", ["solution"]),
+            )
+        ]
+        os.environ["HF_DATASETS_CACHE"] = cache
+        return measured(sys.executable, "-c", RECIPES_JOINS, json.dumps(asked))
+
+
+def works(folder: Path) -> dict[str, tuple[Callable[[], Cost], str]]:
+    """Each line's work, and what is wanted of it."""
+    large, small = folder / "large", folder / "small"
+    large.mkdir()
+    small.mkdir()
+    size = verify_full_size.SIZES["mmlu_pro"]
+    configs = {
+        "large": verify_full_size.generate(large, size, 1.0),
+        "small": {**simulated(small), "tasks": "meta_ifeval,meta_math_hard"},
+        "wrong": {"model_name": "none", "evals_dataset": "sample", "taks": "meta_instruct"},
+    }
+    for name, keys in configs.items():
+        (folder / f"{name}.yaml").write_text(json.dumps(keys), encoding="utf-8")
+
+    def on(verb: str, config: str) -> Callable[[], Cost]:
+        command = (sys.executable, "-m", "meta_eval", verb, "-c", str(folder / f"{config}.yaml"))
+        return lambda: measured(*command, codes=(0, 1, 2))
+
+    return {
+        "prepare of 12,032 rows with 9 KB prompts": (on("prepare", "large"), "2.5 s, 0.5 GB"),
+        "verify of that pack": (on("verify", "large"), "4 s, 0.6 GB"),
+        "preflight of it": (on("preflight", "large"), "2 s, 0.5 GB"),
+        "the recipe's two joins, as it makes them": (lambda: recipes_joins(small), "-"),
+        "prepare with these joins": (on("prepare", "small"), "1.0 s"),
+        "`--help`": (lambda: meta_eval("--help"), "0.15 s"),
+        "a configuration with a mistake": (on("prepare", "wrong"), "0.25 s"),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="a checkout of ZubinGou/math-evaluation-harness")
+    parser.add_argument("--repeats", type=int, default=SEVERAL)
+    arguments = parser.parse_args()
+    print("| work | seconds | CPU s | peak GB | wanted |\n|---|---:|---:|---:|---|", flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        todo = works(Path(temporary))
+        runs: dict[str, list[Cost]] = {name: [] for name in todo}
+        for _ in range(arguments.repeats):
+            for name, (work, _) in todo.items():
+                runs[name].append(work())
+    for name, found in runs.items():
+        seconds, cpu, memory = (statistics.median(column) for column in list(zip(*found, strict=True))[:3])
+        print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {memory:.2f} | {todo[name][1]} |", flush=True)
+    if arguments.data:
+        graded = math_grading.measure(arguments.data, arguments.repeats, math_grading.SIDES[:2])
+        seconds, cpus = (
+            {name: statistics.median(run[key] for run in found) for name, found in graded.items()}
+            for key in ("seconds", "cpu")
+        )
+        recipe, ours = seconds
+        for name, wanted in ((recipe, "-"), (ours, f"1/3; is {seconds[ours] / seconds[recipe]:.2f}")):
+            print(f"| 5,000 answers to MATH: {name} | {seconds[name]:.2f} | {cpus[name]:.2f} | - | {wanted} |")
+        for name, found in graded.items():
+            print(f"{name}: right refused, wrong taken: {found[0]['errors']}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
