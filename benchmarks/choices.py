@@ -168,6 +168,15 @@ class Bench:
             apart = [abs(a - b) for _, x, y in pairs if isinstance(y, list) for a, b in zip(x, y, strict=True)]
             said = f", log-likelihoods at most {max(apart):.1e} nats apart" if apart else ""
             sys.stdout.write(f"{way}: the same choice on {len(pairs) - len(other)} of {len(pairs)}{said}\n")
+            if lines := journal(self.folder / way):
+                prompts, cached = (
+                    sum(line[name] or 0 for line in lines) for name in ("prompt_tokens", "cached_tokens")
+                )
+                whole = sum(len(line["choices"]) * (line["prompt_tokens"] + 1) for line in lines)
+                sys.stdout.write(
+                    f"  {prompts - cached:,} tokens of prompts computed, {cached:,} from the cache; stock computes "
+                    f"each prompt of each choice, {whole:,} at least\n"
+                )
             near = near and all(margins[doc] < CLOSE for doc in other) and max(apart, default=0.0) < CLOSE
             for doc in other:
                 sys.stdout.write(f"  doc {doc}: stock {reference[doc]}, {way} {found[doc]}\n")
@@ -192,6 +201,12 @@ def answers(output: Path) -> dict[int, Any]:
     return found
 
 
+def journal(output: Path) -> list[dict[str, Any]]:
+    """The answers of a run on one machine, where the engine says what came from its cache."""
+    lines = [line for path in output.glob("answers/*.jsonl") for line in path.read_text().splitlines()[1:]]
+    return [one for one in map(json.loads, lines) if one.get("cached_tokens") is not None]
+
+
 def outside(output: Path) -> int:
     """Docs whose likeliest token is that of no choice."""
     lines = [line for path in output.rglob("samples_*.jsonl") for line in path.read_text(encoding="utf-8").splitlines()]
@@ -211,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("venv", type=Path)
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("ways", nargs="*", choices=WAYS, default=list(WAYS))
+    parser.add_argument("ways", nargs="*", choices=[*WAYS, []], default=[], metavar="|".join(WAYS))
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--questions", type=int)
     parser.add_argument("--keep", type=Path)
@@ -221,7 +236,7 @@ def main() -> None:
         folder = arguments.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         bench = Bench(arguments.venv.absolute(), folder, arguments.task, arguments.dtype, arguments.questions)
-        for way in arguments.ways:
+        for way in arguments.ways or WAYS:
             bench.ask(way)
         sys.exit(0 if bench.compare() else 1)
 

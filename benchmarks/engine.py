@@ -117,9 +117,9 @@ def likelihoods(output: Path) -> dict[tuple[str, int], list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("venv", type=Path)
-    parser.add_argument("which", nargs="*", choices=["sample", "choices"], default=["sample", "choices"])
+    parser.add_argument("which", nargs="*", choices=["sample", "choices", []], default=[], metavar="sample|choices")
     arguments = parser.parse_args()
-    for which in arguments.which:
+    for which in arguments.which or ("sample", "choices"):
         print(which)
         with tempfile.TemporaryDirectory() as folder:
             measure(arguments.venv.absolute(), Path(folder), globals()[which](Path(folder)))

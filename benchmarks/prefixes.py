@@ -1,12 +1,14 @@
-"""Few-shot prompts on the real engine: what their order saves, by tokens from the prefix cache and by time.
+"""Few-shot prompts on the real engine: what their order saves, and what it saves that continuations read the cache.
 
-    PYTHONPATH=src VENV/bin/python benchmarks/prefixes.py
+    PYTHONPATH=src VENV/bin/python benchmarks/prefixes.py            all
+    PYTHONPATH=src VENV/bin/python benchmarks/prefixes.py tight      some: ample, tight, endings
 
 VENV is a virtual environment with vLLM, lm-eval and what meta-eval imports, such as `.ci/engine-venv` makes. The
 prompts are shaped as MMLU-Pro's: 168 questions of 14 subjects in mixed order, each behind the shots of its subject
 (1,000 tokens), with answers of 8 tokens. The backend vllm of `meta-eval run` is asked in the order of the rows and in
 that of run, in turn and with an empty cache each time; once with a cache that holds all beginnings, and once with one
-that holds a few prompts. The model is selfcheck's.
+that holds a few prompts. ``endings`` is 56 questions with four endings of about 30 tokens each, whose log-likelihoods
+are asked for with contexts from the cache, and as vLLM does it by itself. The model is selfcheck's.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from meta_eval.running.vllm import VllmClient
 
 MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/selfcheck/model"
 SUBJECTS, QUESTIONS, TIMES = 14, 168, 3
-CACHES = {"ample": 400, "tight": 48}  # blocks of 128 tokens; a prompt takes nine, 14 beginnings 112
+# Blocks of 128 tokens; a prompt takes nine, 14 beginnings 112.
+CACHES = {"ample": 400, "tight": 48, "endings": 400}
 
 
 def asks() -> list[Ask]:
@@ -47,6 +50,43 @@ def asks() -> list[Ask]:
     return found
 
 
+def endings() -> list[Ask]:
+    tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    chance = random.Random(0)
+    shots = [prose(chance, 3000) for _ in range(SUBJECTS)]
+    found = []
+    for doc in range(SUBJECTS * 4):
+        prompt = f"{shots[doc // 4]}\nQuestion {doc}: {prose(chance, 200)}?\nAnswer:"
+        texts = tuple(f" {prose(chance, 100)}" for _ in range(4))
+        request = Request(f"some/{doc}", "some", doc, 0, "choices", prompt, continuations=texts)
+        ids = tokenizer.encode(prompt).ids
+        found.append(Ask(request, ids, [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]))
+    return found
+
+
+def measure_endings(client: VllmClient) -> None:
+    """Both ways in turn: seconds, and how far apart they are."""
+    asked, reading = endings(), client._reading_cache
+    seconds: dict[str, list[float]] = {"computed whole": [], "contexts from the cache": []}
+    found: dict[str, dict[str, Sequence[tuple[float, bool | None]]]] = {}
+    for _ in range(TIMES):
+        for name, parameters in zip(seconds, ({}, reading), strict=True):
+            client._llm.reset_prefix_cache()
+            client._reading_cache = parameters
+            started = time.perf_counter()
+            found[name] = {one.request.id: one.choices for one in client.answer(asked)}
+            seconds[name].append(time.perf_counter() - started)
+    whole, cached = found.values()
+    apart = max(abs(a - b) for doc in whole for (a, _), (b, _) in zip(whole[doc], cached[doc], strict=True))
+    same = sum(_best(whole[doc]) == _best(cached[doc]) for doc in whole)
+    said = ", ".join(f"{name} {statistics.median(one):.1f} s" for name, one in seconds.items())
+    sys.stdout.write(f"endings: {said}; at most {apart:.1e} nats apart, the same choice on {same} of {len(whole)}\n")
+
+
+def _best(choices: Sequence[tuple[float, bool | None]]) -> int:
+    return max(range(len(choices)), key=lambda place: choices[place][0])
+
+
 def measure(client: VllmClient, some: Sequence[Ask]) -> tuple[float, int, int]:
     """Seconds, tokens from the cache, and tokens of all prompts."""
     client._llm.reset_prefix_cache()
@@ -58,7 +98,7 @@ def measure(client: VllmClient, some: Sequence[Ask]) -> tuple[float, int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("caches", nargs="*", choices=CACHES, default=list(CACHES))
+    parser.add_argument("caches", nargs="*", choices=[*CACHES, []], default=[], metavar="|".join(CACHES))
     arguments = parser.parse_args()
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     rows = asks()
@@ -66,13 +106,16 @@ def main() -> None:
     for ask in rows:
         beginnings.add(ask.request.doc, ask.request.prompt)
     orders = {"of the rows": rows, "run's": [rows[doc] for doc in beginnings.order()]}
-    for cache in arguments.caches:
+    for cache in arguments.caches or CACHES:
         model_args = {"enforce_eager": True, "num_gpu_blocks_override": CACHES[cache]}
         settings = RunSettings(
             model_name=str(MODEL), tasks=("some",), include_path="none", dtype="float32", max_model_len=2048,
             gpu_memory_utilization=0.3, model_args=model_args,
         )  # fmt: skip
         with tempfile.TemporaryDirectory() as logs, VllmClient(settings, model=str(MODEL), logs=Path(logs)) as client:
+            if cache == "endings":
+                measure_endings(client)
+                continue
             found = {name: [] for name in orders}  # type: dict[str, list[tuple[float, int, int]]]
             for _ in range(TIMES):
                 for name, some in orders.items():
