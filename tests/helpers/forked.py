@@ -6,6 +6,7 @@ As a script this is that Python: it is asked over a socket, and ends when the so
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import importlib
@@ -43,8 +44,10 @@ def forked(
 @functools.cache
 def _parent() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    python = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
     theirs.close()
+    atexit.register(python.wait)
+    atexit.register(ours.close)  # the first of the two: what is registered last is called first
     return ours
 
 
