@@ -7,6 +7,7 @@ in the printed command, which is what lets a prepared folder be moved.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,10 @@ from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
 from meta_eval.secrets import holds_secret, is_secret
 from meta_eval.shown import quoted
+
+# What lm_eval writes as "__" in the name of a folder, and the longest name that file systems take.
+_NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
+_LONGEST_NAME = 255
 
 _INSTEAD = "take it out, and set it in the environment of lm_eval (HF_TOKEN, or `hf auth login`)"
 
@@ -202,6 +207,21 @@ class Config(Settings, Public):
         except RuntimeError:
             raise ValueError(f"{path!r}: there is no such user on this machine") from None
 
+    @field_validator("model_name", "other_models")
+    @classmethod
+    def _names_a_folder(cls, value: Any) -> Any:
+        """lm_eval calls the folder of the results after the model, and finds out when all is generated."""
+        for name in value if isinstance(value, tuple) else (value,):
+            folder = _NOT_IN_FOLDERS.sub("__", name)
+            if folder in (".", ".."):
+                raise ValueError(f"{name!r} cannot name the folder of the results: write the path of the model out")
+            if max(len(folder.encode()), len(name.encode())) > _LONGEST_NAME:
+                raise ValueError(
+                    f"{quoted(name)} cannot name the folder of the results, of at most {_LONGEST_NAME} bytes: make a "
+                    "shorter path, such as a link"
+                )
+        return value
+
     @field_validator("work_dir", "output_path")
     @classmethod
     def _no_option(cls, path: str) -> str:
@@ -249,7 +269,7 @@ class _Place:
         for end in range(len(key), 0, -1):
             if key[:end] in self.lines:
                 return f"{self.file}:{self.lines[key[:end]]}"
-        return self.file
+        return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there gave both
 
 
 def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
