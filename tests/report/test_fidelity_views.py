@@ -129,6 +129,12 @@ def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) 
     assert few.returncode == 3 and "at least 5000 are needed" in " ".join((few.stdout + few.stderr).split())
 
 
+def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
+    done = cli("fidelity", str(asked), "--output", "out", "--no-ask", "--against", "out")
+    assert done.returncode == 2
+    assert "is this copy's own table" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -139,6 +145,7 @@ def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) 
         (["--against", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
         (["--against", "base.parquet", "--html", "base.parquet"], "base.parquet"),
         (["--html", "page.html", "--shard", "0/2"], "--html: is of all shards"),
+        (["--html", "page.html", "--write-stock", "out2"], "--html: is of answers, and --write-stock asks nothing"),
     ],
 )  # fmt: skip
 def test_mistakes_are_said_before_anything_is_asked(asked: Path, tmp_path: Path, options: list[str], said: str) -> None:

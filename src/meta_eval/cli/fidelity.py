@@ -80,9 +80,11 @@ def fidelity(
             "asks nothing, and writes the table of all shards", where="--no-ask", hint="Leave --shard out"
         )
     shows = {"--against": against, "--html": html, "--markdown": markdown, "--margin": margin, "--gate": gate}
-    if part[1] > 1 and any(value is not None for value in shows.values()):
-        named = next(name for name, value in shows.items() if value is not None)
+    named = next((name for name, value in shows.items() if value is not None), None)
+    if named and part[1] > 1:
         raise ConfigError("is of all shards", where=named, hint="Give it to the command without --shard, at the end")
+    if named and stock is not None:
+        raise ConfigError("is of answers, and --write-stock asks nothing", where=named, hint=f"Leave {named} out")
     rules = _rules(margin, gate, against)
     check_outputs((html, markdown), (pack, against, gate))
     baseline = None if against is None else _baseline(against)
@@ -105,6 +107,11 @@ def fidelity(
             say(json.dumps(_object(measured)))
         raise typer.Exit(1 if measured.failed else 0)
     table = measured.tables.texts or _texts_of(measured.tables.choices)
+    if baseline is not None and baseline.resolve() == table.resolve():
+        raise ConfigError(
+            "is this copy's own table, which says nothing of it", where=f"--against {against}",
+            hint="Keep the two apart with --output, or name the other's file",
+        )  # fmt: skip
     found = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
     _write(found, html, markdown)
     show(found, err if as_json else people())

@@ -1,0 +1,71 @@
+"""The tools that tests/data/fidelity comes from still make it: a model is taught a little, and copies of it are set up.
+
+The model is hardly taught, in seconds: what holds of any model is held, and the committed tables show the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from places import REPOSITORY
+
+from meta_eval.fidelity.against import against
+from meta_eval.fidelity.diagnosis import TEMPLATE, diagnose
+from meta_eval.fidelity.pairing import AgainstError, Pair, pair
+from meta_eval.fidelity.tokens import read_tokens
+
+pytestmark = pytest.mark.engine
+
+COPIES = ("again", "kv4", "no_template", "shards", "other_tokenizer")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory, engine: Path) -> Path:
+    folder, tools = tmp_path_factory.mktemp("forced"), REPOSITORY / "tools"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1"}
+    for tool, *arguments in (
+        ("taught_llama.py", "model", "--steps", "40"),
+        ("forced_tokens.py", "model", "tables", "--docs", "36", "--only", *COPIES),
+    ):
+        command = [str(engine / "bin/python"), str(tools / tool), *arguments]
+        subprocess.run(command, cwd=folder, env=environment, check=True)
+    return folder / "tables"
+
+
+def beside(tables: Path, copy: str) -> Pair:
+    return pair(*(read_tokens(tables / f"{one}.parquet") for one in ("reference", copy)))
+
+
+def test_a_model_is_the_same_as_itself_on_another_kernel(tables: Path) -> None:
+    found = against(beside(tables, "again"))
+    assert found.outcome == "same"
+    assert 0 < found.all.distance.value < 0.01
+
+
+def test_a_coarser_cache_is_farther_than_the_engines_own_noise(tables: Path) -> None:
+    near, far = (against(beside(tables, one)).all.distance.value for one in ("again", "kv4"))
+    assert far > 2 * near
+
+
+def test_a_mis_sharded_layer_is_different(tables: Path) -> None:
+    assert against(beside(tables, "shards")).outcome == "different"
+
+
+def test_headers_that_are_left_out_touch_chat_alone(tables: Path) -> None:
+    both = beside(tables, "no_template")
+    found = diagnose(against(both), both)
+    assert found is not None and found.causes == (TEMPLATE,)
+
+
+def test_the_divergence_is_positive_and_says_what_it_leaves_out(tables: Path) -> None:
+    found = against(beside(tables, "shards")).divergence
+    assert found is not None and found.k == 8
+    assert found.value > 0 and 0 < found.left_out < 1
+
+
+def test_another_tokenizer_is_refused(tables: Path) -> None:
+    with pytest.raises(AgainstError):
+        beside(tables, "other_tokenizer")
