@@ -98,11 +98,14 @@ def requests(folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def reference(folder: Path, requests: Mapping[str, Mapping[str, Any]], engine: Path) -> dict[str, dict[str, list[Any]]]:
-    """What transformers says, by the hash of the request and the place of the continuation."""
+    """What transformers says of the docs that were asked, which are the same of each backend: by the hash of the
+    request and the place of the continuation."""
+    (path, *_) = folder.glob("out-*/fidelity/*.choices.parquet")
+    texts = read_tokens(path.with_name(path.name.replace(".choices", "")))
     asked = {
-        f"{sha256} {place}": [one["prompt_token_ids"], ids]
-        for sha256, one in requests.items()
-        for place, ids in enumerate(one["continuation_token_ids"])
+        f"{sha256} {place}": [requests[sha256]["prompt_token_ids"], ids]
+        for sha256 in [one.request_sha256 for one in (*texts, *read_choices(path)[1])]
+        for place, ids in enumerate(requests[sha256]["continuation_token_ids"])
     }
     done = subprocess.run(
         [str(engine / "bin/python"), "-c", REFERENCE], cwd=folder, check=True, text=True,
