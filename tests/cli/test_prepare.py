@@ -386,6 +386,17 @@ def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
     assert "eval_config.yaml: is there already" in again.stderr
 
 
+def test_a_pack_of_local_rows_is_made_without_what_lm_eval_runs_it_with(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom meta_eval import Config, prepare\n"
+        "prepare(Config(model_name='m', evals_dataset='sample', tasks=('meta_math_hard', 'meta_mmlu_pro_instruct')))\n"
+        "heavy = ('datasets', 'huggingface_hub', 'lm_eval', 'pandas', 'scipy', 'sympy', 'tokenizers', 'torch')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_is_quick_to_load() -> None:
     code = "import sys; import meta_eval.cli; print([m for m in ('datasets', 'lm_eval', 'pandas', 'pyarrow', 'sympy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
