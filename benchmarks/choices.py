@@ -168,7 +168,8 @@ class Bench:
             apart = [abs(a - b) for _, x, y in pairs if isinstance(y, list) for a, b in zip(x, y, strict=True)]
             said = f", log-likelihoods at most {max(apart):.1e} nats apart" if apart else ""
             sys.stdout.write(f"{way}: the same choice on {len(pairs) - len(other)} of {len(pairs)}{said}\n")
-            if lines := journal(self.folder / way):
+            # Of several tokens each the journal says it of the first continuation alone.
+            if self._task == "letters" and (lines := journal(self.folder / way)):
                 prompts, cached = (
                     sum(line[name] or 0 for line in lines) for name in ("prompt_tokens", "cached_tokens")
                 )

@@ -1,14 +1,16 @@
 """Few-shot prompts on the real engine: what their order saves, and what it saves that continuations read the cache.
 
     PYTHONPATH=src VENV/bin/python benchmarks/prefixes.py            all
-    PYTHONPATH=src VENV/bin/python benchmarks/prefixes.py tight      some: ample, tight, endings
+    PYTHONPATH=src VENV/bin/python benchmarks/prefixes.py tight      some: ample, tight, endings, letters
 
 VENV is a virtual environment with vLLM, lm-eval and what meta-eval imports, such as `.ci/engine-venv` makes. The
 prompts are shaped as MMLU-Pro's: 168 questions of 14 subjects in mixed order, each behind the shots of its subject
 (1,000 tokens), with answers of 8 tokens. The backend vllm of `meta-eval run` is asked in the order of the rows and in
 that of run, in turn and with an empty cache each time; once with a cache that holds all beginnings, and once with one
 that holds a few prompts. ``endings`` is 56 questions with four endings of about 30 tokens each, whose log-likelihoods
-are asked for with contexts from the cache, and as vLLM does it by itself. The model is selfcheck's.
+are asked for with contexts from the cache, and as vLLM does it by itself. ``letters`` is 56 questions with four
+letters, asked for a likelihood each as stock lm_eval does, for one of the four tokens as it does of ``choice_scoring:
+next_token``, and for the log-probabilities of the four as run does. The model is selfcheck's.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -35,7 +38,7 @@ from meta_eval.running.vllm import VllmClient
 MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/selfcheck/model"
 SUBJECTS, QUESTIONS, TIMES = 14, 168, 3
 # Blocks of 128 tokens; a prompt takes nine, 14 beginnings 112.
-CACHES = {"ample": 400, "tight": 48, "endings": 400}
+CACHES = {"ample": 400, "tight": 48, "endings": 400, "letters": 400}
 
 
 def asks() -> list[Ask]:
@@ -50,23 +53,56 @@ def asks() -> list[Ask]:
     return found
 
 
-def endings() -> list[Ask]:
+def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[Ask]:
+    """Four questions of each subject, and what may follow them."""
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     chance = random.Random(0)
     shots = [prose(chance, 3000) for _ in range(SUBJECTS)]
     found = []
     for doc in range(SUBJECTS * 4):
         prompt = f"{shots[doc // 4]}\nQuestion {doc}: {prose(chance, 200)}?\nAnswer:"
-        texts = tuple(f" {prose(chance, 100)}" for _ in range(4))
+        texts = tuple(choices(chance))
         request = Request(f"some/{doc}", "some", doc, 0, "choices", prompt, continuations=texts)
         ids = tokenizer.encode(prompt).ids
         found.append(Ask(request, ids, [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]))
     return found
 
 
+def measure_letters(client: VllmClient) -> None:
+    """The three ways in turn: seconds, and whether they choose alike."""
+    asked, reading = questions(lambda _: [f" {letter}" for letter in "ABCD"]), client._reading_cache
+    ids = [one[0] for one in asked[0].continuation_ids or ()]
+    settings = {"allowed_token_ids": ids, "logit_bias": {one: -1e-5 * place for place, one in enumerate(ids)}}
+    one_of_four = [
+        Ask(replace(ask.request, kind="generate", max_tokens=1, settings=settings), ask.prompt_ids) for ask in asked
+    ]
+    ways = {"a likelihood each": asked, "one of the four": one_of_four, "log-probabilities of the four": asked}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    chosen: dict[str, dict[str, int]] = {}
+    for _ in range(TIMES):
+        for name, some in ways.items():
+            client._llm.reset_prefix_cache()
+            each = name == "a likelihood each"
+            client._can_ask_ids, client._reading_cache = not each, {} if each else reading
+            started = time.perf_counter()
+            said = list(client.answer(some))
+            seconds[name].append(time.perf_counter() - started)
+            chosen[name] = {
+                one.request.id: _best(one.choices) if one.text is None else ids.index((one.token_ids or ())[0])
+                for one in said
+            }
+    first = chosen["a likelihood each"]
+    for name, found in chosen.items():
+        sys.stdout.write(
+            f"letters: {name}: {statistics.median(seconds[name]):.1f} s, the same choice on "
+            f"{sum(found[doc] == first[doc] for doc in first)} of {len(first)}\n"
+        )
+
+
 def measure_endings(client: VllmClient) -> None:
     """Both ways in turn: seconds, and how far apart they are."""
-    asked, reading = endings(), client._reading_cache
+    asked = questions(lambda chance: [f" {prose(chance, 100)}" for _ in range(4)])
+    reading = client._reading_cache
     seconds: dict[str, list[float]] = {"computed whole": [], "contexts from the cache": []}
     found: dict[str, dict[str, Sequence[tuple[float, bool | None]]]] = {}
     for _ in range(TIMES):
@@ -115,6 +151,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as logs, VllmClient(settings, model=str(MODEL), logs=Path(logs)) as client:
             if cache == "endings":
                 measure_endings(client)
+                continue
+            if cache == "letters":
+                measure_letters(client)
                 continue
             found = {name: [] for name in orders}  # type: dict[str, list[tuple[float, int, int]]]
             for _ in range(TIMES):
