@@ -27,7 +27,7 @@ from meta_eval.running.client import Ask, with_token_ids
 from meta_eval.running.selfcheck import model_folder, settings_of
 from meta_eval.running.vllm import VllmClient
 
-DOCS, PROMPT, ANSWER, ROUNDS = 16, 300, 200, 3
+DOCS, PROMPT, ANSWER, ROUNDS = 8, 300, 100, 3
 WIDTH, LAYERS = 512, 8
 
 

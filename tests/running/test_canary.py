@@ -190,6 +190,15 @@ def test_recorded_answers_that_are_likely_excuse_nothing_else(ask: Callable[...,
     assert words in str(caught.value)
 
 
+def test_nothing_is_forced_where_the_model_would_be_loaded_once_more(
+    ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Meta, "loads_anew", True)
+    done = ask(lambda one, client: client.right(one))
+    assert done.canary is not None
+    assert (done.canary.forced, done.canary.top) == (0, None)
+
+
 def test_what_is_forced_is_no_answer_of_the_run(ask: Callable[..., Ran]) -> None:
     done = ask(lambda one, client: client.right(one))
     assert done.canary is not None

@@ -95,10 +95,12 @@ class Client(ABC):
     Attributes:
         needs_token_ids: Whether it can only be asked with token ids.
         can_force: Whether it answers requests of kind ``force``; of a server only asking tells.
+        loads_anew: Whether each `answer` loads the model anew, so that little things are not worth asking.
     """
 
     needs_token_ids: ClassVar[bool] = True
     can_force: ClassVar[bool] = True
+    loads_anew: ClassVar[bool] = False
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         self.settings, self.model, self.logs, self.end = settings, model, logs, tuple(end)

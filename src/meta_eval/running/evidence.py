@@ -84,9 +84,9 @@ def forced_asks(
 
 
 def evidence(client: Client, asks: Sequence[Ask]) -> Evidence | None:
-    """What an engine finds; None where it forces nothing."""
+    """What an engine finds; None where it forces nothing, or would load the model for it once more."""
     docs, tokens, top, total = {}, 0, 0, 0.0
-    if not client.can_force or not asks:
+    if client.loads_anew or not client.can_force or not asks:
         return None
     for said in client.answer(asks):
         one = said.forced

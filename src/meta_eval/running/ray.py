@@ -16,7 +16,7 @@ from importlib.metadata import version
 from inspect import Parameter, signature
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from meta_eval.answers.logprobs import of_places
 from meta_eval.engines.settings import RunSettings
@@ -52,6 +52,8 @@ class RayClient(VllmClient):
 
     A worker that dies is started again by Ray, and what it was asked is asked again. Answers come in batches of 8.
     """
+
+    loads_anew: ClassVar[bool] = True  # Ray Data starts its workers for each pipeline
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
