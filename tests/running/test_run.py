@@ -369,3 +369,20 @@ def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: typ
     assert done.returncode == 2
     assert "gone is left out" in done.stderr
     assert len(client.asked) == DOCS
+
+
+@pytest.mark.parametrize(
+    ("there", "words"), [("link", "is a link, and answers go through none"), ("pipe", "is no regular file")]
+)
+def test_answers_are_written_through_no_link_and_into_no_pipe(place: Path, there: str, words: str) -> None:
+    run(config(tasks=("meta_mmlu_pretrain",)))
+    journal = next((place / "eval_results" / "answers").glob("*.jsonl"))
+    journal.unlink()
+    (place / "mine").write_text("mine")
+    if there == "link":
+        journal.symlink_to(place / "mine")
+    else:
+        os.mkfifo(journal)
+    with pytest.raises(PackError, match=words):
+        run(config(tasks=("meta_mmlu_pretrain",)))
+    assert (place / "mine").read_text() == "mine"

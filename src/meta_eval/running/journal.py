@@ -8,11 +8,13 @@ no answer any more.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +27,9 @@ from meta_eval.running.client import Said
 # Bytes from which of a file of weights only samples are read, how many, and how large each is.
 _WHOLE = 16 * 2**20
 _BLOCKS, _BLOCK = 256, 4096
+
+# Through no link, into a file that is somebody else's; and a named pipe keeps nobody waiting.
+_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Journal:
@@ -51,9 +56,12 @@ class Journal:
     def __enter__(self) -> Self:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._file = os.open(self.path, _APPEND, 0o666)
         except OSError as error:
             raise self._unwritable(error) from None
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            os.close(self._file)
+            raise PackError("is no regular file", where=str(self.path), hint="Move it away: a run writes its own")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -141,10 +149,13 @@ class Journal:
             raise self._unwritable(error) from None
 
     def _unwritable(self, error: OSError) -> PackError:
+        link = error.errno == errno.ELOOP
         return PackError(
-            f"cannot be written ({error.strerror})",
+            "is a link, and answers go through none" if link else f"cannot be written ({error.strerror})",
             where=str(self.path),
-            hint="What was answered before is kept: make room, and run the same command again",
+            hint="Move it away, or link the folder that it is in"
+            if link
+            else "What was answered before is kept: make room, and run the same command again",
         )
 
 
