@@ -33,6 +33,7 @@ ROOMS = [
     "preflight",
     "results",  # what lm_eval wrote
     "verify",
+    "records",  # any recorded run of lm-eval as an evals dataset
     "answers",  # requests out, answers in
     "judging",
     "fidelity",  # how likely each token of the recorded answers is

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from meta_eval.api import compare, export, fidelity, grade, report, run
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
-    from meta_eval.pack.prepare import prepare
+    from meta_eval.records.prepare import prepare
     from meta_eval.verify import verify
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("compare", "export", "fidelity", "grade", "report", "run"), "meta_eval.api"),
-    "prepare": "meta_eval.pack.prepare",
+    "prepare": "meta_eval.records.prepare",
     "verify": "meta_eval.verify",
     "Config": "meta_eval.config",
     "Manifest": "meta_eval.pack.manifest",

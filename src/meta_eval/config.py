@@ -90,7 +90,8 @@ class Config(Settings, Public):
     )
     evals_dataset: Name = Field(
         description="what Meta published; old `Meta-Llama-3.1-*` names are translated. A local folder is a hub "
-        "snapshot, or holds `<subset>.parquet` or `<subset>.jsonl` files"
+        "snapshot, or holds `<subset>.parquet` or `<subset>.jsonl` files; or lm-eval wrote samples into it, "
+        "of any model and any tasks ([a recorded run](records.md)). `lm-eval` means the tasks of the installed lm-eval"
     )
     tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
         min_length=1, description="tasks and groups of tasks; [tasks.md](tasks.md) lists them"
@@ -102,7 +103,9 @@ class Config(Settings, Public):
     )
 
     evals_revision: str | None = Field(
-        None, description="commit or branch of the evals dataset; null for the newest. The manifest records the commit"
+        None,
+        description="commit or branch of the evals dataset; null for the newest. The manifest records the commit. Of "
+        "several recorded runs in one folder the time of the one that is meant",
     )
     originals: Originals = Field(Originals(), description="where the joins find the ground truth: [below](#originals)")
     bundle: bool = Field(

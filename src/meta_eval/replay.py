@@ -6,6 +6,7 @@ others ``python -m meta_eval.replay`` is ``lm_eval`` with this model in it, and 
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections import Counter
@@ -25,6 +26,8 @@ Answers = Mapping[int, Sequence[Any]]
 
 class ReplayLM(LM):  # type: ignore[misc]
     """Answers from the docs of a pack: ``recorded_output``, or ``recorded_negative_log_likelihoods`` for choice tasks.
+
+    Docs of a recorded run of lm-eval hold every answer to every request (``recorded_responses``).
 
     A doc for which nothing was recorded is answered with the empty text, which no filter finds anything in, or with
     likelihoods that are no numbers, which the choice tasks count as ungraded.
@@ -47,12 +50,16 @@ class ReplayLM(LM):  # type: ignore[misc]
         """One recorded output a request."""
         if self._answers is not None:
             return _saved(self._answers, requests)
+        if _of_record(requests):
+            return _saved(None, requests, nothing="")
         return [_recorded_text(request.doc) for request in requests]
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:  # noqa: ARG002
         """The recorded log-likelihood of each choice; the second value, whether it is greedy, is not recorded."""
         if self._answers is not None:
             return _saved(self._answers, requests)
+        if _of_record(requests):
+            return [tuple(pair) for pair in _saved(None, requests, nothing=(math.nan, False))]
         answers = []
         for request in requests:
             recorded = request.doc.get("recorded_negative_log_likelihoods")
@@ -60,8 +67,14 @@ class ReplayLM(LM):  # type: ignore[misc]
             answers.append((-recorded[request.idx] if known else float("nan"), False))
         return answers
 
-    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        raise NotImplementedError("no task of a pack asks for rolling likelihoods")
+    def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002
+        """The recorded log-likelihood of each text; only docs of a recorded run ask for one."""
+        return _saved(self._answers, requests, nothing=math.nan)
+
+
+def _of_record(requests: Sequence[Instance]) -> bool:
+    """Whether the docs are those of a recorded run of lm-eval."""
+    return bool(requests) and "recorded_responses" in requests[0].doc
 
 
 def _recorded_text(doc: Mapping[str, Any]) -> str:
@@ -74,12 +87,22 @@ def _recorded_text(doc: Mapping[str, Any]) -> str:
     return str(doc["continuations"][min(range(len(likelihoods)), key=likelihoods.__getitem__)])
 
 
-def _saved(answers: Sequence[Answers], requests: Sequence[Instance]) -> list[Any]:
-    """lm-eval asks a request as often as the task repeats it; each time the next saved response is the answer."""
+def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], nothing: Any = None) -> list[Any]:
+    """lm-eval asks a request as often as the task repeats it; each time the next saved response is the answer.
+
+    Args:
+        answers: By doc; None for those that stand in the docs.
+        requests: What is asked.
+        nothing: The answer where the doc has none.
+    """
     asked: Counter[tuple[int, int]] = Counter()
     found = []
     for request in requests:
-        responses = answers[request.doc_id][request.idx]
+        if answers is not None:
+            responses = answers[request.doc_id][request.idx]
+        else:
+            recorded = json.loads(request.doc["recorded_responses"] or "null")
+            responses = [nothing] if recorded is None else recorded[request.idx]
         found.append(responses[asked[request.doc_id, request.idx] % len(responses)])
         asked[request.doc_id, request.idx] += 1
     return found
@@ -87,6 +110,8 @@ def _saved(answers: Sequence[Answers], requests: Sequence[Instance]) -> list[Any
 
 def has_recorded_answer(doc: Mapping[str, Any]) -> bool:
     """Whether there is anything to replay: an output, or a likelihood that is a number for every choice."""
+    if "recorded_responses" in doc:
+        return doc["recorded_responses"] is not None
     if "continuations" not in doc:
         return doc.get("recorded_output") is not None
     recorded = doc.get("recorded_negative_log_likelihoods") or []

@@ -103,7 +103,7 @@ def _encoder(manifest: Manifest) -> Encoder | None:
         )
         return None
     try:
-        return Encoder(tokenizer)
+        return Encoder(tokenizer, needs_bos=manifest.needs_bos)
     except ValueError as error:
         log.warning(f"the tokenizer of {model} {error}: the requests hold text alone")
         return None

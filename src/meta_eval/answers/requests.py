@@ -139,19 +139,25 @@ class Encoder:
 
     Args:
         tokenizer: The model's.
+        needs_bos: Whether one that puts none before a text is refused: Llama's puts one, other makers' may put none.
+
+    Attributes:
+        bos: The token that it puts before a text; None where it puts none.
 
     Raises:
         ValueError: It has no single BOS to put before a prompt.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    bos: int | None
+
+    def __init__(self, tokenizer: Tokenizer, *, needs_bos: bool = True) -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
         added = tokenizer.encode("", add_special_tokens=True).ids
-        if len(added) != 1:
+        if len(added) > 1 or (needs_bos and not added):
             raise ValueError(f"puts {len(added)} tokens before a text, and not one BOS")
-        self.bos = int(added[0])
+        self.bos = int(added[0]) if added else None
 
     def pieces(self, text: str) -> list[int]:
         """The tokens of a text, without BOS."""
@@ -184,7 +190,7 @@ class Encoder:
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         for encoded in self._tokenizer.encode_batch(texts, add_special_tokens=False):
             ids: list[int] = encoded.ids
-            yield ids if ids[:1] == [self.bos] else [self.bos, *ids]
+            yield ids if self.bos is None or ids[:1] == [self.bos] else [self.bos, *ids]
 
 
 def _context(request: Request) -> str:

@@ -2,9 +2,12 @@
 
 lm-eval calls ``load`` with the task's ``dataset_kwargs`` and ``metadata``. The file is found from where this module
 lies, so that the pack works in any place and from any working directory.
+
+The docs of a recorded run are lm-eval's own, of any shape: they stand there as text, and become what they were.
 """
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +32,32 @@ def load(docs_file: str, sha256: str, beside: dict[str, str] | None = None, **_:
         _checked(name, digest)
     with pyarrow.parquet.ParquetFile(_checked(docs_file, sha256)) as parquet:  # with half of read_table's memory
         docs = pyarrow.Table.from_batches(parquet.iter_batches(1024), parquet.schema_arrow)
+    if "recorded_doc" in docs.column_names:
+        return {"latest": RecordedDocs(docs)}
     # Without a fingerprint of its own a dataset pickles all that it holds to make one.
     return datasets.DatasetDict({"latest": datasets.Dataset(docs, fingerprint=sha256[:16])})
+
+
+class RecordedDocs(list[dict[str, Any]]):
+    """Docs as their own task made them, each with what was recorded of it; what it has itself is not replaced.
+
+    The columns whose names begin with ``recorded_`` are always the record's, and ``recorded_prompt`` is what was asked.
+    """
+
+    def __init__(self, table: Any) -> None:
+        super().__init__(map(_recorded_doc, (row for batch in table.to_batches(1024) for row in batch.to_pylist())))
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """The columns, by name: lm-eval asks whether a text is one of them."""
+        return dict.fromkeys(self[0]) if self else {}
+
+
+def _recorded_doc(row: dict[str, Any]) -> dict[str, Any]:
+    own = json.loads(row.pop("recorded_doc"))
+    row["recorded_prompt"] = row.pop("prompt")
+    record = {name: value for name, value in row.items() if name.startswith("recorded_")}
+    return {**row, **own, **record}
 
 
 def _checked(name: str, sha256: str) -> Path:

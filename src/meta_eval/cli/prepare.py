@@ -32,8 +32,8 @@ def prepare(
 
     settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.pack.manifest import MANIFEST
-    from meta_eval.pack.prepare import prepare as run
     from meta_eval.preflight import cheap
+    from meta_eval.records.prepare import prepare as run
 
     with working("starting") as progress:
         prepared = run(settings, config_place=str(config), progress=progress)

@@ -135,8 +135,9 @@ def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:
     # A table of 80 columns: the numbers take 52, names fold in what is left.
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("task", overflow="fold", ratio=1)
-    theirs = "saved" if proof.regraded else "Meta"
-    meta = ("Meta",) if proof.regraded else ()
+    whose = _whose(proof)
+    theirs = "saved" if proof.regraded else whose
+    meta = (whose,) if proof.regraded else ()
     for heading in ("docs", "ours", theirs, *meta, "publ.", "agree", "ours\nonly", f"{theirs}\nonly", "none\nfound"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, result in checked.items():
@@ -181,10 +182,20 @@ def _short(subtask: str, others: dict[str, Tally]) -> str:
     return subtask[len(prefix) + 1 :] if prefix and all(o.rpartition(".")[0] == prefix for o in others) else subtask
 
 
+def _whose(proof: Proof) -> str:
+    """The heading of recorded verdicts."""
+    return "rec." if any(result.entry.record is not None for result in proof.tasks.values()) else "Meta"
+
+
 def _legend(proof: Proof) -> list[str]:
     results = [result for result in proof.tasks.values() if result.tallies is not None]
     saved = "saved: the run's own verdicts; " if proof.regraded else ""
-    lines = [f"percent; {saved}Meta: mean of its recorded verdicts; publ.: published number; ours: in its metric"]
+    of_record = _whose(proof) != "Meta"
+    theirs = "rec.: mean of the recorded verdicts" if of_record else "Meta: mean of its recorded verdicts"
+    publ = "the record's score" if of_record else "published number"
+    lines = [f"percent; {saved}{theirs}; publ.: {publ}; ours: in its metric"]
+    if of_record and not proof.regraded:
+        lines.append("agree: docs on which every recorded metric is the same under today's graders")
     if any(result.averaging == "macro" for result in results):
         lines.append("(m) averaged over subtasks, as the published number is")
     if any(result.averaging == "mean of four" for result in results):

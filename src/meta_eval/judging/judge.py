@@ -22,7 +22,7 @@ from meta_eval.errors import ConfigError
 from meta_eval.judging.alarms import Raised, alarms, by_kind, shortcomings, vetoes
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.model import Alarmed, Cut, Flips, Judgement, Subtask, Task
+from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
 from meta_eval.judging.numbers import averages, cut_answers, gaps, incomparable, numbers
 from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest, TaskEntry
@@ -31,8 +31,8 @@ from meta_eval.results.baseline import Baseline
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
 
-ANSWERS = "Meta's recorded answers, graded by the pack"
-VERDICTS = "Meta's recorded verdicts"
+ANSWERS = f"{META} recorded answers, graded by the pack"
+VERDICTS = f"{META} recorded verdicts"
 NUMBER = "the published number alone"
 RUN_A = "run A"
 
@@ -122,7 +122,7 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         against=None if isinstance(found, str) else found.words,
         reason=found if isinstance(found, str) else None,
         instead=one.missing,
-        flips=_flips(one.pair, spec, compared=bool(before)) if one.pair and spec else None,
+        flips=_flips(one.pair, spec, "" if before else entry.whose if entry else META) if one.pair and spec else None,
         subtasks=_subtasks(one.ours, spec, one.pair) if spec else (),
         scores=numbers(name, result, one.ours, entry, one.answers or one.verdicts),
         gaps=gaps(entry, result),
@@ -181,12 +181,12 @@ def _reference(one: Sides, rule: Rule) -> _Reference | str:
         for words, side in ((ANSWERS, one.answers), (VERDICTS, verdicts)):
             if side is not None:
                 pair = aligned(side, ours, by_number)
-                found = _paired(pair, wanted, words)
+                found = _paired(pair, wanted, words.replace(META, entry.whose))
                 if not isinstance(found, str) and len(pair[0].docs) >= MOST * len(ours.docs):
                     return found
         if rule.against == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
-    reasons = ["no number was published for this subset"]
+    reasons = ["no number was published for this subset" if entry.record is None else "no score of it is a share"]
     for number in entry.published:
         reason = incomparable(result, ours, entry, number)
         if reason is None:
@@ -247,14 +247,15 @@ def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> lis
 # Doc by doc
 
 
-def _flips(sides: tuple[Side, Side], spec: str, *, compared: bool) -> Flips | None:
-    first, second = sides if compared else sides[::-1]
+def _flips(sides: tuple[Side, Side], spec: str, whose: str) -> Flips | None:
+    """``whose`` recorded verdicts; the empty text where two runs are compared."""
+    first, second = sides[::-1] if whose else sides
     before, after = first.of(0, spec), second.of(0, spec)
     if before is None or after is None or before.positions != after.positions:
         return None
     changes = [b - a for a, b in zip(before.raw, after.raw, strict=True)]
     down, up = sum(one < -SAME_VERDICT for one in changes), sum(one > SAME_VERDICT for one in changes)
-    return Flips(*(("A", "B") if compared else ("ours", "Meta's")), len(changes), down, up)
+    return Flips(*(("ours", whose) if whose else ("A", "B")), len(changes), down, up)
 
 
 def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[Subtask, ...]:

@@ -13,6 +13,9 @@ from meta_eval.results.answers import Doc
 from meta_eval.results.run import TaskRun
 from meta_eval.stats import Interval
 
+# Whose recorded answers and verdicts a run stands beside, where its pack says nothing else.
+META = "Meta's"
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
@@ -146,7 +149,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """Two verdicts on the same docs: ours beside Meta's, or A's beside B's; of several runs the newest.
+    """Two verdicts on the same docs: ours beside Meta's or a record's, or A's beside B's; of several runs the newest.
 
     Attributes:
         first, second: Whose they are.

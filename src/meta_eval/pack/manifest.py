@@ -97,12 +97,42 @@ class LengthEntry(_Entry):
     max_model_len: int = Field(ge=1)
 
 
+class RecordEntry(_Entry):
+    """The recorded run of lm-eval that a task's docs come from.
+
+    Attributes:
+        model: Whose answers they are; None where the docs are a task's own and nobody has answered yet.
+        time: When it was run, as its files are named.
+        results_file: The name of its results file.
+        lm_eval: The version that ran it.
+        backend: lm-eval's name of its engine.
+        bos: The BOS of its tokenizer, as text; None where nobody says it.
+        chat_template: Whether the prompts were rendered with one.
+        shots: Examples in front of each question, as lm-eval wrote it.
+        task_version: The task's version then.
+        code: What the pack grades with: ``lm-eval 0.4.13``, or ``template_dir``.
+        code_version: The task's version there.
+    """
+
+    model: str | None
+    time: str | None
+    results_file: str | None
+    lm_eval: str | None
+    backend: str | None
+    bos: str | None
+    chat_template: bool
+    shots: str | None
+    task_version: str | None
+    code: str
+    code_version: str | None
+
+
 class TaskEntry(_Entry):
     """One prepared task; ``docs_file`` is None when its rows stay on the hub (``bundle: false``).
 
     ``choice_scoring`` is how a choice task is scored, None of others, and ``kept_likelihood`` why it is not by the next
     token where that was asked for. ``filters`` to ``unsafe_code`` are what verify must know: see
-    `meta_eval.templates.TaskSpec`.
+    `meta_eval.templates.TaskSpec`. ``record`` is None of Meta's evals datasets.
     """
 
     template: PackPath
@@ -133,6 +163,12 @@ class TaskEntry(_Entry):
     graded_by: Literal["program", "judge"]
     min_agreement: float = Field(ge=0, le=1, allow_inf_nan=False)
     unsafe_code: bool
+    record: RecordEntry | None = None
+
+    @property
+    def whose(self) -> str:
+        """Whose recorded answers and verdicts these are, in messages: ``Meta's``, or ``the record's``."""
+        return "Meta's" if self.record is None else "the record's"
 
 
 class Range(_Entry):
@@ -188,6 +224,12 @@ class Manifest(_Entry, Public):
     def refusal(cls, error: ValidationError) -> PackError:
         found = super().refusal(error)
         return PackError(found.what, where=found.where)
+
+    @property
+    def needs_bos(self) -> bool:
+        """Whether the model's tokenizer must put a BOS before a text: Meta's prompts count on it, and so do those of a
+        record that one was taken from."""
+        return any(entry.record is None or "prompt_with_bos" in entry.warnings for entry in self.tasks.values())
 
     @property
     def engine(self) -> Engine:

@@ -104,7 +104,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
             template, docs.table, config, functools.partial(place_of, root), bundled=docs_file is not None
         )
     table = token.docs if token else docs.table
-    longest = _length(template, docs.table, context)
+    longest = length_entry(template, docs.table, context)
     content = docs.content.result() if docs.content else parquet_bytes(table) if docs_file else b""
     files = _files(template, dataset, context.templates, docs, docs_file, content)
     if token is not None:
@@ -255,7 +255,7 @@ def _files(
     }
 
 
-def _length(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
+def length_entry(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
     """Measure the longest prompt, and refuse what does not fit the context."""
     model_name, limit = context.config.model_name, context.config.max_model_len
     answer = template.max_gen_toks

@@ -28,8 +28,9 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
         tokenizer = None
         yield failed("tokenizer", f"that of {model} cannot be read ({error})", "Fetch the model's files again")
     prompts = {name: _prompts(pack, entry) for name, entry in manifest.tasks.items()}
-    yield _special_tokens(tokenizer, model, prompts)
-    yield from _bos(manifest, tokenizer, model, prompts)
+    special = _special_of(manifest)
+    yield _special_tokens(tokenizer, model, prompts, special)
+    yield from _bos(manifest, tokenizer, model, prompts, special[0] if special else None)
     lengths = [_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
     yield from (check for check in lengths if check.status != "passed")
     if fitting := [check for check in lengths if check.status == "passed"]:
@@ -53,15 +54,27 @@ def _prompts(pack: Path, entry: TaskEntry) -> Prompts:
     return Prompts(batches)
 
 
-def _special_tokens(tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts]) -> Check:
+def _special_of(manifest: Manifest) -> tuple[str, ...]:
+    """The special tokens that prompts may hold, BOS first: Llama's, or of a record its tokenizer's BOS, if any."""
+    if any(entry.record is None for entry in manifest.tasks.values()):
+        return _SPECIAL
+    found = (entry.record.bos for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos)
+    return tuple(dict.fromkeys(found))[:1]
+
+
+def _special_tokens(
+    tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], special: tuple[str, ...]
+) -> Check:
     """Each special token that the prompts use, and BOS, is one id; else the model reads its letters."""
     name = "special tokens"
     if tokenizer is None:
         return not_checked(name, f"no tokenizer of {model} on this machine")
+    if not special:
+        return not_checked(name, "the record does not say which BOS its tokenizer has")
     used = [
         token
-        for token in _SPECIAL
-        if token == BOS or any(token in text for texts in prompts.values() for text in texts)
+        for token in special
+        if token == special[0] or any(token in text for texts in prompts.values() for text in texts)
     ]
     for token in used:
         ids = tokenizer.encode(token, add_special_tokens=False).ids
@@ -69,13 +82,15 @@ def _special_tokens(tokenizer: Tokenizer | None, model: str, prompts: dict[str, 
             return failed(
                 name,
                 f"{token} is {len(ids)} tokens to {model}, and should be one",
-                "Take the tokenizer of the Llama 3 model that it was made from: the prompts are written in its tokens",
+                "Take the tokenizer of the model that it was made from: the prompts are written in its tokens",
             )
     return passed(name, f"{', '.join(used)}: one id each")
 
 
-def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts]) -> Iterator[Check]:
-    """Exactly one BOS: from the engine, as add_bos_token says, and none from the prompts.
+def _bos(
+    manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], bos: str | None
+) -> Iterator[Check]:
+    """Exactly one BOS: from the engine, as add_bos_token says, and none from the prompts; ``bos`` is its text.
 
     With add_bos_token=True every backend of lm-eval encodes with the tokenizer's own special tokens, so that encoding a
     prompt in this way shows what the engine will see.
@@ -83,11 +98,11 @@ def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: d
     name = "BOS"
     backend = manifest.run.backend
     for task, texts in prompts.items():
-        number = next((index for index, text in enumerate(texts) if text.startswith(BOS)), None)
+        number = next((index for index, text in enumerate(texts) if bos and text.startswith(bos)), None)
         if number is not None:
             yield failed(
                 name,
-                f"{task}: the prompt of doc {number} brings {BOS}, and the engine adds another",
+                f"{task}: the prompt of doc {number} brings {bos}, and the engine adds another",
                 "Take it off in the template's process_docs, and run `meta-eval prepare` again",
             )
             return
@@ -101,7 +116,7 @@ def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: d
     if tokenizer is None:
         yield not_checked(name, f"no prompt brings one; no tokenizer of {model} on this machine to see one added")
         return
-    wanted = tokenizer.token_to_id(BOS)
+    wanted = tokenizer.token_to_id(bos) if bos else None
     if wanted is None:  # the check above has said so
         return
     for task, texts in prompts.items():
@@ -109,11 +124,13 @@ def _bos(manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: d
         if first is None:
             continue
         ids = tokenizer.encode(first).ids
+        if not ids.count(wanted) and not manifest.needs_bos:
+            continue  # nor had the prompts of the record one
         if ids.count(wanted) != 1 or ids[0] != wanted:
             yield failed(
                 name,
                 f"{task}: {backend} would see {ids.count(wanted)} of them in front of the first prompt",
-                f"The tokenizer.json of {model} must put exactly one {BOS} in front, as that of Llama 3 does",
+                f"The tokenizer.json of {model} must put exactly one {bos} in front, as that of Llama 3 does",
             )
             return
     yield passed(name, f"exactly one under {backend} with add_bos_token=True")

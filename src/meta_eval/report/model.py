@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
-from meta_eval.judging.model import Alarm, LmEvalAverage, Task
+from meta_eval.judging.model import META, Alarm, LmEvalAverage, Task
 from meta_eval.report.fidelity import FidelityReport
 from meta_eval.report.text import headline
 from meta_eval.stats import Drop, Interval
@@ -61,6 +61,12 @@ class Report:
     def summary(self) -> str:
         """The whole in one line."""
         return headline(self.decision)
+
+    @property
+    def whose(self) -> str:
+        """Whose recorded answers and verdicts the run stands beside: ``Meta's``, or ``the record's``."""
+        found = (task.flips.second for task in self.tasks if task.flips) if self.kind == "report" else iter(())
+        return next(found, META)
 
     @property
     def exit_code(self) -> int:

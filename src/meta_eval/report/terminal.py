@@ -154,7 +154,7 @@ def _scores(report: Report) -> Table:
 
 def _flips(report: Report) -> Table:
     """Two verdicts on each doc; the headings name whose they are."""
-    first, second = ("A", "B") if report.kind == "compare" else ("ours", "Meta's")
+    first, second = ("A", "B") if report.kind == "compare" else ("ours", report.whose)
     table = _table("docs", "agree", f"only\n{first}", f"only\n{second}")
     for task in report.tasks:
         if (flips := task.flips) is not None and flips.compared:

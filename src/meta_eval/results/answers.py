@@ -207,7 +207,8 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
     # A doc of any task is JSON of any kind; Meta's have columns that are known.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
     question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
-    of_meta, of_pack = isinstance(question, str), isinstance(hashes, list) and isinstance(doc.get("prompt"), str)
+    of_meta, prompt = isinstance(question, str), doc.get("recorded_prompt", doc.get("prompt"))
+    of_pack = isinstance(hashes, list) and isinstance(prompt, str)
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if of_meta else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
     cluster = doc.get("cluster") if of_meta else None
@@ -218,7 +219,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
         doc_id=doc_id,
         question_hash=str(question) if of_meta else _hash_of(sample, "doc_hash", sample["doc"]),
         prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (_prompt_hash(sample, requests),),
-        prompt_unchanged=requests[0][0] == doc["prompt"] if requests and of_pack else None,
+        prompt_unchanged=requests[0][0] == prompt if requests and of_pack else None,
         subtask=subtask if isinstance(subtask, str) else None,
         cluster=cluster if isinstance(cluster, str) else None,
         gold=gold if isinstance(gold, str) else str(sample.get("target")),

@@ -268,7 +268,15 @@ def _read(
         if results is None:
             say(f"{found.task}: {found.samples} has no results file beside it: its model and limit are unknown")
         else:
-            only_aggregated = check_averages(found.task, samples, results, skip_damaged, say, of_pack=bool(block))
+            only_aggregated = check_averages(
+                found.task,
+                samples,
+                results,
+                skip_damaged,
+                say,
+                of_pack=bool(block),
+                of_record=bool(block.get("record")),
+            )
     published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
     metrics = [mapping(one).get("metric") for one in published] if isinstance(published, list) else []
     return TaskRun(

@@ -91,6 +91,7 @@ def check_averages(
     say: Callable[[str], None],
     *,
     of_pack: bool,
+    of_record: bool = False,
 ) -> tuple[str, ...]:
     """Samples and results of one invocation tell the same story: the same docs, filters and averages.
 
@@ -122,6 +123,7 @@ def check_averages(
         return ()
     logged, plain = set(specs(samples.docs)), results.aggregations(task)
     of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
+    of_pack = of_pack and not of_record  # of a record's tasks nobody knows how they average
     own = []
     for spec, theirs in aggregates.items():
         ours = scores(samples.docs, spec) if spec in logged else None

@@ -137,7 +137,7 @@ def run(
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
-    tokens = tokens_of(model, needed=make_client.needs_token_ids)
+    tokens = tokens_of(model, needed=make_client.needs_token_ids, needs_bos=manifest.needs_bos)
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # one file of several machines would be of none
         logs = logs / f"{shard[0]}-of-{shard[1]}"
@@ -292,7 +292,7 @@ def prepared(config: Config, config_place: str, *, edited: bool, progress: Progr
             check(pack, manifest, edited=edited)
             return pack
         log.warning(f"{pack} was prepared with another {', '.join(changed)}: preparing it again")
-    from meta_eval.pack.prepare import prepare
+    from meta_eval.records.prepare import prepare
 
     prepare(config, config_place=config_place, progress=progress)
     return pack

@@ -115,7 +115,7 @@ def discover(root: Path) -> TemplateFolder:
 
 
 def _template(root: Path, file: PurePosixPath, companions: _Companions) -> Template:
-    settings, origins, chain = _merged(root, file, ())
+    settings, origins, chain = merged(root, file, ())
     where = str(root / file)
     name = settings.get("task")
     if not isinstance(name, str) or not name:
@@ -138,8 +138,8 @@ def _template(root: Path, file: PurePosixPath, companions: _Companions) -> Templ
             _need_name(f"metadata.meta_eval.{key}", one, where)
     check_settings(settings, where)
     own = read_yaml(root / file)
-    inherited = frozenset(_merged(root, _include_of(root, file, own), ())[0]) if own.get("include") else frozenset()
-    needed = _closure(root, chain, companions)
+    inherited = frozenset(merged(root, _include_of(root, file, own), ())[0]) if own.get("include") else frozenset()
+    needed = closure(root, chain, companions)
     for inside in needed:
         if not is_inside(inside.as_posix()):
             raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
@@ -161,10 +161,22 @@ def _need_name(key: str, name: object, where: str) -> None:
         raise TemplateError(f"{key}: {quoted(name)} is no name", where=where, hint=RULE)
 
 
-def _merged(
+def merged(
     root: Path, file: PurePosixPath, above: tuple[PurePosixPath, ...]
 ) -> tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]:
-    """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins."""
+    """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins.
+
+    Args:
+        root: The folder that no include leads out of.
+        file: The YAML, relative to it.
+        above: The files that include it.
+
+    Returns:
+        The settings; the folder that each key's functions count from; the file and its includes.
+
+    Raises:
+        TemplateError: A file cannot be read, or an include leads nowhere or in a circle.
+    """
     where = str(root / file)
     if file in above:
         raise TemplateError("includes itself", where=where)
@@ -177,7 +189,7 @@ def _merged(
     chain: tuple[PurePosixPath, ...] = (file,)
     if include:
         target = _include_of(root, file, {"include": include})
-        settings, origins, inner_chain = _merged(root, target, (*above, file))
+        settings, origins, inner_chain = merged(root, target, (*above, file))
         chain += inner_chain
     settings.update(local)
     origins = {key: at for key, at in origins.items() if key not in local}
@@ -215,12 +227,19 @@ def _below(root: Path, folder: PurePosixPath, relative: str, where: str) -> Pure
         ) from None
 
 
-def _closure(root: Path, chain: Sequence[PurePosixPath], companions: _Companions) -> tuple[PurePosixPath, ...]:
+def closure(
+    root: Path, chain: Sequence[PurePosixPath], companions: _Companions | None = None
+) -> tuple[PurePosixPath, ...]:
     """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
 
     A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;
     of the template folder itself only the module. A function that the task replaces counts too: the one in its place
     builds on its module as a rule.
+
+    Args:
+        root: The template folder.
+        chain: The task's YAML and its includes.
+        companions: What lies in a folder and is no YAML, where that is looked up for several tasks.
     """
     needed = set(chain)
     folders: set[PurePosixPath] = set()
@@ -238,7 +257,7 @@ def _closure(root: Path, chain: Sequence[PurePosixPath], companions: _Companions
             if module.parent != PurePosixPath("."):
                 folders |= {module.parent, module.parent.parent / "_common"}
     for folder in folders:
-        needed.update(companions(folder))
+        needed.update(companions(folder) if companions else _companions(root, folder))
     return tuple(sorted(needed))
 
 

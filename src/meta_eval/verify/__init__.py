@@ -21,10 +21,12 @@ from meta_eval.notes import Progress, log, silent
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
 from meta_eval.replay import has_recorded_answer
+from meta_eval.results.answers import NO_SHARE
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, out_folder, pack_keys
 from meta_eval.results.find import Files
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.verify.evaluate import Evaluated, Evaluator
+from meta_eval.verify.record import tally_record
 from meta_eval.verify.saved import Saved, find_samples, read_saved
 from meta_eval.verify.tally import Explanations, Tallies, Tally, macro, tally_task
 
@@ -81,8 +83,8 @@ class TaskProof:
 
     @property
     def our_score(self) -> float | None:
-        """Our score of the whole task, 0 to 1, as the task's own aggregation gives it."""
-        return self.scores.get(self.metric)
+        """Our score of the whole task, 0 to 1, as the task's own aggregation gives it; None where it is no share."""
+        return None if self.metric.partition(",")[0] in NO_SHARE else self.scores.get(self.metric)
 
     @property
     def compares_verdicts(self) -> bool:
@@ -253,6 +255,8 @@ def _check(
         progress=lambda done, total: progress(name, done, total),
     )
     context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
+    if entry.record is not None and saved is None:
+        return evaluated, tally_record(entry, evaluated.samples, context)
     with contained(evaluator.pack):  # it asks the template what an answer's extraction is
         return evaluated, tally_task(name, entry, evaluated.samples, context)
 
@@ -261,6 +265,8 @@ def _judge(tallies: Tallies, entry: TaskEntry, wanted: float) -> tuple[Status, s
     total = tallies.total
     if total.docs != entry.docs:
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
+    if total.agreement is None and entry.record is not None and entry.record.model is None:
+        return "not checked", "nobody's answers are recorded: it is a task of lm-eval as it is"
     if total.agreement is None:
         return "not checked", f"nothing to compare our verdicts with: {tallies.against} is not there for any doc"
     if total.agreement < wanted:

@@ -83,7 +83,7 @@ class Evaluator:
                 task = loaded[name]
                 # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
                 docs = task.eval_docs
-                if listed:
+                if listed and not isinstance(docs, list):
                     batches = docs.with_format("arrow").iter(1024)
                     docs = [doc for batch in batches for doc in batch.to_pylist()]
         except UserError:

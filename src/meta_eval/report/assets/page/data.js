@@ -10,6 +10,7 @@ const bits = Object.fromEntries(["first", "second"].flatMap((side, at) => FLAGS.
 // Whose the first and the second verdict are: short, and with the folder that it comes from.
 const SIDES = ["first", "second"];
 const labels = { first: browser.dataset.first, second: browser.dataset.second };
+const recorded = browser.dataset.recorded; // Meta's, or the record's
 const whose = { first: browser.dataset.firstWhose, second: browser.dataset.secondWhose };
 
 let index;

@@ -81,7 +81,7 @@ function answersOf(sample, text) {
   }));
   if (text.recorded !== null) {
     const tokens = text.recorded_tokens;
-    given.push({ side: "recorded", label: "Meta's", whose: "Meta's, recorded", text: text.recorded, verdict: text.meta, tokens, flags: [], limit: null });
+    given.push({ side: "recorded", label: recorded, whose: `${recorded}, recorded`, text: text.recorded, verdict: text.meta, tokens, flags: [], limit: null });
   }
   return given;
 }
@@ -104,7 +104,7 @@ function block(title, text, { end = false, runs = null, extra = [], note = "" } 
 
 function answerBlock(answer, runs = null) {
   const extra = answer.verdict === null ? [] : [" · ", verdict(answer.verdict, false)];
-  return block(answer.side === "recorded" ? "Meta's recorded answer" : `Answer, ${answer.whose}`, answer.text, { runs, extra, note: sizeOf(answer) });
+  return block(answer.side === "recorded" ? `${recorded} recorded answer` : `Answer, ${answer.whose}`, answer.text, { runs, extra, note: sizeOf(answer) });
 }
 
 // Two answers side by side, with what the other has not marked.
@@ -170,7 +170,7 @@ async function fillPane(sample) {
     if (answer.flags.length) dd.append(` · ${answer.flags.join(" · ")}`);
     fact(facts, whose[SIDES[at]], dd);
   });
-  fact(facts, "Meta's, recorded", make("dd", {}, verdict(text.meta, flipped && !comparing)));
+  fact(facts, `${recorded}, recorded`, make("dd", {}, verdict(text.meta, flipped && !comparing)));
   fact(facts, "gold", shown(text.gold, "-"));
   text.answers.forEach((answer, at) => {
     const nothing = answer.flags.includes("unextracted") ? "nothing was found" : "the whole answer is graded";

@@ -1,0 +1,119 @@
+"""lm-eval asked once more: what today's task asks of the recorded docs must be what was asked then, to the letter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_eval.errors import DataError, UserError
+from meta_eval.notes import Progress
+from meta_eval.pack.task import PreparedTask
+from meta_eval.records.rows import Row, Rows
+from meta_eval.verify.evaluate import Evaluator
+
+# Docs whose requests are held at a time, as in `meta_eval.answers.requests`.
+_CHUNK = 512
+
+
+@dataclass(slots=True)
+class Made:
+    """A task of a record.
+
+    Attributes:
+        task: As it goes into the pack.
+        rows: What it was made of.
+        where: The record and the task, for messages.
+        again: Makes it with another delimiter between prompt and choice.
+    """
+
+    task: PreparedTask
+    rows: Rows
+    where: str
+    again: Callable[[str], PreparedTask]
+
+
+def check_requests(tasks: Sequence[Made], scratch: Path, progress: Progress) -> list[Made]:
+    """Have lm-eval build the requests of every doc, and compare each with the recorded one.
+
+    Args:
+        tasks: All of the pack.
+        scratch: An empty folder, for what lm-eval reads.
+        progress: Called with what is being done.
+
+    Returns:
+        The tasks; those with another delimiter, under which they ask as was asked (chat templates leave it out).
+
+    Raises:
+        DataError: A prompt or a continuation is another one, or the task cannot make its requests of the docs.
+    """
+    for one in tasks:
+        for name, content in {**one.task.template_files, **one.task.files}.items():
+            path = scratch / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    evaluator = Evaluator(scratch)
+    for one in tasks:
+        progress(f"{one.task.name}: asking lm-eval for its requests")
+        _check(one, evaluator)
+    return list(tasks)
+
+
+def _check(made: Made, evaluator: Evaluator) -> None:
+    try:
+        task = evaluator.load(made.task.name)
+    except UserError as error:
+        raise DataError(
+            f"lm-eval does not take these docs: {error.what}",
+            where=made.where,
+            hint="Install the lm-eval that the record was made with",
+        ) from None
+    (split, docs), *_ = task.dataset.items()
+    own = str(task.config.target_delimiter)
+    fits = _fits(made.rows.rows[0], _requests(evaluator, task, made, split, docs[:1]))
+    if not fits and str(task.OUTPUT_TYPE) == "multiple_choice" and own:
+        task.config.target_delimiter = ""  # as under a chat template
+        if _fits(made.rows.rows[0], _requests(evaluator, task, made, split, docs[:1])):
+            made.task = made.again("")
+    for start in range(0, len(docs), _CHUNK):
+        chunk = docs[start : start + _CHUNK]
+        built: dict[int, list[Any]] = {}
+        for instance in _requests(evaluator, task, made, split, chunk):
+            built.setdefault(instance.doc_id, []).append(instance)
+        for number in range(len(chunk)):
+            row = made.rows.rows[start + number]
+            if not _fits(row, built.get(number, [])):
+                raise _differs(row, start + number, built.get(number, []), made)
+
+
+def _requests(evaluator: Evaluator, task: Any, made: Made, split: str, docs: Any) -> list[Any]:
+    task.dataset = {split: list(docs)}
+    return evaluator.instances(made.task.name, task)
+
+
+def _asked(instances: Sequence[Any]) -> Iterator[tuple[str, ...]]:
+    for one in sorted(instances, key=lambda one: one.idx):
+        yield tuple(text for text in one.args if isinstance(text, str))
+
+
+def _fits(row: Row, instances: Sequence[Any]) -> bool:
+    wanted = [(row.prompt, one) for one in row.continuations] if row.continuations else [(row.prompt,)]
+    return list(_asked(instances)) == wanted
+
+
+def _differs(row: Row, number: int, instances: Sequence[Any], made: Made) -> DataError:
+    asked = list(_asked(instances))
+    what = f"{len(asked)} requests and {max(1, len(row.continuations))} were recorded"
+    wanted = [(row.prompt, one) for one in row.continuations] if row.continuations else [(row.prompt,)]
+    if len(asked) == len(wanted):
+        ours, theirs = next((one, other) for one, other in zip(asked, wanted, strict=True) if one != other)
+        kind = 0 if ours[0] != theirs[0] else 1
+        what = f"asks {ours[kind]!r:.80}, and {theirs[kind]!r:.80} was recorded"
+        if kind:
+            what = f"continues with {ours[1]!r:.80}, and {theirs[1]!r:.80} was recorded"
+    return DataError(
+        f"today's task makes another request of it: it {what}",
+        where=f"{made.where}, doc {number} (question hash {row.question_hash})",
+        hint="Install the lm-eval that the record was made with, or copy that version's task into template_dir",
+    )

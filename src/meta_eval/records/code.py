@@ -1,0 +1,245 @@
+"""The code of a task: its YAML and functions, out of the user's template folder or the installed lm-eval.
+
+Both are trusted as the installed packages are. What a results file says of functions is text, and never run.
+
+In the pack the files keep their places beside each other. A YAML that lm-eval would take for a task of its own gets a
+name that it passes over, and the task's own YAML name is left to the one that prepare writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from meta_eval import assets
+from meta_eval.boundary.yaml_files import parse_yaml
+from meta_eval.errors import SourceError, TemplateError
+from meta_eval.templates.folder import closure, merged, place_of
+from meta_eval.templates.spec import FunctionRef
+
+# After the name of a YAML that is copied: lm-eval reads it where another includes it, and never as a task.
+INCLUDED = ".lm_eval"
+
+# Where the installed lm-eval's files go in a pack.
+FOLDER = "lm_eval_tasks"
+
+_NAMED = rb"""(?m)^["']?%s["']?[ \t]*:[ \t]*["']?%s["']?[ \t]*(?:\#.*)?\r?$"""
+_INCLUDE = re.compile(r"""(?m)^(["']?include["']?[ \t]*:[ \t]*)(["']?)([^"'#\s][^"'#\n]*?)\2[ \t]*(?=\#|$)""")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCode:
+    """What grades a task.
+
+    Attributes:
+        name: The task.
+        root: The folder that its files lie in.
+        file: Its YAML, relative to the root.
+        settings: The whole configuration, includes merged in, ``!function`` as `FunctionRef`.
+        origins: For each key the folder that its functions count from.
+        chain: The YAML and its includes.
+        needed: All files, the chain among them.
+        origin: Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``.
+        folder: Where its files go in a pack.
+    """
+
+    name: str
+    root: Path
+    file: PurePosixPath
+    settings: Mapping[str, Any]
+    origins: Mapping[str, PurePosixPath]
+    chain: tuple[PurePosixPath, ...]
+    needed: tuple[PurePosixPath, ...]
+    origin: str
+    folder: PurePosixPath
+
+    @property
+    def version(self) -> str | None:
+        """The version that its metadata names."""
+        metadata = self.settings.get("metadata")
+        found = metadata.get("version") if isinstance(metadata, Mapping) else None
+        return None if found is None else str(found)
+
+    def files(self) -> dict[str, bytes]:
+        """The files as they go into a pack, by path; all but the one that reads the docs."""
+        chain = set(self.chain)
+        found = {}
+        for file in self.needed:
+            content = place_of(self.root, file).read_bytes()
+            if file in chain:
+                found[str(self.folder / included(file))] = _with_new_names(content, self.root / file)
+            else:
+                found[str(self.folder / file)] = content
+        return found
+
+
+def included(file: PurePosixPath) -> PurePosixPath:
+    """The name of a copied YAML, which lm-eval does not take for a task."""
+    return file.with_name(file.name + INCLUDED) if file.suffix == ".yaml" else file
+
+
+def find_code(name: str, template_dir: Path) -> TaskCode:
+    """The code of a task.
+
+    Args:
+        name: The task.
+        template_dir: The user's template folder, which goes first; one that is not there is passed over.
+
+    Raises:
+        SourceError: Nobody has a task of this name, several files say that they are it, or it is a class.
+        TemplateError: Its YAML cannot be read.
+    """
+    places: list[tuple[Path, str, PurePosixPath]] = []
+    shipped = assets.path("meta_template")
+    for folder, words in ((template_dir, "template_dir"), (shipped, "the templates that meta-eval ships")):
+        if folder.is_dir():
+            places.append((folder, words, PurePosixPath()))
+    installed = _installed()
+    if installed is not None:
+        places.append((installed[0], installed[1], PurePosixPath(FOLDER)))
+    for root, origin, prefix in places:
+        found = [
+            file for file in _of_name(root, "task", name) if isinstance(merged(root, file, ())[0].get("task"), str)
+        ]
+        if len(found) > 1:
+            raise SourceError(
+                f"{len(found)} files say that they are the task {name}: {', '.join(map(str, found))}",
+                where=str(root),
+                hint="Copy the one that is meant, with all that it includes, into template_dir",
+            )
+        if found:
+            settings, origins, chain = merged(root, found[0], ())
+            if "class" in settings:
+                raise SourceError(
+                    f"the task {name} is a class of Python, which reads its own dataset and no recorded docs",
+                    where=str(root / found[0]),
+                    hint="Leave it out of tasks",
+                )
+            needed = closure(root, chain)
+            if prefix.name:  # what our own templates share is nothing of lm-eval's
+                needed = tuple(file for file in needed if (root / file).exists() and file.suffix != ".md")
+            return TaskCode(name, root, found[0], settings, origins, chain, needed, origin, prefix)
+    known = installed[1] if installed else "no lm-eval is installed"
+    raise SourceError(
+        f"nobody here has the code of the task {name}: it is neither in template_dir nor in lm-eval ({known})",
+        where=str(template_dir),
+        hint="Install the lm-eval that has it, or copy the folder of your own task into template_dir",
+    )
+
+
+def group_text(name: str) -> str | None:
+    """The YAML of a group of the installed lm-eval; None where it has none of this name."""
+    installed = _installed()
+    if installed is None:
+        return None
+    found = list(_of_name(installed[0], "group", name))
+    return (installed[0] / found[0]).read_text(encoding="utf-8") if len(found) == 1 else None
+
+
+def has_task(name: str, template_dir: Path | None = None) -> bool:
+    """Whether the installed lm-eval, or a template folder, has a task of this name."""
+    installed = _installed()
+    roots = [root for root in (template_dir, installed[0] if installed else None) if root is not None and root.is_dir()]
+    return any(any(_of_name(root, "task", name)) for root in roots)
+
+
+def group_members(name: str) -> tuple[str, ...]:
+    """The tasks of a group or tag of the installed lm-eval, those of groups in it included; none of an unknown name.
+
+    Raises:
+        SourceError: A member is none that can be named: a task with settings of its own.
+    """
+    installed = _installed()
+    if installed is None:
+        return ()
+    text = group_text(name)
+    if text is None:
+        return _tagged(installed[0], name)
+    listed = parse_yaml(text, where=f"lm-eval's group {name}", constructors={"!function": FunctionRef}).tree.get("task")
+    found: dict[str, None] = {}
+    for one in listed if isinstance(listed, list) else [listed]:
+        if not isinstance(one, str):
+            raise SourceError(
+                f"the group {name} holds a task with settings of its own", where=installed[1], hint="Name its tasks"
+            )
+        found.update(dict.fromkeys((one,) if has_task(one) else group_members(one)))
+    return tuple(found)
+
+
+def _tagged(root: Path, tag: str) -> tuple[str, ...]:
+    """The tasks that carry a tag, in the order of their files."""
+    # Where it stands in a file that others include, these lie in its folder or below.
+    folders = {file.parent for file, text in _texts(root) if tag.encode() in text}
+    found: dict[str, None] = {}
+    for file, _ in _texts(root):
+        if file.suffix != ".yaml" or not folders.intersection(file.parents):
+            continue
+        settings = merged(root, file, ())[0]
+        tags, task = settings.get("tag"), settings.get("task")
+        if isinstance(task, str) and tag in (tags if isinstance(tags, list) else [tags]):
+            found[task] = None
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> tuple[Path, str] | None:
+    """The folder of lm-eval's tasks and its version; without importing it, which takes seconds."""
+    spec = find_spec("lm_eval")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    try:
+        which = f"lm-eval {version('lm_eval')}"
+    except PackageNotFoundError:
+        which = "lm-eval of unknown version"
+    return Path(spec.submodule_search_locations[0]) / "tasks", which
+
+
+def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
+    """The YAML files below a folder that name themselves so, with no regard to those that cannot be read."""
+    pattern = re.compile(_NAMED % (key.encode(), re.escape(name).encode()))
+    wanted = name.encode()
+    for file, text in _texts(root):
+        if (
+            file.suffix == ".yaml"
+            and wanted in text
+            and pattern.search(text)
+            and (key == "group" or not re.search(rb"(?m)^group[ \t]*:", text))
+        ):
+            yield file
+
+
+@lru_cache(maxsize=4)
+def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
+    """Every YAML below a folder, read once; those that are there to be included are called ``_some_yaml``."""
+    found = []
+    for path in sorted(root.rglob("*yaml")):
+        try:
+            found.append((PurePosixPath(path.relative_to(root).as_posix()), path.read_bytes()))
+        except OSError:
+            continue
+    return found
+
+
+def _with_new_names(content: bytes, path: Path) -> bytes:
+    """A YAML whose include names the copy.
+
+    Raises:
+        TemplateError: It stands there in another way than in one line.
+    """
+    text = content.decode("utf-8")
+    new, count = _INCLUDE.subn(lambda found: f"{found[1]}{found[2]}{_new_name(found[3])}{found[2]}", text)
+    if count > 1 or (not count and re.search(r"(?m)^[\"']?include[\"']?[ \t]*:", text)):
+        raise TemplateError(
+            "include: is not one name in one line", where=str(path), hint="Copy the task into template_dir and mend it"
+        )
+    return new.encode()
+
+
+def _new_name(name: str) -> str:
+    return name + INCLUDED if name.endswith(".yaml") else name

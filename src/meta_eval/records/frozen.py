@@ -1,0 +1,136 @@
+"""lm-eval's own tasks, frozen: their docs, and the prompts that lm-eval makes of them, with nobody's answers yet."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval.boundary.names import is_name
+from meta_eval.errors import ConfigError, DataError, PackError, SourceError
+from meta_eval.records.code import TaskCode, group_members, has_task
+from meta_eval.records.rows import ROLLING, Row, Rows
+from meta_eval.verify.evaluate import Evaluator, quiet
+
+# The evals dataset of this name is whatever tasks the installed lm-eval has.
+LM_EVAL = "lm-eval"
+
+# With which lm-eval draws examples where nobody says otherwise (`simple_evaluate`, fewshot_random_seed).
+_SEED = 1234
+
+
+def wanted(
+    names: Sequence[str], template_dir: Path, where: str
+) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
+    """The tasks that names mean, each with its shots where the user says them, and the groups among the names.
+
+    Args:
+        names: Tasks and groups, ``arc_challenge@25`` with shots of their own.
+        template_dir: The user's own tasks.
+        where: Where the names stand, for messages.
+
+    Raises:
+        ConfigError: There is no such task or group, or a task is asked for with two numbers of shots.
+    """
+    tasks: dict[str, int | None] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for asked in names:
+        name, at, number = asked.partition("@")
+        if (at and not number.isdecimal()) or not is_name(name):
+            raise ConfigError(f"{asked!r} is no task", where=where, hint="Write arc_challenge, or arc_challenge@25")
+        shots = int(number) if at else None
+        members: tuple[str, ...] = (name,)
+        if not has_task(name, template_dir):
+            members = groups[name] = group_members(name)
+        if not members:
+            raise ConfigError(
+                f"neither lm-eval nor template_dir has a task or group {name!r}",
+                where=where,
+                hint="`lm_eval ls tasks` lists those of lm-eval",
+            )
+        for member in members:
+            if tasks.setdefault(member, shots) != shots:
+                raise ConfigError(f"{member} is asked for with two numbers of shots", where=where, hint="Name it once")
+    return tasks, groups
+
+
+def freeze(code: TaskCode, shots: int | None) -> tuple[Rows, int]:
+    """Have lm-eval load a task and build its requests.
+
+    Args:
+        code: The task.
+        shots: Examples in front of each question; None for the task's own number.
+
+    Returns:
+        The rows, without answers, and the shots that they have.
+
+    Raises:
+        SourceError: Its dataset cannot be had.
+        DataError: It asks what no pack holds.
+    """
+    where = f"{LM_EVAL}, {code.name}"
+    evaluator = Evaluator(code.root / code.file.parent)
+    try:
+        task = evaluator.load(code.name)
+    except PackError as error:
+        raise SourceError(
+            f"lm-eval cannot load it: {error.what}", where=where, hint="Its dataset is fetched from the hub: go online"
+        ) from None
+    own = task.get_config("num_fewshot")
+    if shots is not None and own != 0:
+        task.set_config(key="num_fewshot", value=shots)
+    elif shots:
+        raise ConfigError(f"{code.name} has a fixed number of 0 shots", where="tasks", hint=f"Write {code.name}")
+    elif own is None:
+        task.set_config(key="num_fewshot", value=0)
+    task.set_fewshot_seed(seed=_SEED)
+    (_, docs), *_ = task.dataset.items()
+    if not docs:
+        raise DataError("has no docs", where=where)
+    instances: dict[int, list[Any]] = {}
+    for one in evaluator.instances(code.name, task):
+        instances.setdefault(one.doc_id, []).append(one)
+    rows = Rows([], None, None)
+    with quiet():
+        targets = [task.doc_to_target(doc) for doc in docs]
+    for number, doc in enumerate(docs):
+        of_doc = sorted(instances[number], key=lambda one: one.idx)
+        rows.rows.append(_row(doc, of_doc, targets[number], f"{where}, doc {number}", rows))
+    return rows, int(task.get_config("num_fewshot") or 0)
+
+
+def _row(doc: Mapping[str, Any], instances: Sequence[Any], target: Any, where: str, rows: Rows) -> Row:
+    from lm_eval.utils import handle_non_serializable, hash_string
+
+    kind, first = instances[0].request_type, instances[0].args
+    if any(len(one.args) > 2 for one in instances):
+        raise DataError("is asked with a picture or a sound, which no pack holds", where=where)
+    if not isinstance(first[0], str) or any(one.args[0] != first[0] for one in instances):
+        raise DataError(
+            "is asked with a prompt of its own for each choice, which no pack holds yet",
+            where=where,
+            hint="Leave the task out of tasks",
+        )
+    if kind == "generate_until":
+        settings = json.loads(json.dumps(first[1], default=str))
+        rows.generation = settings if rows.generation is None else rows.generation
+    text = json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
+    choices = () if kind in ("generate_until", ROLLING) else tuple(str(one.args[1]) for one in instances)
+    return Row(
+        doc=json.loads(text),
+        prompt=first[0],
+        continuations=choices,
+        question_hash=hash_string(text),
+        prompt_hash=hashlib.sha256(first[0].encode("utf-8", "surrogatepass")).hexdigest(),
+        gold=str(target),
+    )
+
+
+def revision_of(rows: Rows) -> str:
+    """``sha256:`` over all that a task asks: which data the hub gave is seen in what came of them."""
+    digest = hashlib.sha256()
+    for row in rows.rows:
+        digest.update(f"{row.question_hash} {row.prompt_hash} {row.gold}\n".encode("utf-8", "surrogatepass"))
+    return f"sha256:{digest.hexdigest()}"

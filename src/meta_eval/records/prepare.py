@@ -1,0 +1,270 @@
+"""prepare, of whatever evals dataset: of Meta's (`meta_eval.pack.prepare`), or of a recorded run of lm-eval."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from meta_eval import stats
+from meta_eval.config import Config, load_config
+from meta_eval.engines import ENGINES
+from meta_eval.errors import ConfigError, DataError, documented, suggestion
+from meta_eval.joins.read import Originals
+from meta_eval.notes import Progress, log, silent
+from meta_eval.pack import prepare as of_meta
+from meta_eval.pack.build import build_pack
+from meta_eval.pack.manifest import PublishedEntry, RecordEntry
+from meta_eval.pack.prepare import Prepared
+from meta_eval.pack.task import Context, PreparedTask
+from meta_eval.pack.write import check_target, write_pack
+from meta_eval.records.asked import Made, check_requests
+from meta_eval.records.code import TaskCode, find_code, group_text
+from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
+from meta_eval.records.rows import IN_WORDS, bos_of, read_rows
+from meta_eval.records.runs import ALL, Record, is_record, open_record
+from meta_eval.records.task import filters_of, make_task, verdict_of
+from meta_eval.results.results_file import ResultsFile, mapping
+from meta_eval.results.run import TaskRun, read_newest
+from meta_eval.results.scores import scores, specs
+from meta_eval.source.open import SAMPLE
+from meta_eval.templates.folder import TemplateFolder
+
+
+@documented
+def prepare(
+    config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress = silent
+) -> Prepared:
+    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
+
+    ::
+
+        from meta_eval import Config, prepare
+
+        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
+        pack = prepare(config)
+        print(pack.manifest.command)
+
+    Args:
+        config: What to evaluate, or the YAML file that says it. Its evals dataset is one of Meta's, or a folder that
+            lm-eval wrote samples into.
+        config_place: Where it was written, for messages.
+        progress: Called with what is being done.
+
+    Raises:
+        UserError: Anything that the user can fix; work_dir is then as it was.
+    """
+    if not isinstance(config, Config):
+        config, config_place = load_config(Path(config)), str(config)
+    if config.evals_dataset == LM_EVAL:
+        return _prepare_tasks(config, config_place, progress)
+    if config.evals_dataset == SAMPLE or not is_record(config.evals_dataset):
+        return of_meta.prepare(config, config_place=config_place, progress=progress)
+    return _prepare_record(config, config_place, progress)
+
+
+def _prepare_record(config: Config, config_place: str, progress: Progress) -> Prepared:
+    check_target(Path(config.work_dir))
+    progress(f"reading {config.evals_dataset}")
+    record = open_record(config.evals_dataset, config.evals_revision)
+    if not config.bundle:
+        raise ConfigError(
+            "the docs of a recorded run are on no hub", where=f"{config_place}: bundle", hint="Set bundle: true"
+        )
+    names, groups = _select(record, config.tasks, f"{config_place}: tasks")
+    template_dir = Path(config.template_dir)
+    codes = {name: find_code(name, template_dir) for name in names}
+    codes, groups = _without_unsafe(codes, groups, config, config_place)
+    return _write(config, groups, progress, lambda context: [_task(record, code, context) for code in codes.values()])
+
+
+def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Prepared:
+    """lm-eval's own tasks, with nobody's answers."""
+    check_target(Path(config.work_dir))
+    if not config.bundle:
+        raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
+    tasks, groups = wanted(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
+    codes = {name: find_code(name, Path(config.template_dir)) for name in tasks}
+    codes, groups = _without_unsafe(codes, groups, config, config_place)
+    return _write(
+        config, groups, progress, lambda context: [_frozen(code, tasks[name], context) for name, code in codes.items()]
+    )
+
+
+def _frozen(code: TaskCode, shots: int | None, context: Context) -> Made:
+    context.progress(f"{code.name}: asking lm-eval for its docs")
+    rows, shots = freeze(code, shots)
+    entry = RecordEntry(
+        model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=None, chat_template=False,
+        shots=str(shots), task_version=code.version, code=code.origin, code_version=code.version,
+    )  # fmt: skip
+    revision = revision_of(rows)
+
+    def made(delimiter: str | None) -> PreparedTask:
+        return make_task(
+            code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, verdict=verdict_of(code),
+            filters=filters_of(code), published=(), delimiter=delimiter,
+        )  # fmt: skip
+
+    return Made(made(None), rows, f"{LM_EVAL}, {code.name}", made)
+
+
+def _write(
+    config: Config,
+    groups: Mapping[str, tuple[str, ...]],
+    progress: Progress,
+    make: Callable[[Context], list[Made]],
+) -> Prepared:
+    """Make the tasks, have lm-eval say that they ask what they should, and write them."""
+    for warning in ENGINES[config.backend].warnings(config):
+        log.warning(warning)
+    with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
+        templates = _groups_folder(Path(scratch) / "groups", groups)
+        context = Context(config, templates, Originals(), progress)
+        tasks = check_requests(make(context), Path(scratch) / "pack", progress)
+        pack = build_pack([one.task for one in tasks], groups, context)
+    progress(f"writing {config.work_dir}")
+    write_pack(Path(config.work_dir), pack.files, pack.manifest)
+    return Prepared(pack.manifest, config.work_dir)
+
+
+def _select(record: Record, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """The tasks that names mean, and the groups among them.
+
+    Raises:
+        ConfigError: The record has no such task or group.
+    """
+    chosen: dict[str, None] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        if name in record.tasks:
+            chosen[name] = None
+        elif name in record.groups:
+            groups[name] = record.groups[name]
+            chosen.update(dict.fromkeys(record.groups[name]))
+        else:
+            known = [*record.groups, *record.tasks]
+            raise ConfigError(
+                f"{record.name} holds no task or group {name!r}{suggestion(name, known)}",
+                where=where,
+                hint=f"It holds {', '.join(known[:20])}; {ALL!r} is all of it",
+            )
+    return list(chosen), groups
+
+
+def _without_unsafe(
+    codes: Mapping[str, TaskCode], groups: Mapping[str, tuple[str, ...]], config: Config, config_place: str
+) -> tuple[dict[str, TaskCode], dict[str, tuple[str, ...]]]:
+    unsafe = [name for name, code in codes.items() if code.settings.get("unsafe_code")]
+    if not unsafe or config.allow_code:
+        return dict(codes), dict(groups)
+    if named := [name for name in unsafe if name in config.tasks]:
+        raise ConfigError(
+            f"{named[0]!r} runs programs that the model writes, and lm-eval's own code of it has no sandbox",
+            where=f"{config_place}: tasks",
+            hint="Set allow_code: true on a machine that may be lost",
+        )
+    log.warning(f"left out, since they run programs that the model writes and allow_code is false: {', '.join(unsafe)}")
+    kept = {name: code for name, code in codes.items() if name not in unsafe}
+    left = {name: tuple(one for one in members if one in kept) for name, members in groups.items()}
+    return kept, {name: members for name, members in left.items() if members}
+
+
+def _groups_folder(folder: Path, groups: Mapping[str, Sequence[str]]) -> TemplateFolder:
+    """The YAML of groups, as the installed lm-eval averages them."""
+    files = {}
+    folder.mkdir(parents=True)
+    for name in groups:
+        text = group_text(name)
+        if text is not None:
+            file = PurePosixPath(f"{name}.yaml")
+            (folder / file).write_text(text, encoding="utf-8")
+            files[name] = file
+    return TemplateFolder(folder, {}, files)
+
+
+def _task(record: Record, code: TaskCode, context: Context) -> Made:
+    name = code.name
+    context.progress(f"{name}: reading samples")
+    run = read_newest(record.files, record.files.tasks[name], say=log.warning)
+    if run is None or run.samples_file is None:
+        raise DataError("holds no sample", where=f"{record.name}, {name}")
+    results, where = record.results(name), f"{record.name}, {name}"
+    rows = read_rows(run, results, str(code.settings.get("output_type", "generate_until")), where)
+    entry = _record_entry(record, name, code, results)
+    verdict = _verdict(code, run)
+    published = _published(run, entry, verdict)
+    for key, count in rows.warnings.items():
+        log.warning(f"{name}: {count:,} docs {IN_WORDS[key]}")
+    if entry.task_version != entry.code_version:
+        log.warning(
+            f"{name}: the record is of version {entry.task_version} of the task, and {code.origin} has version "
+            f"{entry.code_version}; verify says whether they grade alike"
+        )
+
+    def made(delimiter: str | None) -> PreparedTask:
+        return make_task(
+            code, rows, entry, context, dataset_id=record.name, revision=record.revision, verdict=verdict,
+            filters=filters_of(code), published=published, delimiter=delimiter,
+        )  # fmt: skip
+
+    return Made(made(None), rows, where, made)
+
+
+def _record_entry(record: Record, name: str, code: TaskCode, results: ResultsFile | None) -> RecordEntry:
+    provenance = record.provenance(name)
+    tree: Mapping[str, Any] = results.tree if results else {}
+    versions, shots = mapping(tree.get("versions")).get(name), mapping(tree.get("n-shot")).get(name)
+    return RecordEntry(
+        model=provenance.model,
+        time=record.files.tasks[name][0].time or None,
+        results_file=results.path.name if results else None,
+        lm_eval=provenance.lm_eval,
+        backend=provenance.backend,
+        bos=bos_of(results),
+        chat_template=provenance.chat_template,
+        shots=None if shots is None else str(shots),
+        task_version=None if versions is None else str(versions),
+        code=code.origin,
+        code_version=code.version,
+    )
+
+
+def _verdict(code: TaskCode, run: TaskRun) -> str:
+    """The ``metric,filter`` of single verdicts: what a template says, else the first that is a share of each doc."""
+    logged = specs(run.docs)
+    block = mapping(mapping(code.settings.get("metadata")).get("meta_eval"))
+    wanted = block.get("verdict")
+    if isinstance(wanted, str) and wanted in logged:
+        return wanted
+    for spec in logged:
+        found = scores(run.docs, spec)
+        if found is not None and found.kind == "mean":
+            return spec
+    return next(iter([*logged, *run.aggregates]), "none,none")
+
+
+def _published(run: TaskRun, record: RecordEntry, verdict: str) -> tuple[PublishedEntry, ...]:
+    """The record's own scores, as numbers to stand beside a run's: those that are shares, the verdict's first."""
+    found = []
+    for spec in sorted(specs(run.docs), key=lambda one: one != verdict):
+        one = scores(run.docs, spec)
+        if one is None:
+            continue
+        metric = spec.partition(",")[0]
+        found.append(
+            PublishedEntry(
+                our_metric=spec,
+                benchmark=run.task,
+                value=round(100 * stats.mean(one.values) if one.labels is None else 100 * one.value, 6),
+                metric=metric,
+                averaging={"mean": "micro", "macro": "macro", "mean of four": "mean of four"}.get(one.kind),
+                shots=record.shots,
+                cot=None,
+                same_settings=True,
+                source=f"recorded: {record.model or 'unknown model'}, {record.results_file or 'samples'}",
+                note=None,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,259 @@
+"""The samples of one task, checked and read into rows: what was asked, what was answered, what it was given.
+
+The reader of samples is `meta_eval.results`; here stands what makes a record of them. What would make a wrong number
+stops with the doc; what is only odd is counted, and the manifest keeps it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from meta_eval.errors import DataError
+from meta_eval.results.answers import Doc, arguments, metric_names
+from meta_eval.results.results_file import ResultsFile
+from meta_eval.results.run import TaskRun
+from meta_eval.results.samples import open_samples
+from meta_eval.shown import quoted
+
+# Of the log-likelihoods of whole texts, of which each is its own prompt.
+ROLLING = "loglikelihood_rolling"
+
+
+@dataclass(slots=True)
+class Row:
+    """One doc.
+
+    Attributes:
+        doc: The task's own doc, after its ``process_docs``.
+        prompt: What the model was given, without BOS.
+        continuations: The texts whose likelihood was asked for; empty where a text was generated.
+        question_hash: lm-eval's hash of the doc, or the one that the doc brings.
+        prompt_hash: SHA-256 of the prompt.
+        gold: The target, as text.
+        responses: By request, each of its answers: texts, or pairs of log-likelihood and whether it is greedy; of
+            rolling likelihoods numbers. None where nothing was recorded.
+        metrics: What each metric gave, by ``metric,filter``, as lm-eval wrote it; None where nothing was.
+    """
+
+    doc: dict[str, Any]
+    prompt: str
+    continuations: tuple[str, ...]
+    question_hash: str
+    prompt_hash: str
+    gold: str
+    responses: list[list[Any]] | None = None
+    metrics: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Rows:
+    """All rows of a task.
+
+    Attributes:
+        rows: In the order of their doc ids.
+        generation: The generation settings that all docs were asked with; None where no text was generated.
+        bos: The BOS that was taken from the prompts; None where they brought none.
+        warnings: How often each oddity was seen.
+    """
+
+    rows: list[Row]
+    generation: dict[str, Any] | None
+    bos: str | None
+    warnings: dict[str, int] = field(default_factory=dict)
+
+
+IN_WORDS = {
+    "doc_hash_differs_in_every_row": "have a doc whose hash is not the recorded one (not one is, so the hashes vouch "
+    "for nothing)",
+    "duplicate_prompts": "repeat the prompt of another doc",
+    "partial_run": "of the task are not in this record, which is one of a part of it",
+    "prompt_with_bos": "had a prompt that brings the BOS, which is taken off: every engine adds one",
+    "prompt_hash_missing": "come without a prompt hash, as lm-eval before 0.4.3 wrote none",
+    "repeated_samples": "stand there twice, word for word; each counts once",
+}
+
+
+def bos_of(results: ResultsFile | None) -> str | None:
+    """The BOS of the tokenizer that a run used, as its results file says it."""
+    found = results.tree.get("tokenizer_bos_token") if results else None
+    if isinstance(found, list) and found:
+        found = found[0]
+    return found if isinstance(found, str) and found and found != "None" else None
+
+
+def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where: str) -> Rows:
+    """Read the rows of a task.
+
+    Args:
+        run: What was read of it.
+        results: Its results file.
+        output_type: That of the task's code.
+        where: The record and task, for messages.
+
+    Raises:
+        DataError: A doc that cannot be asked again as it was, or that is not what its hash says.
+        ResultsError: A sample cannot be read.
+    """
+    bos = bos_of(results)
+    reading = _Reading(output_type, bos, where)
+    assert run.samples_file is not None  # noqa: S101 (a record has samples)
+    with open_samples(run.samples_file) as whole:
+        for doc in run.docs:
+            samples = {name: whole(answer) for name, answer in doc.answers.items()}
+            reading.add(doc, samples)
+    warnings = reading.warnings
+    prompts = Counter((row.prompt, row.continuations) for row in reading.rows)
+    if repeated := sum(count - 1 for count in prompts.values()):
+        warnings["duplicate_prompts"] = repeated
+    original = results.count(run.task, "original") if results else None
+    if original is not None and original > len(reading.rows):
+        warnings["partial_run"] = original - len(reading.rows)
+    return Rows(
+        reading.rows,
+        reading.generation,
+        bos if warnings["prompt_with_bos"] else None,
+        {name: count for name, count in sorted(warnings.items()) if count},
+    )
+
+
+@dataclass(slots=True)
+class _Reading:
+    output_type: str
+    bos: str | None
+    where: str
+    rows: list[Row] = field(default_factory=list)
+    generation: dict[str, Any] | None = None
+    warnings: Counter[str] = field(default_factory=Counter)
+
+    def add(self, doc: Doc, samples: Mapping[str, Mapping[str, Any]]) -> None:
+        sample = next(iter(samples.values()))
+        where = f"{self.where}, doc {doc.doc_id}"
+        own = sample["doc"]
+        if not isinstance(own, dict):
+            raise DataError(f"is {type(own).__name__} and no object with columns", where=where)
+        requests = self._requests(sample, where)
+        prompt = requests[0][0]
+        self._check_hash(prompt, sample.get("prompt_hash"), where)
+        bare = self._bare(prompt)
+        if bare != prompt and self.output_type != ROLLING:
+            self.warnings["prompt_with_bos"] += 1
+            prompt = bare
+        elif any(self._bare(one[0]) != one[0] for one in requests):
+            raise DataError(f"has the text of a BOS ({self.bos}) in front of what is scored", where=where)
+        hashed = own.get("input_question_hash")
+        self.rows.append(
+            Row(
+                doc=own,
+                prompt=prompt,
+                continuations=self._continuations(requests),
+                question_hash=hashed if isinstance(hashed, str) else doc.question_hash,
+                prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+                gold=str(sample.get("target")),
+                responses=self._responses(sample["resps"], len(requests), where),
+                metrics={
+                    f"{metric},{name}": one[metric] for name, one in samples.items() for metric in metric_names(one)
+                },
+            )
+        )
+
+    def _requests(self, sample: Mapping[str, Any], where: str) -> list[list[Any]]:
+        requests = arguments(sample)
+        if not requests:
+            raise DataError("does not say what was asked", where=where, hint="Take the file as lm_eval wrote it")
+        if any(len(one) > 2 for one in requests):
+            raise DataError("was asked with a picture or a sound, which no record holds", where=where)
+        for one in requests:
+            if not isinstance(one[0], str):
+                raise DataError(
+                    "was asked as chat messages, and only a chat API can be asked so again",
+                    where=where,
+                    hint="Record the run with an engine that renders the chat template itself (--apply_chat_template)",
+                )
+            if not one[0] and self.output_type != ROLLING:
+                raise DataError("was asked with an empty prompt", where=where)
+        if self.output_type == "generate_until":
+            self._note_generation(requests[0], where)
+        elif self.output_type != ROLLING and not all(len(one) == 2 and isinstance(one[1], str) for one in requests):
+            raise DataError(
+                f"was not asked for likelihoods, and its task is {self.output_type} today",
+                where=where,
+                hint="Install the lm-eval that the record was made with",
+            )
+        if len(requests) > 1 and self.output_type != "multiple_choice":
+            raise DataError(f"was asked {len(requests)} times, and its task asks once", where=where)
+        if len({one[0] for one in requests}) > 1:
+            raise DataError(
+                "was asked with a prompt of its own for each choice, which no record holds yet",
+                where=where,
+                hint="Leave the task out of tasks",
+            )
+        return requests
+
+    def _note_generation(self, request: Sequence[Any], where: str) -> None:
+        settings = request[1] if len(request) > 1 else None
+        if not isinstance(settings, dict):
+            raise DataError(
+                "was not asked for a text, and its task generates one today",
+                where=where,
+                hint="Install the lm-eval that the record was made with",
+            )
+        if self.generation is None:
+            self.generation = settings
+        elif settings != self.generation:
+            raise DataError(
+                f"was generated with {quoted(settings)}, and docs before it with {quoted(self.generation)}", where=where
+            )
+
+    def _check_hash(self, prompt: str, recorded: Any, where: str) -> None:
+        if not isinstance(recorded, str):
+            self.warnings["prompt_hash_missing"] += 1
+        elif hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest() != recorded:
+            raise DataError(
+                f"the prompt does not have its recorded SHA-256 {recorded:.80}",
+                where=where,
+                hint="The samples were edited or are damaged: take the file as lm_eval wrote it",
+            )
+
+    def _bare(self, prompt: str) -> str:
+        """Without the BOS in front; a template that renders two of them loses both, as an engine adds one."""
+        while self.bos and prompt.startswith(self.bos):
+            prompt = prompt[len(self.bos) :]
+        return prompt
+
+    def _continuations(self, requests: Sequence[Sequence[Any]]) -> tuple[str, ...]:
+        if self.output_type in ("generate_until", ROLLING):
+            return ()
+        return tuple(one[1] for one in requests)
+
+    def _responses(self, saved: Any, requests: int, where: str) -> list[list[Any]]:
+        """``resps`` as a model gave them: lm-eval writes every part of it as text."""
+        if not isinstance(saved, list) or len(saved) != requests:
+            raise DataError(f"has {len(saved)} answers to {requests} requests", where=where)
+        try:
+            return [[self._response(one) for one in request] for request in saved]
+        except (ValueError, TypeError, LookupError, OverflowError):
+            raise DataError("holds answers that are neither texts nor likelihoods", where=where) from None
+
+    def _response(self, one: Any) -> Any:
+        if self.output_type == "generate_until":
+            if not isinstance(one, str):
+                raise TypeError
+            return one
+        if self.output_type == ROLLING:
+            return float(one[0] if isinstance(one, list) else one)
+        return [float(one[0]), str(one[1]) == "True"]
+
+
+def doc_json(doc: Mapping[str, Any]) -> str:
+    """A doc as text, from which it is read back as it is: no column gets another type."""
+    text = json.dumps(doc, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 cannot write
+        text = json.dumps(doc)
+    return text

@@ -1,0 +1,260 @@
+"""One task of a record, made into a task of a pack: its own code, with the recorded docs and prompts in the place of
+its dataset.
+
+The YAML that prepare writes includes the task's own and replaces what made docs and prompts. Filters, targets, choices,
+``process_results`` and metrics stay the task's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import TaggedScalar
+
+from meta_eval import assets
+from meta_eval.errors import TemplateError
+from meta_eval.pack.columns import parquet_bytes
+from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
+from meta_eval.pack.task import Context, PreparedTask, length_entry
+from meta_eval.records.code import TaskCode, included
+from meta_eval.records.rows import ROLLING, Row, Rows, doc_json
+from meta_eval.templates.rewrite import LOADER_MODULE
+from meta_eval.templates.spec import TaskSpec, Template
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What lm-eval's engines generate where nothing says how much.
+_MAX_GEN_TOKS = 256
+
+_HEAD = """\
+# Written by meta-eval prepare: the docs, prompts and answers of a recorded run of lm-eval. All that grades is the
+# task's own ({origin}), as it stands in the file that is included.
+"""
+
+
+def make_task(
+    code: TaskCode,
+    rows: Rows,
+    record: RecordEntry,
+    context: Context,
+    *,
+    dataset_id: str,
+    revision: str,
+    verdict: str,
+    filters: Sequence[str],
+    published: Sequence[PublishedEntry],
+    delimiter: str | None = None,
+) -> PreparedTask:
+    """Make a task.
+
+    Args:
+        code: What grades it.
+        rows: Its docs.
+        record: Where they come from.
+        context: What the tasks of the pack share.
+        dataset_id: The record, as the user wrote it.
+        revision: Of its files.
+        verdict: The ``metric,filter`` that says whether one answer is right.
+        filters: The names of its filters.
+        published: The record's own scores.
+        delimiter: Between prompt and choice, where it is not the task's own.
+
+    Raises:
+        ConfigError: A prompt does not fit the context.
+        TemplateError: The task's YAML asks for what no record can replace.
+    """
+    where = str(code.root / code.file)
+    if code.settings.get("use_prompt"):
+        raise TemplateError("use_prompt: makes prompts in a way that no record replaces", where=where)
+    template = _template(code, rows.generation)
+    table = docs_table(rows, template.output_type, verdict)
+    content = parquet_bytes(table)
+    docs_file = f"{code.name}.parquet"
+    file = code.folder / code.file
+    text = task_yaml(
+        code,
+        docs_file="../" * len(file.parent.parts) + docs_file,
+        sha256=hashlib.sha256(content).hexdigest(),
+        generation=template.settings.get("generation_kwargs") if rows.generation is not None else None,
+        verdict=verdict,
+        published=[one.our_metric for one in published],
+        delimiter=delimiter,
+    )
+    entry = TaskEntry(
+        template=file.as_posix(),
+        model=record.model,
+        family=None,
+        variant=None,
+        dataset_id=dataset_id,
+        dataset_revision=revision,
+        dataset_config=code.name,
+        subset=f"{code.name} (recorded)",  # what is known of Meta's subset of that name is not known of this one
+        output_type=template.output_type,
+        rows=table.num_rows,
+        docs=table.num_rows,
+        docs_file=docs_file,
+        columns=tuple(table.column_names),
+        join=None,
+        warnings=rows.warnings,
+        recorded_settings={"num_few_shot": (record.shots,)} if record.shots else {},
+        choice_scoring=None if rows.generation is not None or template.output_type == ROLLING else "likelihood",
+        kept_likelihood=_kept_likelihood(template, context),
+        longest_prompt=length_entry(template, table, context),
+        published=tuple(published),
+        format="verified",
+        filters=tuple(filters),
+        verdict=verdict,
+        recorded_metric=verdict,
+        graded_by="program",
+        min_agreement=1.0,
+        unsafe_code=template.unsafe_code,
+        record=record,
+    )
+    made = {
+        docs_file: content,
+        file.as_posix(): text.encode(),
+        (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.path("pack_docs.py").read_bytes(),
+    }
+    return PreparedTask(code.name, entry, code.files(), made)
+
+
+def docs_table(rows: Rows, output_type: str, verdict: str) -> pa.Table:
+    """The docs as they stand in a pack: the task's own as text, and beside it what every doc has."""
+    import pyarrow as pa
+
+    text, texts = pa.string(), pa.list_(pa.string())
+    each = rows.rows
+    columns: dict[str, pa.Array] = {
+        "recorded_doc": pa.array([doc_json(row.doc) for row in each], text),
+        "prompt": pa.array([row.prompt for row in each], text),
+        "gold": pa.array([row.gold for row in each], text),
+        "subtask_name": pa.array([_text(row.doc.get("subtask_name")) for row in each], text),
+        "cluster": pa.array([_text(row.doc.get("cluster")) for row in each], text),
+        "input_question_hash": pa.array([row.question_hash for row in each], text),
+        "input_final_prompts_hash": pa.array([[row.prompt_hash] for row in each], texts),
+        "recorded_output": pa.array([_output(row) for row in each], text),
+        "recorded_is_correct": pa.array([_is_correct(row, verdict) for row in each], pa.bool_()),
+        "recorded_metrics": pa.array([_json(row.metrics) for row in each], text),
+        "recorded_responses": pa.array([_json(row.responses) for row in each], text),
+    }
+    if output_type not in ("generate_until", ROLLING):
+        columns["continuations"] = pa.array([row.continuations for row in each], texts)
+        costs = [_costs(row) for row in each]
+        columns["recorded_negative_log_likelihoods"] = pa.array(costs, pa.list_(pa.float64()))
+    return pa.table(columns)
+
+
+def task_yaml(
+    code: TaskCode,
+    *,
+    docs_file: str,
+    sha256: str,
+    generation: Mapping[str, Any] | None,
+    verdict: str,
+    published: Sequence[str],
+    delimiter: str | None,
+) -> str:
+    """The YAML that lm-eval takes for the task: it includes the task's own.
+
+    Args:
+        code: What grades it.
+        docs_file: The parquet file, relative to the YAML.
+        sha256: Its digest.
+        generation: The recorded generation settings; None where none were.
+        verdict: ``metric,filter``.
+        published: Each ``metric,filter`` that the record has a score of.
+        delimiter: See `make_task`.
+    """
+    metadata = code.settings.get("metadata")
+    tree: dict[str, Any] = {
+        "include": included(code.file).name,
+        "task": code.name,
+        "custom_dataset": TaggedScalar(f"{LOADER_MODULE}.load", style=None, tag="!function"),
+        "dataset_path": None,
+        "dataset_name": None,
+        "dataset_kwargs": {"docs_file": docs_file, "sha256": sha256},
+        "process_docs": None,
+        "training_split": None,
+        "validation_split": None,
+        "test_split": "latest",
+        "fewshot_split": None,
+        "fewshot_config": {"samples": []},
+        "num_fewshot": 0,
+        "description": "",
+        "gen_prefix": None,
+    }
+    if code.settings.get("output_type") != ROLLING:
+        tree["doc_to_text"] = "recorded_prompt"
+    if delimiter is not None:
+        tree["target_delimiter"] = delimiter
+    if generation is not None:
+        tree["generation_kwargs"] = dict(generation)
+    block = {"record": True, "verdict": verdict, "published": [{"metric": one} for one in published]}
+    known = dict(metadata) if isinstance(metadata, Mapping) else {}
+    tree["metadata"] = {**{str(key): value for key, value in known.items() if key != "meta_eval"}, "meta_eval": block}
+    out = io.StringIO()
+    yaml = YAML(typ="rt")
+    yaml.width = 1_000_000
+    yaml.representer.ignore_aliases = lambda _: True
+    yaml.dump(tree, out)
+    return _HEAD.format(origin=code.origin) + out.getvalue()
+
+
+def _template(code: TaskCode, generation: Mapping[str, Any] | None) -> Template:
+    """The task as the rest of prepare knows tasks."""
+    settings = dict(code.settings)
+    if generation is not None:
+        settings["generation_kwargs"] = {"max_gen_toks": _MAX_GEN_TOKS, **generation}
+    # Neither subset nor family: a record's tasks are its own.
+    spec = TaskSpec(subset=code.name, variants=("instruct", "pretrain"), families=("any",))
+    file = PurePosixPath(code.file)
+    return Template(code.name, file, spec, settings, frozenset(), code.origins, ())
+
+
+def _kept_likelihood(template: Template, context: Context) -> str | None:
+    """Why the choices are not asked for by their next token where that was asked for."""
+    if context.config.choice_scoring != "next_token" or template.output_type != "multiple_choice":
+        return None
+    return "its choices are compared by likelihood, as they were recorded"
+
+
+def filters_of(code: TaskCode) -> tuple[str, ...]:
+    """The names of a task's filters, as lm-eval has them."""
+    return _template(code, None).filters
+
+
+def verdict_of(code: TaskCode) -> str:
+    """The ``metric,filter`` of a task of which nothing is recorded: the first metric under the first filter."""
+    return _template(code, None).verdict
+
+
+def _output(row: Row) -> str | None:
+    """The answer where it is one text."""
+    first = row.responses[0] if row.responses else []
+    return first[0] if first and isinstance(first[0], str) else None
+
+
+def _costs(row: Row) -> list[float] | None:
+    if row.responses is None or len(row.responses) != len(row.continuations):
+        return None
+    return [-float(request[0][0]) for request in row.responses]
+
+
+def _is_correct(row: Row, verdict: str) -> bool | None:
+    value = (row.metrics or {}).get(verdict)
+    return bool(value) if isinstance(value, (bool, int, float)) and value in (0, 1) else None
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,119 @@
+"""A recorded run's answers under today's graders, beside what they were given then: every metric of every doc.
+
+Pure: lm-eval's samples of the replay in, counts and disagreements out. A doc agrees where each recorded value is the
+same today: numbers to a millionth, all else to the letter. Metrics that came since are no disagreement.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.results.answers import TAIL, extracted, metric_names, output
+from meta_eval.verify.tally import Explanations, Tallies, Tally
+
+# Graders of one version repeat a number to the last digit; library versions differ in the last few of a float.
+_SAME = 1e-6
+
+
+def tally_record(entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context: Explanations) -> Tallies:
+    """Compare what each doc's recorded answer is given with what it was given.
+
+    Args:
+        entry: The task.
+        samples: The replay's, one a doc and filter.
+        context: Why graders failed, by doc.
+    """
+    rows: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for sample in samples:
+        rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
+    result = Tallies(entry.verdict, Tally(), {}, [], "recorded metrics")
+    for number in sorted(rows):
+        doc = next(iter(rows[number].values()))["doc"]
+        today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in metric_names(row)}
+        recorded: dict[str, Any] = json.loads(doc["recorded_metrics"] or "{}")
+        tallies = [result.total]
+        if isinstance(doc.get("subtask_name"), str):
+            tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
+        ours, theirs = _number(today.get(entry.verdict)), _number(recorded.get(entry.verdict))
+        differing = [name for name in recorded if not _same(_plain(today.get(name)), recorded[name])]
+        for tally in tallies:
+            _add(tally, ours, theirs, compared=bool(recorded), agrees=not differing)
+        if differing:
+            line = _line(number, rows[number], entry, differing, today, recorded, context)
+            result.disagreements.append(line)
+    result.subtasks = dict(sorted(result.subtasks.items()))
+    return result
+
+
+def _add(tally: Tally, ours: float | None, theirs: float | None, *, compared: bool, agrees: bool) -> None:
+    tally.docs += 1
+    tally.ours += ours or 0.0
+    if theirs is not None:
+        tally.theirs += theirs
+        tally.meta += theirs
+        tally.with_theirs += 1
+        tally.with_meta += 1
+    if not compared:
+        tally.not_recorded += 1
+        return
+    tally.compared += 1
+    tally.like_meta += agrees
+    tally.agreed += agrees
+    if not agrees and ours is not None and theirs is not None:
+        tally.ours_only += ours > theirs
+        tally.theirs_only += ours < theirs
+
+
+def _line(
+    number: int,
+    by_filter: Mapping[str, Mapping[str, Any]],
+    entry: TaskEntry,
+    differing: Sequence[str],
+    today: Mapping[str, Any],
+    recorded: Mapping[str, Any],
+    context: Explanations,
+) -> dict[str, Any]:
+    """One line of ``<task>.jsonl``."""
+    row = by_filter.get(entry.verdict.partition(",")[2]) or next(iter(by_filter.values()))
+    answer = output(row)
+    told = [f"{name} is {_plain(today.get(name))} here and was {recorded[name]}" for name in differing]
+    lost = [name for name in differing if name not in today]
+    return {
+        "doc": number,
+        "question_hash": row["doc"]["input_question_hash"],
+        "subtask": row["doc"].get("subtask_name"),
+        "output_tail": None if answer is None else answer[-TAIL:],
+        "extracted": extracted(row),
+        "gold": str(row.get("target")),
+        "ours": _number(today.get(entry.verdict)),
+        "recorded": _number(recorded.get(entry.verdict)),
+        "why": "no such metric today" if lost else "graded otherwise",
+        "detail": context.failures.get(number) or "; ".join(told),
+        "metrics": {name: _plain(value) for name, value in today.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value as it stands in a file: lm-eval's own rule for what is no JSON."""
+    from lm_eval.utils import handle_non_serializable
+
+    return json.loads(json.dumps(value, default=handle_non_serializable))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        both_nan = math.isnan(one) and math.isnan(other)
+        return both_nan or one == other or math.isclose(one, other, rel_tol=_SAME, abs_tol=_SAME)
+    return type(one) is type(other) and one == other
+
+
+def _number(value: Any) -> float | None:
+    """A verdict that is one number; None for what only its own average understands."""
+    value = value.item() if getattr(value, "ndim", None) == 0 else value
+    return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None

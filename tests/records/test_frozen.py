@@ -1,0 +1,86 @@
+"""lm-eval's own tasks, frozen into a pack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lm_eval
+import pytest
+import yaml
+from packs import prepare
+from places import REPOSITORY
+from recorded_runs import GSM8K, record
+
+from meta_eval import verify
+from meta_eval.errors import UserError
+from meta_eval.pack.manifest import read_manifest
+
+TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
+
+
+def own_gsm8k(folder: Path) -> Path:
+    """lm-eval's GSM8K in a template folder, over rows of our own."""
+    folder.mkdir()
+    rows = folder / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in GSM8K), encoding="utf-8")
+    tree = yaml.safe_load((Path(lm_eval.__file__).parent / "tasks/gsm8k/gsm8k.yaml").read_text(encoding="utf-8"))
+    tree |= {"dataset_path": "json", "dataset_name": None}
+    tree["dataset_kwargs"] = {"data_files": {"train": str(rows), "test": str(rows)}}
+    (folder / "gsm8k.yaml").write_text(yaml.dump(tree), encoding="utf-8")
+    return folder
+
+
+def asked(run: Path) -> dict[tuple[int, str], tuple[str, str, float]]:
+    """By doc and filter the hash of the prompt, the answer and its verdict."""
+    (path,) = run.rglob("samples_gsm8k_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {
+        (one["doc_id"], one["filter"]): (one["prompt_hash"], one["resps"][0][0], one["exact_match"]) for one in samples
+    }
+
+
+def test_a_frozen_task_asks_and_grades_as_lm_eval_does_with_the_shots_that_were_named(tmp_path: Path) -> None:
+    templates = own_gsm8k(tmp_path / "templates")
+    pack = prepare(tmp_path / "pack", "gsm8k@3", evals_dataset="lm-eval", template_dir=str(templates))
+    record(templates, tmp_path / "plain", ["gsm8k"], num_fewshot=3)
+    record(pack, tmp_path / "frozen", ["gsm8k"])
+    assert asked(tmp_path / "frozen") == asked(tmp_path / "plain")
+    record_of = read_manifest(pack).tasks["gsm8k"].record
+    assert record_of is not None
+    assert (record_of.model, record_of.shots, record_of.code_version) == (None, "3", "3.0")
+
+
+def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
+    templates = own_gsm8k(tmp_path / "templates")
+    first = prepare(tmp_path / "first", "gsm8k", evals_dataset="lm-eval", template_dir=str(templates))
+    record(first, tmp_path / "run", ["gsm8k"])
+    second = prepare(tmp_path / "second", "gsm8k", evals_dataset=str(tmp_path / "run"), template_dir=str(templates))
+    assert verify(second).passed
+    (task,) = verify(first).tasks.values()
+    assert (task.status, task.reason) == (
+        "not checked",
+        "nobody's answers are recorded: it is a task of lm-eval as it is",
+    )
+
+
+def test_groups_are_those_of_lm_eval() -> None:
+    from meta_eval.records.frozen import wanted
+
+    tasks, groups = wanted(["mmlu@5", "ai2_arc"], TASKS, "tasks")
+    assert len(groups["mmlu"]) == 57
+    assert groups["ai2_arc"] == ("arc_challenge", "arc_easy")
+    assert (tasks["mmlu_anatomy"], tasks["arc_easy"]) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        ("no_such_task", "neither lm-eval nor template_dir has a task or group 'no_such_task'"),
+        ("gsm8k@many", "'gsm8k@many' is no task"),
+        ("mmlu@5,mmlu_anatomy@0", "mmlu_anatomy is asked for with two numbers of shots"),
+    ],
+)
+def test_what_is_no_task_is_named(tasks: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        prepare(tmp_path / "pack", tasks, evals_dataset="lm-eval", template_dir=str(TASKS))

@@ -1,0 +1,255 @@
+"""A recorded run of lm-eval as an evals dataset: through prepare, verify and report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from noted import noted
+from packs import prepare
+from places import REPOSITORY
+from recorded_runs import SHAPES, record, task_folder
+
+from meta_eval import report, verify
+from meta_eval.errors import UserError
+from meta_eval.pack.manifest import read_manifest
+
+OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
+TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``run``, what lm-eval wrote of its own tasks over our rows, and ``pack``, made of it."""
+    folder = tmp_path_factory.mktemp("shapes")
+    record(task_folder(folder / "tasks", list(SHAPES)), folder / "run", list(SHAPES))
+    prepare(folder / "pack", "recorded", evals_dataset=str(folder / "run"))
+    return folder
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """What lm-eval 0.4.13 wrote of four tiny tasks."""
+    return Path(shutil.copytree(OUTPUTS / "0.4.13", tmp_path / "eval_results"))
+
+
+def tiny(run: Path, tasks: str = "recorded", **keys: Any) -> Path:
+    return prepare(
+        run.parent / "pack",
+        tasks,
+        **{"evals_dataset": str(run), "template_dir": str(TASKS), "model_name": "org/New-Model", **keys},
+    )
+
+
+def change(run: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]) -> Path:
+    (path,) = run.rglob(f"samples_{task}_*.jsonl")
+    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    edit(samples)
+    path.write_text("".join(json.dumps(one) + "\n" for one in samples), encoding="utf-8")
+    return path
+
+
+def test_every_shape_of_benchmark_is_graded_today_as_it_was(shapes: Path) -> None:
+    proof = verify(shapes / "pack")
+    found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
+    assert found == {name: ("passed", len(rows)) for name, (rows, _, _) in SHAPES.items()}
+
+
+def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: Path) -> None:
+    verify(shapes / "pack")
+    planted = {"arc_challenge": range(7), "gsm8k": range(8), "mmlu_abstract_algebra": [0, 5]}
+    # A pack that lies elsewhere, asked by lm-eval itself.
+    moved = Path(shutil.copytree(shapes / "pack", shapes / "elsewhere" / "pack"))
+    expected = {}
+    for name, docs in (("again", {}), ("other", planted)):
+        record(moved, shapes / name, list(SHAPES), planted=docs)
+        judged = report([shapes / name], pack=shapes / "pack")
+        flips = {task.name: task.flips.compared - task.flips.agreed for task in judged.tasks if task.flips}
+        drops = {task.name: task.decision.drop.value for task in judged.tasks if task.decision}
+        assert not [alarm.kind for alarm in judged.alarms if alarm.kind == "changed prompts"]
+        expected[name] = flips, drops
+    flips, drops = expected["again"]
+    assert set(flips.values()) == {0}
+    assert set(drops.values()) == {0.0}
+    verdicts = {"arc_challenge": "acc", "gsm8k": "exact_match", "mmlu_abstract_algebra": "acc"}
+    real = {task: differing(shapes, task, metric) for task, metric in verdicts.items()}
+    assert sum(real.values()) > 0
+    assert {task: count for task, count in expected["other"][0].items() if count} == {
+        task: count for task, count in real.items() if count
+    }
+
+
+def differing(folder: Path, task: str, metric: str) -> int:
+    """The docs to which the recorded and the other model were given another verdict, counted from the files."""
+    both = []
+    for run in ("run", "other"):
+        (path,) = (folder / run).rglob(f"samples_{task}_*.jsonl")
+        samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        both.append({one["doc_id"]: one[metric] for one in samples if one["filter"] in ("none", "strict-match")})
+    return sum(both[0][doc] != both[1][doc] for doc in both[0])
+
+
+def test_rendered_chat_templates_bring_no_second_bos_and_ask_the_same(shapes: Path) -> None:
+    names = ["arc_challenge", "gsm8k"]
+    record(shapes / "tasks", shapes / "chat", names, chat=True)
+    pack = prepare(shapes / "chat_pack", "recorded", evals_dataset=str(shapes / "chat"))
+    entries = read_manifest(pack).tasks
+    assert {name: entry.warnings["prompt_with_bos"] for name, entry in entries.items()} == {
+        "arc_challenge": 7,
+        "gsm8k": 8,
+    }
+    assert verify(pack).passed
+    record(pack, shapes / "chat_again", names)
+    judged = report([shapes / "chat_again"], pack=pack)
+    assert {task.flips and task.flips.agreed for task in judged.tasks} == {7, 8}
+
+
+def test_the_code_of_a_task_is_lm_evals_and_comes_along(shapes: Path) -> None:
+    manifest = read_manifest(shapes / "pack")
+    assert {"lm_eval_tasks/arc/arc_easy.yaml.lm_eval", "lm_eval_tasks/hellaswag/utils.py"} <= set(manifest.files)
+    assert "lm_eval_tasks/arc/arc_easy.yaml" not in manifest.files  # lm_eval would take it for a task
+    record_of = manifest.tasks["gsm8k"].record
+    assert record_of is not None
+    assert (record_of.model, record_of.shots, record_of.task_version) == ("org/Model-one", "2", "3.0")
+
+
+def test_what_a_results_file_says_of_functions_is_never_run(old: Path, tmp_path: Path) -> None:
+    (path,) = old.rglob("results_*.json")
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    mark = tmp_path / "was_run"
+    tree["configs"]["tiny_free"]["process_results"] = f"open({str(mark)!r}, 'w')"
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    assert verify(tiny(old, "tiny_free")).passed
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "0.4.3", "0.4.5", "0.4.9", "0.4.13"])
+def test_what_older_versions_wrote_is_graded_alike_in_every_output_type(version: str, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(OUTPUTS / version, tmp_path / "any name"))
+    proof = verify(tiny(run))
+    assert {name: task.tallies and task.tallies.total.agreement for name, task in proof.tasks.items()} == {
+        "tiny_colours": 1.0,
+        "tiny_free": 1.0,
+        "tiny_sums": 1.0,
+        "tiny_text": 1.0,
+    }
+
+
+def test_the_same_record_gives_the_same_bytes(old: Path) -> None:
+    first, second = (
+        {path.name: path.read_bytes() for path in sorted(tiny(old).rglob("*")) if path.is_file()} for _ in range(2)
+    )
+    assert first == second
+
+
+def test_a_metric_that_is_no_longer_the_recorded_one_is_a_disagreement(old: Path) -> None:
+    # Of one doc the record gives a point that no filter gives today; lm-eval's average is left as it was.
+    def edit(samples: list[dict[str, Any]]) -> None:
+        for sample in samples:
+            sample["exact_match"] = 1.0 - sample["exact_match"] if sample["doc_id"] < 2 else sample["exact_match"]
+
+    change(old, "tiny_free", edit)
+    task = verify(tiny(old, "tiny_free")).tasks["tiny_free"]
+    assert task.status == "below"
+    assert task.tallies is not None
+    assert [line["why"] for line in task.tallies.disagreements] == ["graded otherwise"] * 2
+
+
+def test_an_edited_prompt_stops_with_its_doc(old: Path) -> None:
+    def edit(samples: list[dict[str, Any]]) -> None:
+        samples[2]["arguments"]["gen_args_0"]["arg_0"] += "!"
+
+    change(old, "tiny_free", edit)
+    with pytest.raises(UserError, match="tiny_free, doc 2.*recorded SHA-256"):
+        tiny(old, "tiny_free")
+
+
+def test_a_continuation_that_todays_task_does_not_make_stops_with_its_doc(old: Path) -> None:
+    def edit(samples: list[dict[str, Any]]) -> None:
+        samples[3]["doc"]["options"][1] = "another colour"
+
+    change(old, "tiny_sums", edit)
+    with pytest.raises(UserError, match=r"tiny_sums, doc 3 .*continues with ' another colour'"):
+        tiny(old, "tiny_sums")
+
+
+def test_chat_messages_are_refused_with_a_sentence(old: Path) -> None:
+    def edit(samples: list[dict[str, Any]]) -> None:
+        for sample in samples:
+            sample["arguments"]["gen_args_0"]["arg_0"] = ['[{"role": "user", "content": "Hi"}]']
+
+    change(old, "tiny_free", edit)
+    with pytest.raises(UserError, match="asked as chat messages"):
+        tiny(old, "tiny_free")
+
+
+def test_of_several_runs_none_is_guessed(old: Path) -> None:
+    (results,) = old.rglob("results_*.json")
+    time = results.stem.removeprefix("results_")
+    for path in list(results.parent.iterdir()):
+        shutil.copy(path, path.with_name(path.name.replace(time, "2026-11-30T00-00-00.000000")))
+    with pytest.raises(UserError, match=f"2 runs of tiny_colours: {time}, 2026-11-30T00-00-00.000000.*evals_revision"):
+        tiny(old)
+    record_of = read_manifest(tiny(old, evals_revision=time)).tasks["tiny_sums"].record
+    assert record_of is not None
+    assert record_of.time == time
+    assert set(read_manifest(tiny(old, evals_dataset=str(results))).tasks) == {
+        "tiny_colours", "tiny_free", "tiny_sums", "tiny_text",
+    }  # fmt: skip
+
+
+def test_a_part_of_a_run_says_so(old: Path) -> None:
+    (results,) = old.rglob("results_*.json")
+    tree = json.loads(results.read_text(encoding="utf-8"))
+    tree["n-samples"]["tiny_sums"]["original"] = 90
+    results.write_text(json.dumps(tree), encoding="utf-8")
+    with noted() as said:
+        pack = tiny(old, "tiny_sums")
+    assert read_manifest(pack).tasks["tiny_sums"].warnings == {"partial_run": 86}
+    assert any("86 docs of the task are not in this record" in line for line in said)
+
+
+def test_results_without_samples_are_refused(old: Path) -> None:
+    for path in old.rglob("samples_*"):
+        path.unlink()
+    with pytest.raises(UserError, match="--log_samples"):
+        tiny(old)
+
+
+def test_a_folder_is_no_record_by_its_names_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "eval_results"
+    folder.mkdir()
+    (folder / "samples_gpqa_2026-01-01T00-00-00.000000.jsonl").write_text('{"input_question": "?"}\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"^(?!.*doc_id).*"):
+        prepare(tmp_path / "pack", "meta_gpqa", evals_dataset=str(folder))
+
+
+def test_a_group_of_the_record_is_one_of_the_pack(old: Path) -> None:
+    manifest = read_manifest(tiny(old, "tiny_choices"))
+    assert manifest.groups == {"tiny_choices": ("tiny_sums", "tiny_colours")}
+    assert set(manifest.tasks) == {"tiny_sums", "tiny_colours"}
+
+
+def test_a_task_that_nobody_has_the_code_of_is_named(old: Path) -> None:
+    with pytest.raises(UserError, match="nobody here has the code of the task tiny_free"):
+        tiny(old, "tiny_free", template_dir=str(old))
+
+
+def test_an_unknown_name_is_answered_with_those_that_are_there(old: Path) -> None:
+    with pytest.raises(UserError, match="'tiny_sum'; did you mean 'tiny_sums'.*recorded"):
+        tiny(old, "tiny_sum")
+
+
+def test_a_run_of_our_own_tasks_is_a_record_too(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "first", "meta_gpqa")
+    record(pack, tmp_path / "run", ["meta_gpqa"])
+    again = prepare(tmp_path / "second", "recorded", evals_dataset=str(tmp_path / "run"))
+    proof = verify(again)
+    assert {name: task.status for name, task in proof.tasks.items()} == {"meta_gpqa": "passed"}
+    entry = read_manifest(again).tasks["meta_gpqa"]
+    assert entry.verdict == read_manifest(pack).tasks["meta_gpqa"].verdict
+    assert entry.model == "org/Model-one"
