@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from meta_eval.report.fidelity import build
+from meta_eval.report.fidelity_build import build
 from meta_eval.report.fidelity_html import write_html
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fidelity.png"

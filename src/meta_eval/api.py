@@ -173,7 +173,7 @@ def fidelity_report(
     """
     from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
     from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.report.fidelity import build, find_table
+    from meta_eval.report.fidelity_build import build, find_table
 
     rules = _rules(None, gate).fidelity
     if margin is not None:

@@ -19,7 +19,8 @@ from tokenizers import Tokenizer, models
 from meta_eval.api import fidelity_report
 from meta_eval.errors import UserError
 from meta_eval.fidelity.tokens import Choices, choices_path, write_choices
-from meta_eval.report.fidelity import FidelityReport, build
+from meta_eval.report.fidelity import FidelityReport
+from meta_eval.report.fidelity_build import build
 from meta_eval.report.fidelity_html import write_html
 from meta_eval.report.fidelity_terminal import show
 from meta_eval.report.markdown import render_fidelity

@@ -141,7 +141,7 @@ def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gat
 def _baseline(against: Path) -> Path:
     """The baseline's table, opened once, so that nothing is asked for the sake of one that cannot be read."""
     from meta_eval.fidelity.tokens import read_tokens
-    from meta_eval.report.fidelity import find_table
+    from meta_eval.report.fidelity_build import find_table
 
     return read_tokens(find_table(against)).path
 

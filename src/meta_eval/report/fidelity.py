@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import UserError
 from meta_eval.report import fidelity_text as write
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from meta_eval.fidelity.against import Against
-    from meta_eval.fidelity.columns import Columns, Vocabulary
     from meta_eval.fidelity.diagnosis import Finding
     from meta_eval.fidelity.figures import ChoiceFigures, Figures
-    from meta_eval.fidelity.pairing import Pair
-    from meta_eval.judging.gate import FidelityRule
 
 SCHEMA_VERSION = 1
-
-# Answers that are shown token by token, and the tokens of one of them.
-SHOWN, LONGEST = 12, 600
-
-# Nats of margin from which on a token is shaded one step deeper.
-SHADES = (1e-6, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,158 +131,6 @@ class FidelityReport:
         }
 
 
-def build(
-    table: Path,
-    *,
-    against: Path | None = None,
-    rule: FidelityRule | None = None,
-    tokenizer: Tokenizer | None = None,
-    gated: bool = False,
-) -> FidelityReport:
-    """Read a table, and a baseline's beside it.
-
-    Args:
-        table: Of texts; that of choices is taken from beside it. Either may be missing, not both.
-        against: The baseline's.
-        rule: What is asked of the copy; None for the defaults.
-        tokenizer: Of the model, for texts.
-        gated: Whether the exit code follows the verdict.
-
-    Raises:
-        UserError: A table cannot be read, or they are not of the same tokens.
-    """
-    from meta_eval.fidelity import against as beside
-    from meta_eval.fidelity.columns import columns
-    from meta_eval.fidelity.diagnosis import alone, diagnose
-    from meta_eval.fidelity.figures import choice_figures, figures
-    from meta_eval.fidelity.pairing import pair
-    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
-
-    beside_it = choices_path(table)
-    header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
-    tokens = read_tokens(table) if table.exists() or header is None else None
-    first = tokens.header if tokens else header
-    assert first is not None  # noqa: S101 (one of both was read)
-    words = _Words(tokenizer)
-    whole = columns(tokens) if tokens else None
-    some = tuple(figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
-    found, both, other = None, None, None
-    if against is not None and tokens is None:
-        raise UserError(
-            "holds choices alone, which are compared with the recorded ones and not with a baseline's",
-            where=str(beside_it), hint="Leave --against out",
-        )  # fmt: skip
-    if against is not None and tokens is not None:
-        other = read_tokens(against)
-        both = pair(other, tokens)
-        margin, least = (rule.margin, rule.min_docs) if rule else (None, None)
-        found = beside.against(both, margin or beside.MARGIN, words.vocabulary, least or beside.FEWEST_DOCS)
-    finding = None
-    if found and both:
-        finding = diagnose(found, both, words.vocabulary)
-    elif whole is not None and some:
-        finding = alone(whole)
-    notes = [*(found.notes if found else ()), *write.left_out(first.left_out)]
-    if whole is not None and any(one.truncated for one in whole.answers):
-        notes.append("some prompts were cut to fit, and their answers say little")
-    return FidelityReport(
-        model=first.model,
-        engine=first.engine,
-        table=str(table if tokens else beside_it),
-        figures=some,
-        choices=tuple(choice_figures(choices)),
-        baseline=None if other is None else f"{other.header.model} ({other.header.engine})",
-        baseline_figures=tuple(figures(both.before, words.vocabulary)) if both else (),
-        against=found,
-        finding=finding,
-        answers=tuple(_answers(whole, both, words)) if whole is not None else (),
-        changes=tuple(_changes(both, found, words)) if both and found else (),
-        notes=tuple(notes),
-        tokenizer=tokenizer is not None,
-        gated=gated,
-    )
-
-
-class _Words:
-    """Texts of token ids, as far as a tokenizer is there."""
-
-    def __init__(self, tokenizer: Tokenizer | None) -> None:
-        self._tokenizer = tokenizer
-        self._known: dict[int, str] = {}
-        self.vocabulary = None if tokenizer is None else _vocabulary(tokenizer)
-
-    def __call__(self, token: int) -> str:
-        if token not in self._known:
-            text = None if self._tokenizer is None else self._tokenizer.decode([token], skip_special_tokens=False)
-            self._known[token] = text or f"#{token}"
-        return self._known[token]
-
-
-def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
-    from meta_eval.fidelity.columns import Vocabulary
-
-    special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-    # Of a byte-level BPE the digits of a token are themselves; a space before them is one sign of its own.
-    digits = {number for text, number in tokenizer.get_vocab().items() if text.lstrip("Ġ▁").isdigit()}
-    return Vocabulary(frozenset(digits), frozenset(special))
-
-
-def _answers(table: Columns, both: Pair | None, words: _Words) -> list[Answer]:
-    """The answers that are farthest, by what a token of them differs from the baseline, else by its margin."""
-    import numpy as np
-
-    shown = both.after if both else table
-    size = np.abs(both.difference) if both else shown.margins
-    sums, counts = shown.sums(size)
-    order = np.argsort(-sums / np.maximum(counts, 1), kind="stable")[:SHOWN]
-    return [_answer(shown, both, int(row), float(sums[row] / counts[row]), words) for row in order if counts[row]]
-
-
-def _answer(table: Columns, both: Pair | None, row: int, size: float, words: _Words) -> Answer:
-    import numpy as np
-
-    own = table.answers[row]
-    places = np.flatnonzero(table.row == row)
-    missed = places[~table.first[places]]
-    first = int(missed[0]) if len(missed) else -1
-    tokens = []
-    for place in places[:LONGEST].tolist():
-        recorded, top = int(table.ids[place]), int(table.top_ids[place])
-        before = int(both.before.top_ids[place]) if both else -1
-        margin = float(table.margins[place])
-        tokens.append(
-            Token(
-                text=words(recorded),
-                shade=sum(margin > limit for limit in SHADES),
-                margin=margin,
-                logprob=float(table.logprobs[place]),
-                rank=int(table.ranks[place]),
-                own=words(top) if top >= 0 and top != recorded else None,
-                before=words(before) if before >= 0 and before != top else None,
-                diverges=place == first,
-            )
-        )
-    why = f"{size:.2g} nats a token {'from the baseline' if both else 'below the likeliest'}"
-    return Answer(own.task, own.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
-
-
-def _changes(both: Pair, found: Against, words: _Words) -> list[Change]:
-    import numpy as np
-
-    rows = {(one.task, one.doc): row for row, one in enumerate(both.before.answers)}
-    shown = []
-    for one in found.changes:
-        places = np.flatnonzero(both.before.row == rows[one.task, one.doc])
-        said = "".join(words(int(both.before.ids[place])) for place in places[max(0, one.at - 13) : one.at - 1])
-        shown.append(
-            Change(
-                one.task, one.doc, one.at, said[-60:], words(one.id), words(one.before), words(one.after),
-                one.difference,
-            )
-        )  # fmt: skip
-    return shown
-
-
 def _plain(one: Any) -> Any:
     """Data for JSON: mappings with numbers as names get texts, and what is no number is none."""
     if dataclasses.is_dataclass(one) and not isinstance(one, type):
@@ -309,58 +144,3 @@ def _plain(one: Any) -> Any:
 
 def _number(one: float) -> float | None:
     return one if math.isfinite(one) else None
-
-
-def beside_results(
-    places: Iterable[Path], manifest_sha256: str | None
-) -> tuple[tuple[FidelityReport, ...], tuple[str, ...]]:
-    """The tables that lie in ``fidelity/`` of some folders of results, as figures alone; and what must be said of them.
-
-    Args:
-        places: Folders, or files, beside which nothing is looked for.
-        manifest_sha256: Of the pack: tables of another one are left out, and said; None to take all.
-
-    Raises:
-        UserError: A table cannot be read.
-    """
-    from meta_eval.fidelity.columns import columns
-    from meta_eval.fidelity.figures import figures
-    from meta_eval.fidelity.tokens import read_tokens
-
-    found, notes = [], []
-    tables = (one for place in places if place.is_dir() for one in sorted((place / "fidelity").glob("*.parquet")))
-    for table in tables:
-        if table.name.endswith(".choices.parquet"):
-            continue
-        tokens = read_tokens(table)
-        if manifest_sha256 is not None and tokens.header.manifest_sha256 != manifest_sha256:
-            notes.append(f"{table} is a table of another pack, and left out")
-            continue
-        whole = columns(tokens)
-        if len(whole.row):
-            header = tokens.header
-            found.append(FidelityReport(header.model, header.engine, str(table), tuple(figures(whole))))
-    return tuple(found), tuple(notes)
-
-
-def find_table(place: Path) -> Path:
-    """The table that a file or a folder is or holds: there, or in its ``fidelity/``.
-
-    Raises:
-        UserError: There is none, or more than one.
-    """
-    if not place.is_dir():
-        return place
-    found = sorted(
-        one
-        for folder in (place, place / "fidelity")
-        for one in folder.glob("*.parquet")
-        if not one.name.endswith(".choices.parquet")
-    )
-    if len(found) != 1:
-        listed = ", ".join(one.name for one in found)
-        raise UserError(
-            f"holds {len(found)} tables ({listed})" if found else "holds no table of a fidelity run",
-            where=str(place), hint="Name the file" if found else "Make one with `meta-eval fidelity`",
-        )  # fmt: skip
-    return found[0]
