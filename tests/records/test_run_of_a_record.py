@@ -1,0 +1,43 @@
+"""A model of another maker, run over a recorded run: its tokenizer puts no BOS before a text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from fake_model import FakeClient, model_folder
+from places import REPOSITORY
+
+from meta_eval import Config
+from meta_eval.errors import UserError
+from meta_eval.running.run import run
+
+
+def without_bos(folder: Path) -> Path:
+    model_folder(folder)
+    path = folder / "tokenizer.json"
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**tree, "post_processor": None}), encoding="utf-8")
+    return folder
+
+
+def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = type("Client", (FakeClient,), {"asked": [], "made": []})
+    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
+    settings = {
+        "model_name": str(without_bos(tmp_path / "m")), "template_dir": str(REPOSITORY / "tools/lm_eval_tasks"),
+        "output_path": "new_results",
+    }  # fmt: skip
+    config = Config(evals_dataset="./eval_results", tasks=("tiny_sums", "tiny_free"), **settings)
+    ran = run(config, canary=False)
+    assert ran.graded is not None
+    assert (ran.asked, ran.failed, set(ran.graded.scores)) == (7, 0, {"tiny_sums", "tiny_free"})
+    of_meta = Config(**{**settings, "evals_dataset": "sample", "tasks": ("meta_gpqa",), "work_dir": "other"})
+    with pytest.raises(UserError, match="puts 0 tokens before a text"):
+        run(of_meta.model_copy(update={"template_dir": str(REPOSITORY / "meta_template")}), canary=False)
