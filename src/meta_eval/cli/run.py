@@ -224,10 +224,12 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
     """A task's line: its score in the published metric beside the published number; else its first scores."""
     from meta_eval.pack.manifest import read_manifest
 
+    entry = read_manifest(pack).tasks[task]
+    whose = "Meta published" if entry.record is None else "recorded"
     shown = [
-        f"{scores[one.our_metric] * 100:.1f} ({one.our_metric}; Meta published {one.value:g}"
+        f"{scores[one.our_metric] * 100:.1f} ({one.our_metric}; {whose} {one.value:g}"
         f"{'' if one.same_settings else ', with other settings'})"
-        for one in read_manifest(pack).tasks[task].published
+        for one in entry.published
         if one.our_metric in scores
     ]
     others = [f"{value * 100:.1f} ({name})" for name, value in scores.items() if not name.startswith("un")]

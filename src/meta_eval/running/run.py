@@ -218,7 +218,7 @@ class _Asking:
         first = first_of(self._wanted, self._recordings) if self._recordings else {}
         if not first:
             return
-        progress(f"canary: {len(first)} docs first, beside Meta's recorded answers")
+        progress(f"canary: {len(first)} docs first, beside the recorded answers")
         encoder = self._tokens.encoder
         canary = Canary(
             self._client, {name: recorded for name, (_, recorded) in first.items()},
@@ -263,7 +263,7 @@ def _stopping(
     if any(name in read_baseline(pack, manifest).missing for name in grading.tasks):
         from meta_eval.verify import verify
 
-        progress("grading Meta's recorded answers, which a run is decided against")
+        progress("grading the recorded answers, which a run is decided against")
         verify(pack, tasks=grading.tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)
     return Stopping(pack, manifest, grading, wanted.by_doc(), margin / 100)
 
