@@ -180,7 +180,7 @@ def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     pack: Path, client: type[FakeClient]
 ) -> None:
     client.can_force = False
-    with pytest.raises(UserError, match="backend vllm: says the sum of a text's log-probabilities"):
+    with pytest.raises(UserError, match="backend vllm: cannot be asked how likely each token of a text is"):
         measure(pack=pack)
     assert client.made == []
     assert measure(pack=pack, tasks=[CHOICES]).asked > 0, "of choices a sum is all that is wanted"

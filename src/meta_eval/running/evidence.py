@@ -107,6 +107,7 @@ def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) ->
     """
     some = sorted((ask for ask in asks if ask.request.id in found.docs), key=lambda ask: len(ask.prompt_ids or ()))
     some = some[:BOS_DOCS]
+    likelier = []
     for fewer, name, cause in (
         (True, "no BOS", "something adds a BOS to the one that is sent"),
         (False, "two BOS", "something strips one"),
@@ -115,13 +116,14 @@ def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) ->
         if again is None or not again.is_sound:
             continue
         gains = [again.docs[one] - found.docs[one] for one in again.docs]
-        better = sum(gain > 0 for gain in gains)
-        if _chance(better, len(gains)) < _BOS_CHANCE and sum(gains) / len(gains) > BOS_NATS:
-            return (
-                f"the recorded answers are likelier with {name}, on {better} of {len(gains)} docs and by "
-                f"{sum(gains) / len(gains):.2f} nats a token. With {name} it answers as recorded: {cause}"
+        better, mean = sum(gain > 0 for gain in gains), sum(gains) / len(gains)
+        if _chance(better, len(gains)) < _BOS_CHANCE and mean > BOS_NATS:
+            words = (
+                f"the recorded answers are likelier with {name}, on {better} of {len(gains)} docs and by {mean:.2f} nats "
+                f"a token. With {name} it answers as recorded: {cause}"
             )
-    return None
+            likelier.append((mean, words))
+    return max(likelier)[1] if likelier else None  # what strips one takes a word of the prompt where none is sent
 
 
 def _chance(hits: int, of: int) -> float:

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from meta_eval.answers.logprobs import of_places
 from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -53,6 +52,8 @@ class RayClient(VllmClient):
     A worker that dies is started again by Ray, and what it was asked is asked again. Answers come in batches of 8.
     """
 
+    # Of rows that do not all ask for them Arrow makes a float of prompt_logprobs, which vLLM's engine dies of.
+    can_force: ClassVar[bool] = False
     loads_anew: ClassVar[bool] = True  # Ray Data starts its workers for each pipeline
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
@@ -81,7 +82,6 @@ class RayClient(VllmClient):
                 self._versions = f"ray {ray.__version__}, vllm {version('vllm')}"
                 self._known = signature(SamplingParams).parameters
                 self._can_ask_ids = "logprob_token_ids" in self._known
-                self._flat = False  # what it makes is none that Arrow knows
                 self._connect()
         except ModuleNotFoundError as error:
             raise BackendError(
@@ -137,20 +137,19 @@ class RayClient(VllmClient):
             if why is not None:
                 yield Said(ask.request, error=why, again=False)
                 continue
-            forced = ask.request.kind != "generate" and not self._in_one_pass(ask)
+            forced = ask.request.kind == "choices" and not self._in_one_pass(ask)
             for part, (ids, params) in enumerate(self._parts(ask)):
                 yield {
                     "number": number,
                     "part": part,
                     "ask": pickle.dumps(ask) if part == 0 else b"",
                     "forced": len((ask.continuation_ids or ())[part]) if forced else 0,
-                    "each": ask.request.kind == "force",
                     "tokenized_prompt": ids,
                     "wanted": json.dumps(params),
                 }
 
     def _count(self, ask: Ask) -> int:
-        return 1 if ask.request.kind != "choices" or self._in_one_pass(ask) else len(ask.continuation_ids or ())
+        return 1 if ask.request.kind == "generate" or self._in_one_pass(ask) else len(ask.continuation_ids or ())
 
     def _answers(self, blocks: list[Any], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
         """The rows as they come back."""
@@ -218,19 +217,10 @@ class RayClient(VllmClient):
                 request, choices=choices, prompt_tokens=prompt, completion_tokens=0, started=started, ended=ended
             )
         (part,) = parts
-        times: dict[str, Any] = {"started": started, "ended": ended}
-        if request.kind == "force":
-            given = list(ask.forced_ids)
-            places = ({t: (value, rank) for t, value, rank in place} for place in part["places"])
-            try:
-                found = of_places(given, places, ask.top_k)
-            except ValueError as error:
-                return Said(request, error=f"vLLM {error}", **times)
-            return Said(request, forced=found, prompt_tokens=prompt, completion_tokens=len(given), **times)
         ids = part["token_ids"]
         return Said(
             request, text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),
-            finish_reason=self._why_ended(part["text"], ids, request.max_tokens), **times,
+            finish_reason=self._why_ended(part["text"], ids, request.max_tokens), started=started, ended=ended,
         )  # fmt: skip
 
     def _why_ended(self, text: str, ids: Sequence[int], most: int) -> str | None:
@@ -349,8 +339,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
         list(rows),
         schema=pa.schema(
             [
-                ("number", pa.int64()), ("part", pa.int64()), ("ask", pa.binary()),
-                ("forced", pa.int64()), ("each", pa.bool_()),
+                ("number", pa.int64()), ("part", pa.int64()), ("ask", pa.binary()), ("forced", pa.int64()),
                 ("tokenized_prompt", pa.list_(pa.int32())), ("wanted", pa.string()),
             ]
         ),

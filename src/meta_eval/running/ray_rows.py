@@ -28,7 +28,7 @@ def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the engine said of a row, without the log-probabilities of a whole prompt: columns that any row has.
 
     Of ``forced`` last tokens, or of the ids that were asked for, ``choices`` holds log-likelihood and greedy; of
-    a text it is empty. Where ``each`` of them is asked for, ``places`` holds its tokens, log-probabilities and ranks.
+    a text it is empty.
     """
     said: dict[str, Any] = {"seconds": row.get("time_taken_llm"), "choices": []}
     forced = int(row["forced"])
@@ -37,13 +37,8 @@ def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
         ids = [int(token) for token in row["prompt_token_ids"][-forced:]]
         places = [_by_id(place) for place in row["prompt_logprobs"][-forced:]]
         found = [place[token] for token, place in zip(ids, places, strict=True)]
-        if row.get("each"):
-            said["places"] = [
-                [[token, one["logprob"], one["rank"]] for token, one in place.items()] for place in places
-            ]
-        else:
-            total = sum(float(one["logprob"]) for one in found)
-            said["choices"] = [[total, all(one["rank"] == 1 for one in found)]]
+        total = sum(float(one["logprob"]) for one in found)
+        said["choices"] = [[total, all(one["rank"] == 1 for one in found)]]
     elif asked is not None:
         place, greedy = _by_id(row["logprobs"][0]), int(row["generated_tokens"][0])
         said["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in asked]

@@ -69,8 +69,8 @@ class ToForce:
         """
         if "force" in self._kinds and not client.can_force:
             raise BackendError(
-                "says the sum of a text's log-probabilities, and nothing of its tokens", where=f"backend {backend}",
-                hint="Use backend vllm, server or ray; or `--write-stock`, for the sums through lm_eval",
+                "cannot be asked how likely each token of a text is", where=f"backend {backend}",
+                hint="Use backend vllm or server; or `--write-stock`, for the sums through lm_eval",
             )  # fmt: skip
 
     def _drawn(self, tasks: Sequence[str], manifest: Manifest, docs: int | None, seed: int) -> dict[str, Sequence[int]]:
