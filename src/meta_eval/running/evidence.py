@@ -119,8 +119,8 @@ def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) ->
         better, mean = sum(gain > 0 for gain in gains), sum(gains) / len(gains)
         if _chance(better, len(gains)) < _BOS_CHANCE and mean > BOS_NATS:
             words = (
-                f"the recorded answers are likelier with {name}, on {better} of {len(gains)} docs and by {mean:.2f} nats "
-                f"a token. With {name} it answers as recorded: {cause}"
+                f"the recorded answers are likelier with {name}, on {better} of {len(gains)} docs and by {mean:.2f} "
+                f"nats a token. With {name} it answers as recorded: {cause}"
             )
             likelier.append((mean, words))
     return max(likelier)[1] if likelier else None  # what strips one takes a word of the prompt where none is sent
