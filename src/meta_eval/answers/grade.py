@@ -181,7 +181,7 @@ class Grading:
         with writer:
             for name in chosen:
                 try:
-                    evaluated = self.evaluate(name, matched[name].docs, bootstrap_iters=_BOOTSTRAP_ITERS)
+                    evaluated = self.evaluate(name, matched[name].docs, bootstrap_iters=_BOOTSTRAP_ITERS, hashed=True)
                 except UserError as error:
                     if not go_on or len(done.broken) + 1 == len(chosen):
                         raise
@@ -203,13 +203,16 @@ class Grading:
             )
         return done
 
-    def evaluate(self, name: str, docs: Mapping[int, Sequence[Answer]], *, bootstrap_iters: int = 0) -> Evaluated:
+    def evaluate(
+        self, name: str, docs: Mapping[int, Sequence[Answer]], *, bootstrap_iters: int = 0, hashed: bool = False
+    ) -> Evaluated:
         """What lm-eval's evaluator makes of answers.
 
         Args:
             name: The task.
             docs: By doc the answer to each of its repeats; only these docs are scored.
             bootstrap_iters: lm-eval's, for standard errors; 0 for none.
+            hashed: Whether its samples are written, with lm-eval's hashes.
 
         Raises:
             PackError: lm-eval cannot score them.
@@ -226,6 +229,7 @@ class Grading:
             indices=numbers if len(numbers) < len(task.eval_docs) else None,
             allow_code=self.allow_code,
             bootstrap_iters=bootstrap_iters,
+            hashed=hashed,
             progress=lambda done, total: self._progress(name, done, total),
         )
 
