@@ -68,7 +68,11 @@ def _when_asked(method):
 def _beside(name: str):
     """A module of this folder: the script is isolated from it."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).resolve().with_name(name))
-    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # grading leaves nothing in a pack
+    try:
+        spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    finally:
+        sys.dont_write_bytecode = wrote
     return module
 
 
