@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
 
+# Hundreds of processes of the tests would compile the same sources; git ignores __pycache__.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint check generate clean
 
 # The embedded sample through the main job, from configuration to proof; without hub, token or GPU. A few recorded verdicts

@@ -293,7 +293,9 @@ def test_answers_of_another_pack_are_refused_even_in_part(place: Path) -> None:
     edit_docs(place / "work_dir", LETTERS, lambda docs: docs[1].update(prompt=docs[1]["prompt"] + " "))
     for partial in (False, True):
         told = refusal(place, partial=partial)
-        assert f"1 answers are of another pack ({LETTERS}/1 in {place / 'answers.jsonl'}, line 3: asked otherwise)" in told
+        assert (
+            f"1 answers are of another pack ({LETTERS}/1 in {place / 'answers.jsonl'}, line 3: asked otherwise)" in told
+        )
 
 
 @pytest.mark.parametrize("name", ["meta_none/0", f"{LETTERS}/15", f"{LETTERS}/0/0", "x"])

@@ -20,7 +20,7 @@ from typing import Any
 from meta_eval import assets
 from meta_eval.boundary.yaml_files import parse_yaml
 from meta_eval.errors import SourceError, TemplateError
-from meta_eval.templates.folder import closure, merged, place_of
+from meta_eval.templates.folder import Reading, closure, merged, place_of
 from meta_eval.templates.spec import FunctionRef
 
 # After the name of a YAML that is copied: lm-eval reads it where another includes it, and never as a task.
@@ -104,8 +104,9 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
     if installed is not None:
         places.append((installed[0], installed[1], PurePosixPath(FOLDER)))
     for root, origin, prefix in places:
+        reading = Reading(root)
         found = [
-            file for file in _of_name(root, "task", name) if isinstance(merged(root, file, ())[0].get("task"), str)
+            file for file in _of_name(root, "task", name) if isinstance(merged(reading, file, ())[0].get("task"), str)
         ]
         if len(found) > 1:
             raise SourceError(
@@ -114,14 +115,14 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                 hint="Copy the one that is meant, with all that it includes, into template_dir",
             )
         if found:
-            settings, origins, chain = merged(root, found[0], ())
+            settings, origins, chain = merged(reading, found[0], ())
             if "class" in settings:
                 raise SourceError(
                     f"the task {name} is a class of Python, which reads its own dataset and no recorded docs",
                     where=str(root / found[0]),
                     hint="Leave it out of tasks",
                 )
-            needed = closure(root, chain)
+            needed = closure(reading, chain)
             if prefix.name:  # what our own templates share is nothing of lm-eval's
                 needed = tuple(file for file in needed if (root / file).exists() and file.suffix != ".md")
             return TaskCode(name, root, found[0], settings, origins, chain, needed, origin, prefix)
@@ -177,10 +178,11 @@ def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     # Where it stands in a file that others include, these lie in its folder or below.
     folders = {file.parent for file, text in _texts(root) if tag.encode() in text}
     found: dict[str, None] = {}
+    reading = Reading(root)
     for file, _ in _texts(root):
         if file.suffix != ".yaml" or not folders.intersection(file.parents):
             continue
-        settings = merged(root, file, ())[0]
+        settings = merged(reading, file, ())[0]
         tags, task = settings.get("tag"), settings.get("task")
         if isinstance(task, str) and tag in (tags if isinstance(tags, list) else [tags]):
             found[task] = None

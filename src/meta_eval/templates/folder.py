@@ -11,7 +11,7 @@ is a template folder's all.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
@@ -42,9 +42,6 @@ class TemplateFolder:
         named = {group for task in self.tasks.values() for group in task.spec.groups}
         return tuple(sorted(named | set(self.group_files)))
 
-
-# What lies in a folder of a template folder, all the way down.
-_Companions = Callable[[PurePosixPath], Iterable[PurePosixPath]]
 
 _MOST_INCLUDES = 32
 _FUNCTIONS = {"!function": FunctionRef}
@@ -83,15 +80,14 @@ def discover(root: Path) -> TemplateFolder:
             where=f"template_dir {root}",
             hint="Run `meta-eval init` to write meta_template/, or set template_dir",
         )
-    # Most tasks need the same folders; what lies in one does not change meanwhile.
-    companions = cache(lambda folder: tuple(_companions(root, folder)))
+    reading = Reading(root)
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}
     for path in sorted(root.rglob("*.yaml")):
         file = PurePosixPath(path.relative_to(root).as_posix())
         if _hidden(file) or any(part.startswith("_") for part in file.parent.parts):
             continue
-        top = read_yaml(path)
+        top = reading.tree(file)
         if "group" in top:
             _need_name("group", top["group"], str(path))
             if top["group"] in groups:
@@ -101,7 +97,7 @@ def discover(root: Path) -> TemplateFolder:
                 )  # fmt: skip
             groups[top["group"]] = file
             continue
-        template = _template(root, file, companions)
+        template = _template(reading, file)
         if template.name in tasks:
             raise TemplateError(
                 f"task {template.name!r} stands in {tasks[template.name].file} as well",
@@ -114,8 +110,23 @@ def discover(root: Path) -> TemplateFolder:
     return TemplateFolder(root, tasks, groups)
 
 
-def _template(root: Path, file: PurePosixPath, companions: _Companions) -> Template:
-    settings, origins, chain = merged(root, file, ())
+class Reading:
+    """A template folder while it is read: most tasks need the same files and folders, and each is looked at once.
+
+    What it gives is shared, and not to be changed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.place = cache(lambda file: place_of(root, file))
+        self.tree = cache(lambda file: read_yaml(self.place(file)))
+        self.companions = cache(lambda folder: tuple(_companions(root, folder)))
+        self.resolved = cache(Path.resolve)
+
+
+def _template(reading: Reading, file: PurePosixPath) -> Template:
+    root = reading.root
+    settings, origins, chain = merged(reading, file, ())
     where = str(root / file)
     name = settings.get("task")
     if not isinstance(name, str) or not name:
@@ -137,13 +148,13 @@ def _template(root: Path, file: PurePosixPath, companions: _Companions) -> Templ
         for one in named:
             _need_name(f"metadata.meta_eval.{key}", one, where)
     check_settings(settings, where)
-    own = read_yaml(root / file)
-    inherited = frozenset(merged(root, _include_of(root, file, own), ())[0]) if own.get("include") else frozenset()
-    needed = closure(root, chain, companions)
+    own = reading.tree(file)
+    inherited = merged(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
+    needed = closure(reading, chain)
     for inside in needed:
         if not is_inside(inside.as_posix()):
             raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
-    template = Template(name, file, spec, settings, inherited, origins, needed)
+    template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
     published = ((f"published.{number}.metric", one.metric) for number, one in enumerate(spec.published))
     for key, given in (("verdict", template.verdict), ("reading", spec.reading), *published):
         metric, _, filter_name = (given or template.verdict).partition(",")
@@ -162,34 +173,35 @@ def _need_name(key: str, name: object, where: str) -> None:
 
 
 def merged(
-    root: Path, file: PurePosixPath, above: tuple[PurePosixPath, ...]
+    reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]
 ) -> tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]:
     """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins.
 
     Args:
-        root: The folder that no include leads out of.
+        reading: Of the folder that no include leads out of.
         file: The YAML, relative to it.
         above: The files that include it.
 
     Returns:
-        The settings; the folder that each key's functions count from; the file and its includes.
+        The settings, whose values other tasks share; the folder that each key's functions count from; the file and its
+        includes.
 
     Raises:
         TemplateError: A file cannot be read, or an include leads nowhere or in a circle.
     """
-    where = str(root / file)
+    where = str(reading.root / file)
     if file in above:
         raise TemplateError("includes itself", where=where)
     if len(above) > _MOST_INCLUDES:
         raise TemplateError(f"is the end of a chain of more than {_MOST_INCLUDES} includes", where=where)
-    local = read_yaml(place_of(root, file))
+    local = dict(reading.tree(file))
     include = local.pop("include", None)
     settings: dict[str, Any] = {}
     origins: dict[str, PurePosixPath] = {}
     chain: tuple[PurePosixPath, ...] = (file,)
     if include:
-        target = _include_of(root, file, {"include": include})
-        settings, origins, inner_chain = merged(root, target, (*above, file))
+        target = _include_of(reading, file, {"include": include})
+        settings, origins, inner_chain = merged(reading, target, (*above, file))
         chain += inner_chain
     settings.update(local)
     origins = {key: at for key, at in origins.items() if key not in local}
@@ -197,8 +209,8 @@ def merged(
     return settings, origins, chain
 
 
-def _include_of(root: Path, file: PurePosixPath, tree: Mapping[str, Any]) -> PurePosixPath:
-    where = str(root / file)
+def _include_of(reading: Reading, file: PurePosixPath, tree: Mapping[str, Any]) -> PurePosixPath:
+    where = str(reading.root / file)
     include = tree["include"]
     if isinstance(include, list) and len(include) == 1:
         include = include[0]
@@ -208,17 +220,17 @@ def _include_of(root: Path, file: PurePosixPath, tree: Mapping[str, Any]) -> Pur
             where=where,
             hint="Include one, which may include the next",
         )
-    target = _below(root, file.parent, include, where)
-    if not place_of(root, target).is_file():
+    target = _below(reading, file.parent, include, where)
+    if not reading.place(target).is_file():
         raise TemplateError(f"include: there is no file {include!r}", where=where)
     return target
 
 
-def _below(root: Path, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
+def _below(reading: Reading, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
     """A path written in a template, relative to the template folder; it must not lead out of it."""
     try:
-        target = (root / folder / relative).resolve()
-        return PurePosixPath(target.relative_to(root.resolve()).as_posix())
+        target = reading.resolved(reading.root / folder / relative)
+        return PurePosixPath(target.relative_to(reading.resolved(reading.root)).as_posix())
     except (ValueError, OSError, RuntimeError):  # RuntimeError: links that lead to themselves
         raise TemplateError(
             f"{quoted(relative)} leads out of the template folder",
@@ -227,9 +239,7 @@ def _below(root: Path, folder: PurePosixPath, relative: str, where: str) -> Pure
         ) from None
 
 
-def closure(
-    root: Path, chain: Sequence[PurePosixPath], companions: _Companions | None = None
-) -> tuple[PurePosixPath, ...]:
+def closure(reading: Reading, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
     """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
 
     A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;
@@ -237,27 +247,26 @@ def closure(
     builds on its module as a rule.
 
     Args:
-        root: The template folder.
+        reading: Of the template folder.
         chain: The task's YAML and its includes.
-        companions: What lies in a folder and is no YAML, where that is looked up for several tasks.
     """
     needed = set(chain)
     folders: set[PurePosixPath] = set()
     for file in chain:
         of_module: dict[str, tuple[str, FunctionRef]] = {}
-        for key, value in read_yaml(place_of(root, file)).items():
+        for key, value in reading.tree(file).items():
             for reference in functions_in(value):
                 of_module.setdefault(reference.module_file, (key, reference))
         for name, (key, reference) in of_module.items():
-            where = f"{root / file}: {key}"
-            module = _below(root, file.parent, name, where)
-            if not place_of(root, module).is_file():
+            where = f"{reading.root / file}: {key}"
+            module = _below(reading, file.parent, name, where)
+            if not reading.place(module).is_file():
                 raise TemplateError(f"!function {reference}: there is no file {module}", where=where)
             needed.add(module)
             if module.parent != PurePosixPath("."):
                 folders |= {module.parent, module.parent.parent / "_common"}
     for folder in folders:
-        needed.update(companions(folder) if companions else _companions(root, folder))
+        needed.update(reading.companions(folder))
     return tuple(sorted(needed))
 
 
