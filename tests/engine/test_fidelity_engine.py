@@ -83,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there
 
 
-@pytest.fixture(scope="module", params=["vllm", "server"])
+@pytest.fixture(scope="module", params=["vllm", "server", "ray"])
 def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
     more = ["--set", "serve=true"] if request.param == "server" else []
     return measured(folder, "--set", f"backend={request.param}", *more, "--output", f"out-{request.param}")

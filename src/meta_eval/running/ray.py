@@ -11,13 +11,13 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from importlib.metadata import version
-from inspect import Parameter, signature
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from meta_eval.answers.logprobs import of_places
 from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -52,8 +52,6 @@ class RayClient(VllmClient):
     A worker that dies is started again by Ray, and what it was asked is asked again. Answers come in batches of 8.
     """
 
-    # Of rows that do not all ask for them Arrow makes a float of prompt_logprobs, which vLLM's engine dies of.
-    can_force: ClassVar[bool] = False
     loads_anew: ClassVar[bool] = True  # Ray Data starts its workers for each pipeline
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
@@ -80,8 +78,8 @@ class RayClient(VllmClient):
                 from vllm import SamplingParams
 
                 self._versions = f"ray {ray.__version__}, vllm {version('vllm')}"
-                self._known = signature(SamplingParams).parameters
-                self._can_ask_ids = "logprob_token_ids" in self._known
+                self._can_ask_ids = "logprob_token_ids" in signature(SamplingParams).parameters
+                self._flat = False  # what it makes is none that Arrow knows
                 self._connect()
         except ModuleNotFoundError as error:
             raise BackendError(
@@ -107,17 +105,16 @@ class RayClient(VllmClient):
     def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
         import ray
 
-        blocks, names = [], set[str]()
+        blocks = []
         for rows in _batches(self._rows(asks), _TOGETHER):
             refused = [row for row in rows if isinstance(row, Said)]
             yield from refused
             if sent := [row for row in rows if not isinstance(row, Said)]:
-                names.update(name for row in sent for name in json.loads(row["wanted"]))
                 blocks.append(ray.put(_table(sent)))
         if not blocks:
             return
         open_: dict[int, dict[int, Mapping[str, Any]]] = {}
-        for row in self._answers(blocks, names):
+        for row in self._answers(blocks):
             parts = open_.setdefault(row["number"], {})
             parts[row["part"]] = row
             # Ray itself is made of pickles: who can forge this one has the driver already.
@@ -137,27 +134,32 @@ class RayClient(VllmClient):
             if why is not None:
                 yield Said(ask.request, error=why, again=False)
                 continue
-            forced = ask.request.kind == "choices" and not self._in_one_pass(ask)
+            forced = self._forces(ask)
             for part, (ids, params) in enumerate(self._parts(ask)):
                 yield {
                     "number": number,
                     "part": part,
                     "ask": pickle.dumps(ask) if part == 0 else b"",
                     "forced": len((ask.continuation_ids or ())[part]) if forced else 0,
+                    "each": ask.request.kind == "force",
                     "tokenized_prompt": ids,
                     "wanted": json.dumps(params),
                 }
 
     def _count(self, ask: Ask) -> int:
-        return 1 if ask.request.kind == "generate" or self._in_one_pass(ask) else len(ask.continuation_ids or ())
+        return len(ask.continuation_ids or ()) if ask.request.kind == "choices" and self._forces(ask) else 1
 
-    def _answers(self, blocks: list[Any], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    def _forces(self, ask: Ask) -> bool:
+        """Whether it is told by the log-probabilities of what is put behind the prompt."""
+        return ask.request.kind == "force" or (ask.request.kind == "choices" and not self._in_one_pass(ask))
+
+    def _answers(self, blocks: list[Any]) -> Iterator[Mapping[str, Any]]:
         """The rows as they come back."""
         answers: Iterator[Mapping[str, Any]] | None = None
         while True:
             try:
                 with self._quiet():
-                    answers = self._asked(blocks, names) if answers is None else answers
+                    answers = self._asked(blocks) if answers is None else answers
                     row = next(answers, None)
             except Exception as error:
                 self._collect_logs()
@@ -167,7 +169,7 @@ class RayClient(VllmClient):
                 return
             yield row
 
-    def _asked(self, blocks: list[Any], names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    def _asked(self, blocks: list[Any]) -> Iterator[Mapping[str, Any]]:
         """The pipeline: parameters, vLLM, what is kept of its answers."""
         import ray
         from ray.data.llm import build_processor, vLLMEngineProcessorConfig
@@ -190,11 +192,10 @@ class RayClient(VllmClient):
             runtime_env={"env_vars": {k: v for k, v in os.environ.items() if k.startswith(_SHARED)}},
         )  # fmt: skip
         ray.cloudpickle.register_pickle_by_value(ray_rows)
-        defaults = {name: _plain_default(self._known.get(name)) for name in sorted(names)}
         light = {"num_cpus": 0.1}
         processor = build_processor(
             config,
-            preprocess=partial(ray_rows.prepared, defaults=defaults),
+            preprocess=ray_rows.prepared,
             postprocess=ray_rows.reduced,
             preprocess_map_kwargs=light,
             postprocess_map_kwargs=light,
@@ -217,10 +218,19 @@ class RayClient(VllmClient):
                 request, choices=choices, prompt_tokens=prompt, completion_tokens=0, started=started, ended=ended
             )
         (part,) = parts
+        times: dict[str, Any] = {"started": started, "ended": ended}
+        if request.kind == "force":
+            given = list(ask.forced_ids)
+            places = ({t: (value, rank) for t, value, rank in place} for place in part["places"])
+            try:
+                found = of_places(given, places, ask.top_k)
+            except ValueError as error:
+                return Said(request, error=f"vLLM {error}", **times)
+            return Said(request, forced=found, prompt_tokens=prompt, completion_tokens=len(given), **times)
         ids = part["token_ids"]
         return Said(
             request, text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),
-            finish_reason=self._why_ended(part["text"], ids, request.max_tokens), started=started, ended=ended,
+            finish_reason=self._why_ended(part["text"], ids, request.max_tokens), **times,
         )  # fmt: skip
 
     def _why_ended(self, text: str, ids: Sequence[int], most: int) -> str | None:
@@ -339,14 +349,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
         list(rows),
         schema=pa.schema(
             [
-                ("number", pa.int64()), ("part", pa.int64()), ("ask", pa.binary()), ("forced", pa.int64()),
+                ("number", pa.int64()), ("part", pa.int64()), ("ask", pa.binary()),
+                ("forced", pa.int64()), ("each", pa.bool_()),
                 ("tokenized_prompt", pa.list_(pa.int32())), ("wanted", pa.string()),
             ]
         ),
     )  # fmt: skip
-
-
-def _plain_default(parameter: Parameter | None) -> Any:
-    """vLLM's value of a parameter where that is a plain one; of lists that are empty None, which it takes as well."""
-    default = None if parameter is None else parameter.default
-    return default if isinstance(default, (bool, int, float, str)) else None

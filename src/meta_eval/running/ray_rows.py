@@ -7,28 +7,26 @@ imported here.
 from __future__ import annotations
 
 import json
+from collections import UserDict
 from collections.abc import Mapping
 from typing import Any
 
 
-def prepared(row: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The sampling parameters of a row, with a value for each name that any row of the run has.
+def prepared(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The sampling parameters of a row, which ``wanted`` are as JSON.
 
-    Rows lie together in Arrow's tables, where a name that one row lacks becomes None, which is no value to vLLM for
-    most of its parameters.
-
-    Args:
-        row: ``wanted`` are its sampling parameters as JSON.
-        defaults: vLLM's values of all parameters that any row names.
+    Rows lie together in Arrow's tables. Of dictionaries that do not all have the same names it makes structs with
+    holes, and of a whole number that one row lacks a float: vLLM refuses the one and dies of the other. A UserDict it
+    takes for an object, and hands it on as it is.
     """
-    return {"sampling_params": {**defaults, **json.loads(row["wanted"])}}
+    return {"sampling_params": UserDict(json.loads(row["wanted"]))}
 
 
 def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the engine said of a row, without the log-probabilities of a whole prompt: columns that any row has.
 
     Of ``forced`` last tokens, or of the ids that were asked for, ``choices`` holds log-likelihood and greedy; of
-    a text it is empty.
+    a text it is empty. Where ``each`` of them is asked for, ``places`` holds its tokens, log-probabilities and ranks.
     """
     said: dict[str, Any] = {"seconds": row.get("time_taken_llm"), "choices": []}
     forced = int(row["forced"])
@@ -37,8 +35,13 @@ def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
         ids = [int(token) for token in row["prompt_token_ids"][-forced:]]
         places = [_by_id(place) for place in row["prompt_logprobs"][-forced:]]
         found = [place[token] for token, place in zip(ids, places, strict=True)]
-        total = sum(float(one["logprob"]) for one in found)
-        said["choices"] = [[total, all(one["rank"] == 1 for one in found)]]
+        if row.get("each"):
+            said["places"] = [
+                [[token, one["logprob"], one["rank"]] for token, one in place.items()] for place in places
+            ]
+        else:
+            total = sum(float(one["logprob"]) for one in found)
+            said["choices"] = [[total, all(one["rank"] == 1 for one in found)]]
     elif asked is not None:
         place, greedy = _by_id(row["logprobs"][0]), int(row["generated_tokens"][0])
         said["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in asked]
