@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from meta_eval.engines import ENGINES
@@ -33,13 +34,22 @@ def test_what_travels_needs_nothing_of_meta_eval() -> None:
     assert imports <= set(sys.stdlib_module_names)
 
 
-def test_every_row_has_a_value_for_every_parameter() -> None:
-    """Arrow makes None of a name that a row lacks, and vLLM takes None for few of them."""
-    defaults = {"max_tokens": 16, "stop": None, "top_p": 1.0, "temperature": 1.0}
-    row = {"wanted": json.dumps({"max_tokens": 5, "stop": ["\n"], "temperature": 0})}
-    assert ray_rows.prepared(row, defaults) == {
-        "sampling_params": {"max_tokens": 5, "stop": ["\n"], "top_p": 1.0, "temperature": 0}
-    }
+def test_a_row_s_parameters_are_those_that_it_wants_and_no_struct_of_arrow_s() -> None:
+    """Of dictionaries Arrow makes structs with the names of all rows, and vLLM refuses the None of the others'."""
+    wanted = {"max_tokens": 5, "stop": ["\n"], "temperature": 0}
+    params = ray_rows.prepared({"wanted": json.dumps(wanted)})["sampling_params"]
+    assert dict(**params) == wanted
+    with pytest.raises(pa.ArrowInvalid):
+        pa.array([params])
+
+
+@pytest.mark.parametrize("ids", [[7], [6, 7]])
+def test_of_a_recorded_answer_each_token_comes_back(ids: list[int]) -> None:
+    places = [None, {5: {"logprob": -9.0, "rank": 9}}, {6: {"logprob": -1.0, "rank": 1}},
+              {7: {"logprob": -0.25, "rank": 2}, 8: {"logprob": -0.125, "rank": 1}}]  # fmt: skip
+    wanted = row({"prompt_logprobs": 1}, forced=len(ids), each=True, prompt_token_ids=[1, 5, 6, 7])
+    found = said({**wanted, "prompt_logprobs": places})["places"]
+    assert found == [[[6, -1.0, 1]], [[7, -0.25, 2], [8, -0.125, 1]]][-len(ids) :]
 
 
 def row(wanted: dict[str, Any], *, forced: int = 0, **found: Any) -> dict[str, Any]:
