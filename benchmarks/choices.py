@@ -83,12 +83,12 @@ def write_rows(folder: Path, task: str, questions_wanted: int | None) -> None:
         rows.append(
             row(
                 question, [prompt + choice for choice in choices], subtask=f"mmlu.subject_{subject}",
-                gold=f"Answer:{chance.choice(choices)}", correct=False, task_type="Choice",
+                gold=[f"Answer:{chance.choice(choices)}"], is_correct=False,
+                task_type="Choice", output_prediction_text=None,
                 output_choice_negative_log_likelihoods={"raw": losses, "text": losses, "token": losses},
             )
         )  # fmt: skip
     data = folder / "Llama-3.1-8B-evals" / "mmlu.jsonl"
-    data.parent.mkdir(parents=True)
     write(data, rows)
     (folder / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions))
 

@@ -45,12 +45,11 @@ def choices(folder: Path) -> dict[str, Any]:
         rows.append(
             row(
                 question, [f"{shots[subject]}\n{question}\nAnswer: {letter}" for letter in "ABCD"],
-                subtask=f"mmlu.subject_{subject}", gold=f"Answer: {chance.choice('ABCD')}", correct=False,
-                task_type="Choice", output_choice_negative_log_likelihoods=recorded,
+                subtask=f"mmlu.subject_{subject}", gold=[f"Answer: {chance.choice('ABCD')}"], is_correct=False,
+                task_type="Choice", output_prediction_text=None, output_choice_negative_log_likelihoods=recorded,
             )
         )  # fmt: skip
     data = folder / "Llama-3.1-8B-evals" / "mmlu.jsonl"
-    data.parent.mkdir(parents=True)
     write(data, rows)
     return {"evals_dataset": str(data.parent), "tasks": "meta_mmlu_pretrain"}
 

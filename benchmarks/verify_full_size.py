@@ -10,10 +10,10 @@ a hundred has a verdict that is not ours. The numbers in README.md were made wit
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import random
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,9 +22,10 @@ from typing import Any
 
 from measuring import meta_eval
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from simulated_run import row, turn, write
+
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
-USER, END = "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"
-ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 
 
 @dataclass(frozen=True)
@@ -46,25 +47,6 @@ def prose(chance: random.Random, characters: int) -> str:
     return " ".join(words)
 
 
-def row(question: str, prompts: list[str], *, subtask: str, gold: str, correct: bool, **other: Any) -> dict[str, Any]:
-    return {
-        "task_type": "Generative",
-        "task_name": subtask.partition(".")[0],
-        "subtask_name": subtask,
-        "input_question": question,
-        "input_choice_list": None,
-        "input_final_prompts": prompts,
-        "input_correct_responses": [gold],
-        "output_prediction_text": None,
-        "output_choice_negative_log_likelihoods": None,
-        "is_correct": correct,
-        "input_question_hash": hashlib.sha256(question.encode()).hexdigest(),
-        "input_final_prompts_hash": [hashlib.sha256(prompt.encode()).hexdigest() for prompt in prompts],
-        "eval_config": {"num_generations": "1"},
-        **other,
-    }
-
-
 def verdict(right: bool, chance: random.Random) -> bool:
     """Meta's: one in a hundred is not what the answer says."""
     return right != (chance.random() < 0.01)
@@ -76,10 +58,10 @@ def mmlu_pro(number: int, chance: random.Random) -> dict[str, Any]:
     answer = gold if chance.random() < 0.4 else answer
     return row(
         question,
-        [f"{USER}{prose(chance, 8700)}{question}{END}{ASSISTANT}"],
+        [turn(prose(chance, 8700) + question)],
         subtask=f"mmlu_pro_chat.subject_{number % 14}",
-        gold=gold,
-        correct=verdict(answer == gold, chance),
+        gold=[gold],
+        is_correct=verdict(answer == gold, chance),
         output_prediction_text=[f"{prose(chance, 1000)} The best answer is {answer}."],
     )
 
@@ -93,9 +75,10 @@ def mmlu(number: int, chance: random.Random) -> dict[str, Any]:
         question,
         [f"{context} {letter}" for letter in "ABCD"],
         subtask=f"mmlu.subject_{number % 57}",
-        gold=f"Answer: {'ABCD'[right]}",
-        correct=verdict(min(range(4), key=losses.__getitem__) == right, chance),
+        gold=[f"Answer: {'ABCD'[right]}"],
+        is_correct=verdict(min(range(4), key=losses.__getitem__) == right, chance),
         task_type="Choice",
+        output_prediction_text=None,
         output_choice_negative_log_likelihoods={"raw": losses, "text": losses, "token": losses},
     )
 
@@ -109,10 +92,10 @@ def math(number: int, chance: random.Random) -> dict[str, Any]:
     )
     return row(
         question,
-        [f"{USER}{prose(chance, 2500)}{question}{END}{ASSISTANT}"],
+        [turn(prose(chance, 2500) + question)],
         subtask=f"math.subject_{number % 7}",
-        gold=f"{top / bottom:.2e}",  # as Meta records it
-        correct=verdict(rf"\frac{{{2 * top}}}" not in written, chance),
+        gold=[f"{top / bottom:.2e}"],  # as Meta records it
+        is_correct=verdict(rf"\frac{{{2 * top}}}" not in written, chance),
         output_prediction_text=[f"{prose(chance, 600)}\nTherefore, the final answer is: $\\boxed{{{written}}}$."],
         solution=rf"It is $\boxed{{\frac{{{top}}}{{{bottom}}}}}$.",
     )
@@ -129,7 +112,6 @@ def generate(folder: Path, size: Size, scale: float) -> dict[str, Any]:
     """The evals dataset, and the original of MATH; the configuration that prepares it."""
     chance = random.Random(size.subset)
     data = folder / size.dataset / f"{size.subset}.jsonl"
-    data.parent.mkdir(parents=True)
     originals: Iterator[dict[str, str]]
     rows = [size.make(number, chance) for number in range(max(1, int(size.rows * scale)))]
     originals = (
@@ -148,10 +130,6 @@ def generate(folder: Path, size: Size, scale: float) -> dict[str, Any]:
         "max_model_len": 16384,
         "originals": {"math": {"id": str(folder / "originals.jsonl")}},
     }
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
 
 
 def main() -> None:

@@ -63,21 +63,27 @@ class Subset:
     spread: float = 0.0
 
 
-def _row(question: str, prompt: str, subtask: str, gold: Any) -> dict[str, Any]:
-    text = f"{USER}{prompt}{END}{ASSISTANT}"
+def row(question: str, prompts: Sequence[str], *, subtask: str, gold: Sequence[str], **other: Any) -> dict[str, Any]:
+    """A generative row with the columns that prepare needs; ``other`` adds some, or sets them otherwise."""
     return {
         "task_type": "Generative",
         "task_name": subtask.partition(".")[0],
         "subtask_name": subtask,
         "input_question": question,
         "input_choice_list": None,
-        "input_final_prompts": [text],
-        "input_correct_responses": gold,
+        "input_final_prompts": list(prompts),
+        "input_correct_responses": list(gold),
         "output_choice_negative_log_likelihoods": None,
         "input_question_hash": hashlib.sha256(question.encode()).hexdigest(),
-        "input_final_prompts_hash": [hashlib.sha256(text.encode()).hexdigest()],
+        "input_final_prompts_hash": [hashlib.sha256(prompt.encode()).hexdigest() for prompt in prompts],
         "eval_config": {"num_generations": "1"},
+        **other,
     }
+
+
+def turn(text: str) -> str:
+    """A prompt of one user turn, and the header of the answer."""
+    return f"{USER}{text}{END}{ASSISTANT}"
 
 
 def _scene(number: int, chance: random.Random) -> str:
@@ -94,7 +100,7 @@ def _letter(letters: str, subset: str, subjects: bool) -> Callable[[int, random.
         prompt = f'{question}\n{listed}\n\nEnd with "The best answer is [the_answer_letter]."'
         said = "Weighed on the scales by the door, it comes to what the list gives."
         answers = tuple(f"{said} The best answer is {letter}." for letter in (wrong, gold))
-        return Doc(_row(question, prompt, subtask, [gold]), answers)
+        return Doc(row(question, [turn(prompt)], subtask=subtask, gold=[gold]), answers)
 
     return make
 
@@ -116,7 +122,7 @@ def _math(number: int, chance: random.Random) -> Doc:
     prompt = f"{question}\n\nEnd with: Therefore, the final answer is: $\\boxed{{answer}}$."
     solution = f"It is $\\boxed{{{gold}}}$."
     original = {"problem": question, "level": "Level 5", "type": "Prealgebra", "solution": solution}
-    return Doc(_row(question, prompt, "math_hard.prealgebra", [f"{gold:.2e}"]), answers, original)
+    return Doc(row(question, [turn(prompt)], subtask="math_hard.prealgebra", gold=[f"{gold:.2e}"]), answers, original)
 
 
 def _ifeval(number: int, chance: random.Random) -> Doc:
@@ -133,7 +139,7 @@ def _ifeval(number: int, chance: random.Random) -> Doc:
     answers = (comma, plain, f"<<A note>>\n{plain}") if both else (comma, plain)
     question = json.dumps({"dialog": [{"type": "text", "source": "user", "body": text}]})
     original = {"key": number + 1, "prompt": text, "instruction_id_list": ids, "kwargs": [{} for _ in ids]}
-    return Doc(_row(question, text, "ifeval", []), answers, original)
+    return Doc(row(question, [turn(text)], subtask="ifeval", gold=[]), answers, original)
 
 
 # Rows as the subsets of Llama 3.1 have them; shares near the published 80.4, 25.4, 32.8, and 48.3 macro and 47.0 micro.
@@ -166,10 +172,10 @@ def write_dataset(folder: Path) -> World:
             points = len(doc.answers) - 1 if number in right else chance.randrange(len(doc.answers) - 1)
             world.docs[key], world.recorded[key] = doc, points
             rows.append({**doc.row, "output_prediction_text": [doc.answers[points]], "is_correct": points > 0})
-        _write(folder / DATASET / f"{subset.name}.jsonl", rows)
+        write(folder / DATASET / f"{subset.name}.jsonl", rows)
         originals = [doc.original for doc in docs if doc.original is not None]
         if originals:
-            _write(folder / f"{subset.name}_originals.jsonl", originals)
+            write(folder / f"{subset.name}_originals.jsonl", originals)
     return world
 
 
@@ -185,9 +191,10 @@ def _right(subset: Subset, docs: Sequence[Doc], chance: random.Random) -> set[in
     return right
 
 
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows as JSON lines, in a folder that is made where it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
 
 
 class Copy(ReplayLM):
