@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import brentq
 
 from meta_eval import stats
 from meta_eval.engines.settings import RunSettings
@@ -153,11 +154,7 @@ def _loss(drop: float) -> float:
             found += share * right.sum() / asked.sum() / 4
         return found
 
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falls(middle) < drop else (low, middle)
-    return high
+    return float(brentq(lambda share: falls(share) - drop, 0.0, 1.0))
 
 
 def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> Evidence:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from template_graders import checkout, compared, show, template_module
+from template_graders import checkout, lines, show, tallied, template_module
 
 CATEGORIES = (
     "simple", "multiple", "parallel", "parallel_multiple", "java", "javascript", "live_simple", "live_multiple",
@@ -195,9 +195,7 @@ def main() -> None:
     bfcl = template_module("tools/bfcl.py")
     utils, checker = official(folder)
     random.seed(8)
-    ours: list[bool] = []
-    theirs: list[bool] = []
-    kinds: list[tuple[str, str]] = []
+    found: list[tuple[bool, bool, str]] = []
     for category, question, possible in questions(folder):
         language = LANGUAGES.get(category, "Python")
         shown = json.loads(json.dumps(question["function"]))
@@ -205,21 +203,19 @@ def main() -> None:
         declares = bfcl.declared(f"Here is a list of functions\n\n{shown}\n", "")
         gold = bfcl.read_possible(json.dumps(possible))
         for kind, answer in answers(possible, language):
-            theirs.append(verdict(utils, checker, question["function"], possible, answer, language, category))
+            theirs = verdict(utils, checker, question["function"], possible, answer, language, category)
             decoded = bfcl.decode(answer, language)
-            ours.append(decoded is not None and bfcl.grade(decoded, gold, declares))
-            kinds.append((language, kind))
-    show({"bfcl_generated": compared(ours, theirs, lambda n: REASONS.get(kinds[n], ": ".join(kinds[n])))})
+            ours = decoded is not None and bfcl.grade(decoded, gold, declares)
+            found.append((ours, theirs, REASONS.get((language, kind), f"{language}: {kind}")))
+    show({"bfcl_generated": tallied(found)})
 
 
 def questions(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
     """Category, question and possible answers; the one gold whose values the checker itself cannot read is left out."""
     data = folder / "berkeley-function-call-leaderboard" / "data"
     for category in CATEGORIES:
-        with (data / f"BFCL_v2_{category}.json").open(encoding="utf-8") as asked:
-            rows = [json.loads(line) for line in asked]
-        with (data / "possible_answer" / f"BFCL_v2_{category}.json").open(encoding="utf-8") as listed:
-            golds = [json.loads(line)["ground_truth"] for line in listed]
+        rows = lines(data / f"BFCL_v2_{category}.json")
+        golds = [one["ground_truth"] for one in lines(data / "possible_answer" / f"BFCL_v2_{category}.json")]
         for row, gold in zip(rows, golds, strict=True):
             if all(isinstance(values, dict) for entry in gold for values in entry.values()):
                 yield category, row, gold

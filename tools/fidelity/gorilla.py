@@ -10,14 +10,13 @@ compiled beside them; here they get today's binding and grammar, and everything 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import tree_sitter
 import tree_sitter_python
-from template_graders import checkout, compared, module, show, template_module
+from template_graders import checkout, lines, module, show, tallied, template_module
 
 # The script, and the file of the questions
 HUBS = {"huggingface": ("hf", "huggingface"), "torchhub": ("th", "torchhub"), "tensorflowhub": ("tf", "tensorflow")}
@@ -49,10 +48,6 @@ def script(folder: Path, name: str) -> ModuleType:
     return found
 
 
-def lines(path: Path) -> list[Any]:
-    return list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
-
-
 def official(module: ModuleType, text: str, database: list[Node], *, whole: bool) -> int | None:
     """The place in the database of what an answer calls; -1 where it calls nothing there, None where it is not read."""
     parts = text.split("api_call")
@@ -77,31 +72,29 @@ def counts(folder: Path, hub: str) -> dict[str, Any]:
     trees = [parse(row["api_call"]) for row in rows]
     database = apibench.read_database(table, hub)
     asked = lines(folder / "data" / "apibench" / f"{questions}_eval.json")
-    ours: list[bool] = []
-    theirs: list[bool] = []
-    reasons: list[str] = []
+    every: list[tuple[bool, bool, str]] = []
     hallucinations = 0
     zero_shot = ""
     for file in sorted((folder / "gorilla" / "eval" / "eval-data" / "responses" / hub).glob("*.jsonl")):
-        before = len(ours)
+        before = len(every)
         for answer in lines(file):
             text, domain = answer["text"], asked[answer["question_id"] - 1]["api_data"]["domain"]
             whole = apibench.HUBS[hub].whole
             index = official(scorer, text, trees, whole=whole)
-            theirs.append(index is not None and index != -1 and rows[index]["domain"] == domain)
+            theirs = index is not None and index != -1 and rows[index]["domain"] == domain
             code = apibench.code_of(text, whole=whole)
             found = apibench.meant(code, database) if code is not None else None
-            ours.append(found is not None and found.domain == domain)
-            reasons.append(BROKEN if "api_call" in text else PROSE)
+            ours = found is not None and found.domain == domain
+            every.append((ours, theirs, BROKEN if "api_call" in text else PROSE))
             hallucinations += (index == -1) == (code is not None and found is None)
         if file.stem.endswith("Gorilla_FT_0_shot"):
-            here = compared(ours[before:], theirs[before:], lambda _: "")
+            here = tallied(every[before:])
             zero_shot = (
                 f"Of the {here['answers']} zero-shot answers of the fine-tuned model {here['agreed']} agree: "
                 f"{here['ours']:.2f}, officially {here['theirs']:.2f}."
             )
     return {
-        **compared(ours, theirs, reasons.__getitem__),
+        **tallied(every),
         "note": f"{zero_shot} Whether an answer is a hallucination agrees on {hallucinations}.",
     }
 

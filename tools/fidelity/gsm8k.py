@@ -9,9 +9,7 @@ reads them: how numbers are found and compared is the same in both filters.
 
 from __future__ import annotations
 
-import json
-
-from template_graders import checkout, compared, row, show, template_module, verdicts
+from template_graders import checkout, compared, lines, row, show, template_module, verdicts
 
 FILE = "grade_school_math/data/example_model_solutions.jsonl"
 
@@ -20,8 +18,7 @@ def main() -> None:
     folder = checkout(__doc__, "openai/grade-school-math", "3101c7d5")
     grader = template_module("gsm8k/utils.py")
     docs, outputs, theirs = [], [], []
-    for line in (folder / FILE).open(encoding="utf-8"):
-        one = json.loads(line)
+    for one in lines(folder / FILE):
         gold = one["ground_truth"].rpartition("A:")[2].strip()
         for recorded in one.values():
             if isinstance(recorded, dict):

@@ -138,8 +138,7 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
     """Our verdicts on each instruction beside those of Google's scorer, on Meta's answers and on GPT-4's."""
     google = official_scorer(folder / OFFICIAL)
     answers = {row["input_question"]: row["output_prediction_text"][0] for row in rows}
-    lines = (folder / GPT4).read_text(encoding="utf-8").splitlines()
-    gpt4 = {one["prompt"]: one["response"] for one in map(json.loads, lines)}
+    gpt4 = {one["prompt"]: one["response"] for one in frame.lines(folder / GPT4)}
     for name, given in (("ifeval_google_8b", answers), ("ifeval_google_gpt4", gpt4)):
         ours, theirs, agreed = [], [], 0
         for row in rows:

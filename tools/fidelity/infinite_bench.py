@@ -8,14 +8,13 @@ The answers are those of seven models below ``results/``; the verdicts come from
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from template_graders import checkout, counted, module, percent, row, show, template_module
+from template_graders import checkout, counted, lines, module, percent, row, show, template_module
 
 PARTS = {
     "choice": ("longbook_choice_eng", "longbook_choice", "get_score_one_longbook_choice_eng", "acc"),
@@ -38,8 +37,7 @@ def counts(folder: Path, part: str) -> dict[str, Any]:
     flexible: list[float] = []
     files = sorted((folder / "results").glob(f"*/preds_{task}.jsonl"))
     for file in files:
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
-            answer = json.loads(line)
+        for number, answer in enumerate(lines(file)):
             label = answer.get("ground_truth", answer.get("label"))
             output = answer.get("prediction", answer.get("pred"))
             doc = long.make_doc(row(f"{file.parent.name} {number}", label, f"infinite_bench.{subtask}"))

@@ -15,7 +15,6 @@ The table of classes goes to stderr, the entry of the catalog to stdout.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import sys
@@ -120,6 +119,10 @@ def _unit(text: str) -> Rewrite:
     return when(WHOLE, lambda found: f"{found[0]}{text}")
 
 
+UNITS = (
+    r"\text{ cm}", r"\text{ square feet}", r"\text{ apples}", r"\text{ miles per hour}", r"\,\mathrm{cm}",
+    r"~\mathrm{cm}^2", " cm", " cm^3", " square units", " marbles", " dollars per week",
+)  # fmt: skip
 RIGHT: dict[str, Rewrite] = {
     "\\dfrac": lambda gold: re.sub(r"\\frac(?=\{)", r"\\dfrac", gold) if r"\frac{" in gold else None,
     "\\tfrac in a tuple": lambda gold: (
@@ -152,17 +155,7 @@ RIGHT: dict[str, Rewrite] = {
     "% not escaped": replace(r"\%", "%"),
     "percent in words": replace(r"\%", r"\text{ percent}"),
     "+\\infty": lambda gold: re.sub(r"(?<!-)\\infty", r"+\\infty", gold) if re.search(r"(?<!-)\\infty", gold) else None,
-    "\\text{ cm}": _unit(r"\text{ cm}"),
-    "\\text{ square feet}": _unit(r"\text{ square feet}"),
-    "\\text{ apples}": _unit(r"\text{ apples}"),
-    "\\text{ miles per hour}": _unit(r"\text{ miles per hour}"),
-    "\\mathrm{cm}": _unit(r"\,\mathrm{cm}"),
-    "\\mathrm{cm}^2": _unit(r"~\mathrm{cm}^2"),
-    "cm": _unit(" cm"),
-    "cm^3": _unit(" cm^3"),
-    "square units": _unit(" square units"),
-    "marbles": _unit(" marbles"),
-    "dollars per week": _unit(" dollars per week"),
+    **{text.removeprefix(r"\,").lstrip("~ "): _unit(text) for text in UNITS},
     "degrees dropped": _degrees(""),
     "degrees in words": _degrees(r"\text{ degrees}"),
     "dollars dropped": replace(r"\$", ""),
@@ -231,8 +224,8 @@ def cases(golds: list[str]) -> Iterator[tuple[str, bool, str, str]]:
 def main() -> None:
     folder = frame.checkout(__doc__, "ZubinGou/math-evaluation-harness", "db77bc6")
     template = frame.template_module("math_hard/utils.py")
-    lines = (folder / "data" / "math" / "test.jsonl").read_text(encoding="utf-8").splitlines()
-    golds = [template.last_boxed(json.loads(line)["solution"]) for line in lines]
+    problems = frame.lines(folder / "data" / "math" / "test.jsonl")
+    golds = [template.last_boxed(problem["solution"]) for problem in problems]
     table: dict[tuple[bool, str], Counter[str]] = {}
     total: Counter[str] = Counter()
     rest: Counter[str] = Counter()

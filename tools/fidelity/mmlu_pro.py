@@ -10,11 +10,10 @@ answer and ``is_correct``, and what the run answered and scored.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import template_graders as frame
-from template_graders import checkout, compared, counted, row, show, template_module
+from template_graders import checkout, compared, counted, lines, row, show, template_module
 
 RUNS = (
     "end-to-end-use-cases/benchmarks/llm_eval_harness/meta_eval/eval_results/meta-llama__Llama-3.3-70B-Instruct",
@@ -27,9 +26,8 @@ def main() -> None:
     files = sorted((folder / RUNS[0]).glob(RUNS[1]))
     if len(files) != 4:
         raise SystemExit(f"{folder / RUNS[0]} holds {len(files)} of 4 sample files: is it at commit f8a6c7d7?")
-    runs = [[json.loads(line) for line in file.open(encoding="utf-8")] for file in files]
-    recorded = {one["doc"]["input_question_hash"]: one["doc"] for run in runs for one in run}.values()
-    answered = [one for run in runs for one in run]
+    answered = [one for file in files for one in lines(file)]
+    recorded = {one["doc"]["input_question_hash"]: one["doc"] for one in answered}.values()
     meta = compared(
         verdicts([doc["output_prediction_text"][0] for doc in recorded], list(recorded)),
         [doc["previously_is_correct"] for doc in recorded],

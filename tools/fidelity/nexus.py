@@ -133,9 +133,7 @@ def main() -> None:
     folder = frame.checkout(__doc__, "nexusflowai/NexusRaven-V2", "7794bc6")
     random.seed(8)
     nexus = frame.template_module("tools/nexus.py")
-    ours: list[bool] = []
-    theirs: list[bool] = []
-    reasons: list[str] = []
+    found: list[tuple[bool, bool, str]] = []
     for names in benchmarks(folder):
         functions = {name: one for name, one in names.items() if inspect.isfunction(one) and one.__module__ != "typing"}
         prompt = "".join(f"Function:\ndef {name}{inspect.signature(one)}:\n" for name, one in functions.items())
@@ -146,10 +144,9 @@ def main() -> None:
                 continue
             known = nexus.headers(prompt, [gold])
             program = nexus.program(answer)
-            ours.append(program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known))
-            theirs.append(verdict)
-            reasons.append(BLANK if answer[:1] == " " else "other")
-    frame.show({"nexus_generated": frame.compared(ours, theirs, reasons.__getitem__)})
+            right = program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known)
+            found.append((right, verdict, BLANK if answer[:1] == " " else "other"))
+    frame.show({"nexus_generated": frame.tallied(found)})
 
 
 if __name__ == "__main__":

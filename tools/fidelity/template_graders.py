@@ -10,11 +10,12 @@ import argparse
 import functools
 import hashlib
 import importlib.util
+import json
 import math
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -64,6 +65,12 @@ def checkout(doc: str | None, repository: str, commit: str) -> Path:
     folder: Path = arguments(doc, f"checkout of {repository}").parse_args().data
     check_commit(folder, commit)
     return folder
+
+
+def lines(path: Path) -> list[Any]:
+    """What a file of JSON lines holds."""
+    with path.open(encoding="utf-8") as file:
+        return list(map(json.loads, file))
 
 
 @functools.cache
@@ -141,6 +148,12 @@ def compared(
         "theirs": percent(theirs),
         "rest": reasons(apart),
     }
+
+
+def tallied(verdicts: Iterable[tuple[bool, bool, str]]) -> dict[str, Any]:
+    """As `compared`, of answers one by one: our verdict, theirs, and why they would differ."""
+    ours, theirs, why = zip(*verdicts, strict=True)
+    return compared(ours, theirs, why.__getitem__)
 
 
 def reasons(apart: Counter[str]) -> list[dict[str, Any]]:
