@@ -142,11 +142,6 @@ class Config(Settings, Public):
             raise ValueError("a model is there twice")
         return names
 
-    @field_validator("tasks")
-    @classmethod
-    def _no_task_twice(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(tasks))
-
     @field_validator("backend")
     @classmethod
     def _known_backend(cls, backend: str) -> str:
@@ -232,10 +227,10 @@ class Config(Settings, Public):
 
     @field_validator("tasks")
     @classmethod
-    def _no_task_is_an_option(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    def _each_task_once(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
         if wrong := [name for name in tasks if name.startswith("-")]:
             raise ValueError(f"{wrong[0]!r} begins with '-', and lm_eval would take it for an option")
-        return tasks
+        return tuple(dict.fromkeys(tasks))
 
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:

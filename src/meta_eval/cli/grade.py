@@ -31,9 +31,7 @@ def grade(
     prefer: str | None = typer.Option(
         None, "--prefer", metavar="last", help="Of answers to one request that are not alike take the last."
     ),
-    allow_code: bool = typer.Option(
-        False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
-    ),
+    allow_code: bool = options.ALLOW_CODE,
     edited: bool = options.EDITED,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:

@@ -28,6 +28,7 @@ PACK = typer.Argument(None, metavar="[PACK]", help="The pack; default: the confi
 EDITED = typer.Option(
     False, "--edited", help="Run a pack that was edited since prepare wrote it; everything that follows says so."
 )
+ALLOW_CODE = typer.Option(False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote.")
 CANARY = typer.Option(
     True, "--canary/--no-canary", help="Compare the first 32 answers with Meta's, and stop if they are far off."
 )

@@ -36,9 +36,7 @@ def run(
         "0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."
     ),
     grade_only: bool = typer.Option(False, "--grade-only", help="Ask nothing: grade what is answered."),
-    allow_code: bool = typer.Option(
-        False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
-    ),
+    allow_code: bool = options.ALLOW_CODE,
     stop_when_decided: bool = typer.Option(
         False,
         "--stop-when-decided",

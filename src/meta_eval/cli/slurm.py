@@ -18,9 +18,7 @@ def slurm(
     config: Path = options.CONFIG,
     overrides: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key, as of prepare."),
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
-    allow_code: bool = typer.Option(
-        False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote."
-    ),
+    allow_code: bool = options.ALLOW_CODE,
     edited: bool = options.EDITED,
     canary: bool = options.CANARY,
     shards: int = typer.Option(1, "--shards", metavar="N", help="Jobs that share the requests, each with a copy."),

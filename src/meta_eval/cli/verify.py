@@ -35,9 +35,7 @@ def verify(
         metavar="FOLDER",
         help="Grade the answers of a finished lm_eval run again (its samples files), instead of the recorded ones.",
     ),
-    allow_code: bool = typer.Option(
-        False, "--allow-code", help="Also check tasks whose scoring runs code that a model wrote."
-    ),
+    allow_code: bool = options.ALLOW_CODE,
     edited: bool = options.EDITED,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import traceback
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -269,15 +270,14 @@ def _first_that_does_not_fit(values: Sequence[Any]) -> int:
     """The first value with which those before it make no column; found by halving."""
     from datasets import Dataset
 
-    good, bad = 0, len(values)
-    while bad - good > 1:
-        middle = (good + bad) // 2
+    def refused(count: int) -> bool:
         try:
-            Dataset.from_dict({"column": list(values[:middle])})
-            good = middle
+            Dataset.from_dict({"column": list(values[:count])})
         except Exception:
-            bad = middle
-    return bad - 1
+            return True
+        return False
+
+    return bisect_left(range(1, len(values)), True, key=refused)
 
 
 def _table(dataset: Any, where: str) -> pa.Table:

@@ -288,11 +288,16 @@ def _is_likelihood(response: Any) -> bool:
     return True
 
 
-def limit_of(sample: Mapping[str, Any]) -> int | None:
-    """The tokens that an answer was allowed; None where nothing says it."""
+def _settings(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation settings of the first request; none of a likelihood."""
     requests = arguments(sample)
     settings = requests[0][1] if requests and len(requests[0]) > 1 else None
-    limit = settings.get("max_gen_toks") if isinstance(settings, dict) else None
+    return settings if isinstance(settings, dict) else {}
+
+
+def limit_of(sample: Mapping[str, Any]) -> int | None:
+    """The tokens that an answer was allowed; None where nothing says it."""
+    limit = _settings(sample).get("max_gen_toks")
     return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
 
 
@@ -301,7 +306,7 @@ def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | No
 
     Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
     """
-    if _is_one_of_tokens(sample):
+    if "allowed_token_ids" in _settings(sample):  # a choice by the next token has one, and is whole with it
         return False
     ended = sample.get("finish_reason")
     if isinstance(ended, str):
@@ -312,13 +317,6 @@ def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | No
     if len(answer) < limit and len(answer.encode("utf-8", "surrogatepass")) < limit:
         return False
     return count_tokens(answer) >= limit if count_tokens else None
-
-
-def _is_one_of_tokens(sample: Mapping[str, Any]) -> bool:
-    """Whether an answer is a choice by the next token: it has one token, and is whole with it."""
-    requests = arguments(sample)
-    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
-    return isinstance(settings, dict) and "allowed_token_ids" in settings
 
 
 def extracted(sample: Mapping[str, Any]) -> str | None:

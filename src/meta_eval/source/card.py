@@ -21,6 +21,8 @@ from meta_eval.source.base import Subset
 
 CARD = "README.md"
 
+# Between the first two lines of three hyphens, where a card begins with one.
+_FRONT_MATTER = re.compile(r"\ufeff*---[^\S\n]*\n(.*?)^---[^\S\n]*$", re.DOTALL | re.MULTILINE)
 _CONFIG = re.compile(r"(?P<stem>.+?-evals)__(?P<subset>.+)__details")
 _DETAILS = re.compile(
     r"(?:(?P<folder>.+)/)?Details_(?P<subset>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)"
@@ -77,8 +79,7 @@ def find_subsets(card: str | None, names: Iterable[str], *, where: str) -> tuple
             continue
         match = _CONFIG.fullmatch(config.name)
         subset = match["subset"] if match else config.name
-        files = tuple(name for pattern in config.splits[split] for name in files_here.expand(pattern))
-        entry = Subset(config.name, tuple(dict.fromkeys(files)))
+        entry = Subset(config.name, files_here.expand(config.splits[split]))
         if table.setdefault(subset, entry).files != entry.files:
             raise _ambiguous(where, f"subset {subset!r}", [*table[subset].files, *entry.files])
     metrics = find_metrics(card, ordered)
@@ -95,7 +96,7 @@ def find_metrics(card: str | None, names: Iterable[str]) -> tuple[str, ...]:
     files_here = _Names(ordered)
     for config in _read_card(card)[0]:
         if config.name.endswith(_METRICS_CONFIG):
-            return tuple(name for patterns in config.splits.values() for p in patterns for name in files_here.expand(p))
+            return files_here.expand(pattern for patterns in config.splits.values() for pattern in patterns)
     dated = [(match["time"], name) for name in ordered if (match := _DETAILS.fullmatch(name))]
     runs = [run for run in dated if _DETAILS.fullmatch(run[1])["subset"] == _METRICS]  # type: ignore[index]
     return (max(runs)[1],) if runs else ()
@@ -138,13 +139,11 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
     configs, _ = _read_card(card)
     chosen = [config for config in configs if config.is_default] or configs
     if len(chosen) > 1:
-        files = [
-            name for config in chosen for pattern in config.splits.get(split, ()) for name in files_here.expand(pattern)
-        ]
+        files = files_here.expand(pattern for config in chosen for pattern in config.splits.get(split, ()))
         raise _ambiguous(where, f"split {split!r}, of several configs without a default one,", files)
+    found: Sequence[str]
     if chosen and split in chosen[0].splits:
-        declared = [name for pattern in chosen[0].splits[split] for name in files_here.expand(pattern)]
-        found = list(dict.fromkeys(declared))
+        found = files_here.expand(chosen[0].splits[split])
     elif chosen:
         raise SourceError(
             f"{CARD} has no split {split!r}{suggestion(split, chosen[0].splits)}",
@@ -176,11 +175,11 @@ def is_data(name: str) -> bool:
 
 def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
     """The configs of a card's YAML front matter that name data files, and what could not be understood."""
-    matter = _front_matter(card or "")
+    matter = _FRONT_MATTER.match(card or "")
     if matter is None:
         return [], []
     try:
-        data = parse_yaml(matter, where=CARD, as_text=True).tree
+        data = parse_yaml(matter[1], where=CARD, as_text=True).tree
     except YamlError as error:
         return [], [f"{CARD}: its front matter is not read ({error.what}); the subsets are taken from the file names."]
     listed = data.get("configs") if isinstance(data, dict) else None
@@ -196,15 +195,6 @@ def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
         elif splits:
             configs.append(_Config(name, name == "default" or entry.get("default") is True, splits))
     return configs, notices
-
-
-def _front_matter(card: str) -> str | None:
-    """What stands between the first two lines of three hyphens; None where the card does not begin with one."""
-    first, *lines = card.lstrip("\ufeff").split("\n")
-    if first.rstrip() != "---":
-        return None
-    end = next((number for number, line in enumerate(lines) if line.rstrip() == "---"), None)
-    return None if end is None else "\n".join(lines[:end])
 
 
 def _splits(data_files: object, data_dir: object) -> dict[str, tuple[str, ...]] | None:
@@ -243,12 +233,16 @@ class _Names:
     def __post_init__(self) -> None:
         self.known, self.parts = frozenset(self.names), [name.split("/") for name in self.names]
 
-    def expand(self, pattern: str) -> list[str]:
-        """The names that a card's path means; the path itself where no file is there, so that fetching it says so.
+    def expand(self, patterns: Iterable[str]) -> tuple[str, ...]:
+        """The names that a card's paths mean, each once; a path itself where no file is there, so that fetching it
+        says so.
 
         Raises:
             SourceError: The card has more patterns than can be compared with so many files.
         """
+        return tuple(dict.fromkeys(name for pattern in patterns for name in self._expand(pattern)))
+
+    def _expand(self, pattern: str) -> list[str]:
         if pattern in self.known or not re.search(r"[*?\[]", pattern):
             return [pattern]
         split = pattern.split("/")

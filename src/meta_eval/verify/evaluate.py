@@ -25,6 +25,7 @@ from meta_eval.verify.sample_hashes import hashing
 
 # (done, total): answers scored; each answer is scored once a filter.
 Progress = Callable[[int, int], None]
+Tell = Callable[[logging.LogRecord], None]
 
 
 @dataclass(slots=True)
@@ -59,6 +60,29 @@ class Evaluator:
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
 
+    @contextlib.contextmanager
+    def _at_work(self, name: str, tell: Tell = lambda _: None) -> Iterator[None]:
+        """lm-eval on a task in silence, as `quiet`, and an error out of it in one line.
+
+        Of some, pack_docs and the templates have said what is to be done already.
+        """
+        try:
+            with contained(self.pack), quiet(tell):
+                yield
+        except UserError:
+            raise
+        except Exception as error:
+            where = f"{self.pack}, task {name}"
+            if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
+                raise PackError(str(error).rstrip("."), where=where) from None
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            raise PackError(
+                f"lm-eval cannot run it: {type(error).__name__}: {error} ({Path(last.filename).name}, "
+                f"line {last.lineno})",
+                where=where,
+                hint="`meta-eval preflight` says what is missing; else run `meta-eval prepare` again",
+            ) from None
+
     def load(self, name: str, *, listed: bool = True) -> Any:
         """lm-eval's task object, its docs as a list that all samples share.
 
@@ -73,23 +97,18 @@ class Evaluator:
             raise PackError(
                 f"lm-eval finds no task {name!r} in it", where=str(self.pack), hint="Run `meta-eval prepare` again"
             )
-        try:
-            with contained(self.pack), quiet():
-                loaded = (
-                    self._manager.load([name])["tasks"]
-                    if hasattr(self._manager, "load")  # from 0.4.12 on
-                    else self._manager.load_task_or_group([name])
-                )
-                task = loaded[name]
-                # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
-                docs = task.eval_docs
-                if listed and not isinstance(docs, list):
-                    batches = docs.with_format("arrow").iter(1024)
-                    docs = [doc for batch in batches for doc in batch.to_pylist()]
-        except UserError:
-            raise
-        except Exception as error:
-            raise _in_one_line(error, self.pack, name) from None
+        with self._at_work(name):
+            loaded = (
+                self._manager.load([name])["tasks"]
+                if hasattr(self._manager, "load")  # from 0.4.12 on
+                else self._manager.load_task_or_group([name])
+            )
+            task = loaded[name]
+            # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
+            docs = task.eval_docs
+            if listed and not isinstance(docs, list):
+                batches = docs.with_format("arrow").iter(1024)
+                docs = [doc for batch in batches for doc in batch.to_pylist()]
         split = task.config.test_split or task.config.validation_split
         task.dataset = {split: docs}
         task.config.process_docs = None  # they are made
@@ -105,14 +124,9 @@ class Evaluator:
         Raises:
             PackError: lm-eval cannot build them.
         """
-        try:
-            with contained(self.pack), quiet():
-                # As the evaluator calls it where neither a chat template nor a cache of requests is asked for.
-                task.build_all_requests(limit=None, samples=None, rank=0, world_size=1)
-        except UserError:
-            raise
-        except Exception as error:
-            raise _in_one_line(error, self.pack, name) from None
+        with self._at_work(name):
+            # As the evaluator calls it where neither a chat template nor a cache of requests is asked for.
+            task.build_all_requests(limit=None, samples=None, rank=0, world_size=1)
         built: list[Any] = task.instances
         task._instances = None
         return built
@@ -146,22 +160,17 @@ class Evaluator:
             TemplateError: The scorer raises.
         """
         watch = _Watch(task, len(indices) if indices is not None else len(task.eval_docs), progress)
-        try:
-            with contained(self.pack), quiet(watch.record), hashing(hashed):
-                from lm_eval.evaluator import evaluate
+        with self._at_work(name, watch.record), hashing(hashed):
+            from lm_eval.evaluator import evaluate
 
-                results: Any = evaluate(
-                    lm=ReplayLM(answers),
-                    task_dict={name: task},
-                    samples={name: list(indices)} if indices is not None else None,
-                    bootstrap_iters=bootstrap_iters,
-                    log_samples=True,
-                    confirm_run_unsafe_code=allow_code,
-                )
-        except UserError:
-            raise
-        except Exception as error:
-            raise _in_one_line(error, self.pack, name) from None
+            results: Any = evaluate(
+                lm=ReplayLM(answers),
+                task_dict={name: task},
+                samples={name: list(indices)} if indices is not None else None,
+                bootstrap_iters=bootstrap_iters,
+                log_samples=True,
+                confirm_run_unsafe_code=allow_code,
+            )
         # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
         numbers = list(indices) if indices is not None else list(range(watch.docs))
         return Evaluated(
@@ -215,7 +224,7 @@ class _Watch:
 
 
 class _Collector(logging.Handler):
-    def __init__(self, tell: Callable[[logging.LogRecord], None]) -> None:
+    def __init__(self, tell: Tell) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell
 
@@ -224,7 +233,7 @@ class _Collector(logging.Handler):
 
 
 @contextlib.contextmanager
-def quiet(tell: Callable[[logging.LogRecord], None] = lambda _: None) -> Iterator[None]:
+def quiet(tell: Tell = lambda _: None) -> Iterator[None]:
     """Keep what lm-eval and its libraries log, warn and draw off the terminal, and bytecode out of the pack.
 
     Args:
@@ -261,16 +270,3 @@ class _Void(io.TextIOBase):
 
     def write(self, text: str) -> int:
         return len(text)
-
-
-def _in_one_line(error: Exception, pack: Path, name: str) -> PackError:
-    """An error out of lm-eval in one line; pack_docs and the templates have said what is to be done already."""
-    if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
-        return PackError(str(error).rstrip("."), where=f"{pack}, task {name}")
-    frames = traceback.extract_tb(error.__traceback__)
-    return PackError(
-        f"lm-eval cannot run it: {type(error).__name__}: {error} ({Path(frames[-1].filename).name}, "
-        f"line {frames[-1].lineno})",
-        where=f"{pack}, task {name}",
-        hint="`meta-eval preflight` says what is missing; else run `meta-eval prepare` again",
-    )
