@@ -11,7 +11,7 @@ import re
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Any
 
 from meta_eval.report.model import Sample
@@ -22,6 +22,14 @@ CHUNK_CHARACTERS = 3_000_000
 
 # Characters of a text that the index holds.
 _EXCERPT = 160
+
+# Lengths are of the answers whose verdicts are first and second: in characters, and in tokens where they are known.
+_COLUMNS = (
+    "task", "subtask", "doc", "first", "second", "flags", "question", "extracted", "gold", "hash", "first_characters",
+    "second_characters", "first_tokens", "second_tokens",
+)  # fmt: skip
+
+_OF_ANSWER = ("verdict", "text", "extracted", "flags", "tokens", "limit")
 
 # In the order of the bits of the index's flags; those of B's answer follow A's.
 FLAGS = ("unextracted", "limit hit", "empty", "ungraded")
@@ -45,49 +53,40 @@ class Packed:
         self._chunks.close()
 
 
-@dataclass(slots=True)
 class _Index:
     """Columns, one value a sample: small as JSON, smaller compressed."""
 
-    tasks: list[str] = field(default_factory=list)
-    subtasks: list[str] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    task: list[int] = field(default_factory=list)
-    subtask: list[int] = field(default_factory=list)
-    doc: list[int] = field(default_factory=list)
-    first: list[float] = field(default_factory=list)
-    second: list[float | None] = field(default_factory=list)
-    flags: list[int] = field(default_factory=list)
-    question: list[str] = field(default_factory=list)
-    extracted: list[str | None] = field(default_factory=list)
-    gold: list[str] = field(default_factory=list)
-    hash: list[str] = field(default_factory=list)
-    # Lengths of the answers whose verdicts are first and second: in characters, and in tokens where they are known.
-    first_characters: list[int | None] = field(default_factory=list)
-    second_characters: list[int | None] = field(default_factory=list)
-    first_tokens: list[int | None] = field(default_factory=list)
-    second_tokens: list[int | None] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+        self.subtasks: list[str] = []
+        self.starts: list[int] = []
+        self.columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+
+    def __len__(self) -> int:
+        return len(self.columns["doc"])
 
     def add(self, sample: Sample) -> None:
-        first, second = _verdicts(sample)
-        self.task.append(_number(self.tasks, sample.task))
-        self.subtask.append(-1 if sample.subtask is None else _number(self.subtasks, sample.subtask))
-        self.doc.append(sample.doc)
-        self.first.append(first)
-        self.second.append(second)
         raised = [flag in answer.flags for answer in sample.answers for flag in FLAGS]
-        self.flags.append(sum(1 << bit for bit, is_so in enumerate(raised) if is_so))
-        self.question.append(_excerpt(sample.question))
         extracted = sample.answers[-1].extracted
-        self.extracted.append(None if extracted is None else _excerpt(extracted))
-        self.gold.append(_excerpt(sample.gold))
-        self.hash.append(sample.question_hash[:12])
-        for one, (characters, tokens) in zip(("first", "second"), _lengths(sample), strict=True):
-            getattr(self, f"{one}_characters").append(characters)
-            getattr(self, f"{one}_tokens").append(tokens)
+        characters, tokens = zip(*_lengths(sample), strict=True)
+        row = (
+            _number(self.tasks, sample.task),
+            -1 if sample.subtask is None else _number(self.subtasks, sample.subtask),
+            sample.doc,
+            *_verdicts(sample),
+            sum(1 << bit for bit, is_so in enumerate(raised) if is_so),
+            _excerpt(sample.question),
+            None if extracted is None else _excerpt(extracted),
+            _excerpt(sample.gold),
+            sample.question_hash[:12],
+            *characters,
+            *tokens,
+        )
+        for column, value in zip(self.columns.values(), row, strict=True):
+            column.append(value)
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {"tasks": self.tasks, "subtasks": self.subtasks, "starts": self.starts, **self.columns}
 
 
 def pack(samples: Iterable[Sample]) -> Packed:
@@ -98,7 +97,7 @@ def pack(samples: Iterable[Sample]) -> Packed:
     characters = 0
     for sample in samples:
         if not waiting:
-            index.starts.append(len(index.doc))
+            index.starts.append(len(index))
         index.add(sample)
         texts = _texts(sample)
         characters += sum(len(text) for text in (sample.prompt, *(answer.text for answer in sample.answers)))
@@ -108,7 +107,7 @@ def pack(samples: Iterable[Sample]) -> Packed:
             waiting, characters = [], 0
     if waiting:
         spool.write(_compressed(waiting) + b"\n")
-    return Packed(_compressed(index.to_json()).decode("ascii"), len(index.doc), spool)
+    return Packed(_compressed(index.to_json()).decode("ascii"), len(index), spool)
 
 
 def _verdicts(sample: Sample) -> tuple[float, float | None]:
@@ -137,17 +136,7 @@ def _texts(sample: Sample) -> dict[str, Any]:
         "recorded": sample.meta_text,
         "recorded_tokens": sample.meta_tokens,
         "metrics": {name: json.dumps(value, default=str) for name, value in sample.metrics.items()},
-        "answers": [
-            {
-                "verdict": a.verdict,
-                "text": a.text,
-                "extracted": a.extracted,
-                "flags": a.flags,
-                "tokens": a.tokens,
-                "limit": a.limit,
-            }
-            for a in sample.answers
-        ],
+        "answers": [{name: getattr(answer, name) for name in _OF_ANSWER} for answer in sample.answers],
     }
 
 

@@ -90,20 +90,11 @@ def discover(root: Path) -> TemplateFolder:
         top = reading.tree(file)
         if "group" in top:
             _need_name("group", top["group"], str(path))
-            if top["group"] in groups:
-                raise TemplateError(
-                    f"group {top['group']!r} stands in {groups[top['group']]} as well", where=str(path),
-                    hint="Give one of them another name",
-                )  # fmt: skip
+            _need_free("group", top["group"], groups.get(top["group"]), path)
             groups[top["group"]] = file
             continue
         template = _template(reading, file)
-        if template.name in tasks:
-            raise TemplateError(
-                f"task {template.name!r} stands in {tasks[template.name].file} as well",
-                where=str(path),
-                hint="Give one of them another name",
-            )
+        _need_free("task", template.name, tasks[template.name].file if template.name in tasks else None, path)
         tasks[template.name] = template
     if not tasks:
         raise TemplateError("holds no task template (a *.yaml with a `task:` name)", where=f"template_dir {root}")
@@ -165,6 +156,12 @@ def _template(reading: Reading, file: PurePosixPath) -> Template:
                 hint=f"Metrics: {', '.join(template.metrics)}; filters: {', '.join(template.filters)}",
             )
     return template
+
+
+def _need_free(key: str, name: str, other: PurePosixPath | None, path: Path) -> None:
+    if other is not None:
+        hint = "Give one of them another name"
+        raise TemplateError(f"{key} {name!r} stands in {other} as well", where=str(path), hint=hint)
 
 
 def _need_name(key: str, name: object, where: str) -> None:
