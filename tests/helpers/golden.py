@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import tempfile
@@ -31,6 +32,7 @@ def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
     return prepare(config).manifest
 
 
+@functools.cache
 def all_tasks() -> list[str]:
     """Every task of the template folder that the sample offers."""
     from meta_eval.source import sample

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from golden import all_tasks, prepare_sample, replay, verdicts
-from places import GOLDEN
+from places import GOLDEN, THOROUGH
 from shared import whole_pack, whole_replay
 
 from meta_eval.source import sample as embedded
@@ -92,9 +92,16 @@ def test_no_file_of_a_pack_imports_meta_eval(moved_pack: Path) -> None:
 
 
 def test_the_command_line_of_lm_eval_writes_results_and_samples(moved_pack: Path, tmp_path: Path) -> None:
-    """Stock lm_eval, another working directory, a model without weights: all but the engine is as in the real run."""
+    """Stock lm_eval, another working directory, a model without weights: all but the engine is as in the real run.
+
+    To read the thousands of tasks that lm_eval brings takes it 5 s of CPU time: .ci/run does, plain `make test` does not.
+    """
+    code = "import runpy; runpy.run_module('meta_eval.replay', run_name='__main__', alter_sys=True)"
+    if not THOROUGH:
+        alone = "functools.partialmethod(TaskManager.__init__, include_defaults=False)"
+        code = f"import functools; from lm_eval.tasks import TaskManager; TaskManager.__init__ = {alone}; {code}"
     done = subprocess.run(
-        [sys.executable, "-m", "meta_eval.replay", "--model", "meta-replay", "--model_args", "pretrained=replay",
+        [sys.executable, "-c", code, "--model", "meta-replay", "--model_args", "pretrained=replay",
          "--tasks", "meta_gpqa,meta_mmlu", "--include_path", str(moved_pack),
          "--output_path", "out", "--log_samples", "--seed", "42", "--batch_size", "auto"],
         cwd=tmp_path, capture_output=True, text=True, check=False,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +34,19 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     return made
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prepared")
+    with chdir(folder):
+        model_folder(folder / "m")
+        return prepare(folder / "work_dir", f"{TEXTS},{CHOICES}", model_name="m", output_path="out")
+
+
 @pytest.fixture
-def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pack(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     model_folder(tmp_path / "m")
-    return prepare(tmp_path / "work_dir", f"{TEXTS},{CHOICES}", model_name="m")
+    return Path(shutil.copytree(prepared, tmp_path / "work_dir"))
 
 
 def rows(table: Path | None) -> list[tuple[str, int, tuple[int, ...], tuple[float, ...]]]:

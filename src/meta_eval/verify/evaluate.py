@@ -8,6 +8,7 @@ results file that verify does not write.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import logging
 import sys
@@ -59,6 +60,7 @@ class Evaluator:
             from lm_eval.tasks import TaskManager
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
+        self._unlisted: dict[str, Any] = {}
 
     @contextlib.contextmanager
     def _at_work(self, name: str, tell: Tell = lambda _: None) -> Iterator[None]:
@@ -88,11 +90,19 @@ class Evaluator:
 
         Args:
             name: The task.
-            listed: False leaves the docs as lm-eval has them, on the disk, for who goes through them but once.
+            listed: False leaves the docs as lm-eval has them, on the disk, for who goes through them but once and
+                grades nothing. Such a task is loaded once; the caller may change what it is given, but for its config.
 
         Raises:
             PackError: lm-eval cannot load it.
         """
+        if listed:
+            return self._load(name, listed=True)
+        if name not in self._unlisted:
+            self._unlisted[name] = self._load(name, listed=False)
+        return copy.copy(self._unlisted[name])
+
+    def _load(self, name: str, *, listed: bool) -> Any:
         if name not in self._manager.all_tasks:
             raise PackError(
                 f"lm-eval finds no task {name!r} in it", where=str(self.pack), hint="Run `meta-eval prepare` again"
