@@ -36,10 +36,7 @@ def main() -> None:
         verdicts([one["resps"][0][0] for one in answered], [one["doc"] for one in answered]),
         [one["exact_match"] == 1 for one in answered],
     )
-    fitting = sum(
-        hashed(doc) and doc["input_final_prompts"][0].endswith("<|start_header_id|>assistant<|end_header_id|>\n\n")
-        for doc in recorded
-    )
+    fitting = sum(hashed(doc) and doc["input_final_prompts"][0].endswith(frame.ASSISTANT) for doc in recorded)
     rows = counted(fitting, len(recorded))
     show({"mmlu_pro_recorded": meta, "mmlu_pro_recipe_runs": recipe, "mmlu_pro_rows": rows})
 

@@ -222,13 +222,15 @@ class _Snapshot:
                 local_files_only=self.cached,
             )
         )
+        from huggingface_hub.utils.sha import git_hash
+
         expected = self.digests[name]
         with path.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         if expected.sha256 is not None:
             intact = sha256 == expected.sha256
         elif expected.blob_id is not None:
-            intact = _blob_id(path.read_bytes()) == expected.blob_id
+            intact = git_hash(path.read_bytes()) == expected.blob_id
         else:
             intact = True
         if intact:
@@ -236,10 +238,6 @@ class _Snapshot:
         path.resolve().unlink(missing_ok=True)
         path.unlink(missing_ok=True)
         return None
-
-
-def _blob_id(content: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Snapshot, str | None]:
