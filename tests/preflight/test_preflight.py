@@ -78,6 +78,7 @@ def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_pa
                  "scoring: antlr", "length", "output", "disk"):  # fmt: skip
         assert statuses[name] == "passed", name
     assert statuses["special tokens"] == statuses["BOS"] == "not checked"
+    assert "scoring: punkt_tab" not in statuses  # no instruction of the sample's IFEval splits text with it
     assert all(check["hint"] is None for check in payload["checks"])
     assert tree(sample) == before
     lines = done.stderr.splitlines()
@@ -142,12 +143,34 @@ def test_a_yaml_that_is_not_of_the_pack_is_caught(pack: Path) -> None:
 # What lm_eval can load and score
 
 
-def test_a_function_that_cannot_be_imported_is_named(pack: Path) -> None:
+def shadow(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
+    """Modules of these names and contents in front of the installed ones, in every Python that is started."""
+    folder.mkdir()
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.fixture(scope="module")
+def without_much(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Check]]:
+    """What is found, by name, where functions of the pack and libraries that score cannot be imported."""
+    folder = tmp_path_factory.mktemp("without")
+    pack = Path(shutil.copytree(sample, folder / "work_dir"))
     edit(pack / "_common" / "choices.py", "import math\n", "import math\nimport meta_eval\n")
     edit(pack / "ifeval" / "utils.py", "import math\n", "import math\nimport no_such_library\n")
     edit(pack / "_common" / "rows.py", "def doc_to_text(", "def doc_to_prompt(")
     reseal(pack)
-    found = [check.what for check in checks(pack, "functions") if check.status == "failed"]
+    broken = dict.fromkeys(("langdetect", "math_verify", "antlr4"), "raise ImportError('not this version')")
+    found: dict[str, list[Check]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        shadow(folder / "shadow", patch, **broken)
+        for check in checks(pack):
+            found.setdefault(check.name, []).append(check)
+    return found
+
+
+def test_a_function_that_cannot_be_imported_is_named(without_much: dict[str, list[Check]]) -> None:
+    found = [check.what for check in without_much["functions"] if check.status == "failed"]
     for yaml, said in (
         ("_choice_yaml", "No module named 'meta_eval'"),
         ("ifeval", "No module named 'no_such_library'"),
@@ -165,20 +188,8 @@ def test_a_task_that_does_not_load_its_first_doc_is_named(pack: Path) -> None:
     assert any("meta_mmlu_pretrain: ValueError" in what and "not the file that was prepared" in what for what in found)
 
 
-def shadow(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
-    """Modules of these names and contents in front of the installed ones, in every Python that is started."""
-    folder.mkdir()
-    for name, text in modules.items():
-        (folder / f"{name}.py").write_text(text)
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-
-
-def test_what_scoring_lacks_is_told_with_its_command(
-    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = dict.fromkeys(("langdetect", "math_verify", "antlr4"), "raise ImportError('not this version')")
-    shadow(tmp_path / "shadow", monkeypatch, **broken)
-    found = {check.name: check for check in checks(pack, "scoring: ")}
+def test_what_scoring_lacks_is_told_with_its_command(without_much: dict[str, list[Check]]) -> None:
+    found = {name: only(some) for name, some in without_much.items() if name.startswith("scoring: ")}
     for name, command in (
         ("scoring: langdetect", '-m pip install "lm-eval[ifeval]"'),
         ("scoring: math_verify", '-m pip install "lm-eval[math]"'),
@@ -268,10 +279,6 @@ def test_a_pack_without_ifeval_says_nothing_of_punkt(pack: Path, tmp_path: Path)
     other = prepare(tmp_path / "work_dir", "meta_gpqa")
     assert json.loads((other / "manifest.json").read_text())["punkt_tab"] is None
     assert not (other / "nltk_data").exists()
-
-
-def test_punkt_is_not_asked_for_otherwise(tmp_path: Path) -> None:
-    assert checks(ifeval_pack(tmp_path, "punctuation:no_comma"), "scoring: punkt_tab") == []
 
 
 def test_both_sides_know_the_instructions_that_need_punkt() -> None:
