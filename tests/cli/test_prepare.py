@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from command import cli, process
+from command import cli
+from forked import forked
 from noted import noted
 from packs import tree
 from places import KILLS, TEMPLATES
@@ -59,7 +60,7 @@ def docs(name: str, work_dir: str = "work_dir") -> list[dict[str, Any]]:
 
 
 def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
-    done = process("prepare", "--config_path", str(configure()))
+    done = forked("prepare", "--config_path", str(configure()))
     assert (done.returncode, done.stdout) == (0, RECIPE_LINE + "\n")
     assert "meta_mmlu_pro_instruct" in done.stderr
 
@@ -361,15 +362,18 @@ def test_kills_of_prepare_leave_one_whole_pack() -> None:
 
 def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
     configs = {seed: configure(tasks="meta_gpqa,meta_bbh", seed=seed).rename(f"{seed}.yaml") for seed in (1, 2)}
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "meta_eval", "prepare", "-c", str(path)],
-            stderr=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        for path in configs.values()
-    ]
-    assert [process.wait(timeout=120) for process in running] == [0, 0]
+    running = []
+    for path in configs.values():
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                prepare(load_config(path))
+                code = 0
+            finally:
+                os._exit(code)
+        running.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in running] == [0, 0]
     manifest = read_manifest(Path("work_dir"))
     assert manifest.run.seed in configs
     found = tree(Path("work_dir"))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError, UserError
 from meta_eval.notes import Progress
 from meta_eval.pack.task import PreparedTask
 from meta_eval.records.rows import Row, Rows
-from meta_eval.verify.evaluate import Evaluator
+
+if TYPE_CHECKING:
+    from meta_eval.verify.evaluate import Evaluator
 
 # Docs whose requests are held at a time, as in `meta_eval.answers.requests`.
 _CHUNK = 512
@@ -48,6 +50,8 @@ def check_requests(tasks: Sequence[Made], scratch: Path, progress: Progress) -> 
     Raises:
         DataError: A prompt or a continuation is another one, or the task cannot make its requests of the docs.
     """
+    from meta_eval.verify.evaluate import Evaluator
+
     for one in tasks:
         for name, content in {**one.task.template_files, **one.task.files}.items():
             path = scratch / name

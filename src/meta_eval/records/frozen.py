@@ -12,7 +12,6 @@ from meta_eval.boundary.names import is_name
 from meta_eval.errors import ConfigError, DataError, PackError, SourceError
 from meta_eval.records.code import TaskCode, group_members, has_task
 from meta_eval.records.rows import ROLLING, Row, Rows
-from meta_eval.verify.evaluate import Evaluator, quiet
 
 # The evals dataset of this name is whatever tasks the installed lm-eval has.
 LM_EVAL = "lm-eval"
@@ -70,6 +69,8 @@ def freeze(code: TaskCode, shots: int | None) -> tuple[Rows, int]:
         SourceError: Its dataset cannot be had.
         DataError: It asks what no pack holds.
     """
+    from meta_eval.verify.evaluate import Evaluator, quiet
+
     where = f"{LM_EVAL}, {code.name}"
     evaluator = Evaluator(code.root / code.file.parent)
     try:
