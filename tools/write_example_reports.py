@@ -24,8 +24,8 @@ from simulated_run import DATASET, ORIGINALS, Copy, write_dataset
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
-# Taken of report.html by a browser (tools/take_picture.py), and so not of the same bytes everywhere.
-PICTURE = EXAMPLES / "report.png"
+# Pictures are taken of pages by a browser (tools/take_picture.py), and so not of the same bytes everywhere.
+PICTURES = ".png"
 
 MODEL = "simulated/Llama-3.1-8B-Instruct"
 TASKS = "meta_instruct"
@@ -110,7 +110,9 @@ def main() -> int:
         made = make()
     if "--check" in sys.argv[1:]:
         there = {
-            path.name: path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.*")) if path != PICTURE
+            path.name: path.read_text(encoding="utf-8")
+            for path in sorted(EXAMPLES.glob("*.*"))
+            if path.suffix != PICTURES
         }
         stale = [
             name for name in sorted({*made, *there}) if unpacked(made.get(name, "")) != unpacked(there.get(name, ""))
