@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from noted import noted
 from places import HELPERS, KILLS, REPOSITORY
-from runs import ASKED, RUN
+from runs import ASKED, RUN, entry
 
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
@@ -39,7 +39,7 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
     entries = {n: FileEntry(sha256=hashlib.sha256(c).hexdigest(), bytes=len(c)) for n, c in files.items()}
     return Manifest(
         schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=Range(minimum="0", below="1"), prepared_from=ASKED, run=RUN,
-        originals={}, tasks={}, groups={}, command=(), files=entries,
+        originals={}, tasks={"meta_some": entry(1, docs_file=None)}, groups={}, command=(), files=entries,
     )  # fmt: skip
 
 
@@ -55,8 +55,8 @@ def generation_of(work_dir: Path) -> str:
     manifest = read_manifest(work_dir)
     found = {(work_dir / name).read_bytes().decode().splitlines()[0] for name in manifest.files}
     assert len(found) == 1
-    for name, entry in manifest.files.items():
-        assert hashlib.sha256((work_dir / name).read_bytes()).hexdigest() == entry.sha256
+    for name, listed in manifest.files.items():
+        assert hashlib.sha256((work_dir / name).read_bytes()).hexdigest() == listed.sha256
     return found.pop()
 
 
