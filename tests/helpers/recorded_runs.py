@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import lm_eval
 import yaml
@@ -149,9 +150,8 @@ def record(
 
     from meta_eval.verify.evaluate import quiet
 
-    lm_eval.evaluator.add_env_info = lambda _: None  # it asks pip for seconds what this machine has
     tracker = EvaluationTracker(output_path=str(output))
-    with quiet():
+    with quiet(), patch("lm_eval.evaluator.add_env_info"):  # it asks pip for seconds what this machine has
         results = simple_evaluate(
             model=_model(salt, planted or {}),
             tasks=list(names),
