@@ -62,7 +62,7 @@ def replay(pack: Path, tasks: Sequence[str]) -> dict[str, Any]:
 
 def verdicts(samples: Sequence[dict[str, Any]]) -> list[str]:
     """One line a doc and filter: question hash, filter, what was extracted, and every metric."""
-    from meta_eval.results.answers import NO_METRIC
+    from meta_eval.results.metrics import NO_METRIC
 
     lines = []
     for sample in sorted(samples, key=lambda s: (s["doc_id"], s["filter"])):

@@ -11,7 +11,7 @@ from meta_eval.judging.gate import Rule
 from meta_eval.judging.model import Alarm, Alarmed
 from meta_eval.judging.sides import Side
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.answers import Doc
+from meta_eval.results.model import Doc
 from meta_eval.results.run import TaskRun
 from meta_eval.source.open import SAMPLE
 

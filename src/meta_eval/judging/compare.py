@@ -15,8 +15,8 @@ from meta_eval.judging.judge import Draft, conclude, draft
 from meta_eval.judging.model import Alarmed, Judgement
 from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.run import Run, TaskRun
 
 

@@ -26,8 +26,8 @@ from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtas
 from meta_eval.judging.numbers import averages, cut_answers, gaps, incomparable, numbers
 from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.results.answers import Doc
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.model import Doc
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
-from meta_eval.results.answers import Doc
+from meta_eval.results.model import Doc
 from meta_eval.results.run import TaskRun
 from meta_eval.stats import Interval
 

@@ -1,4 +1,4 @@
-"""One sample of a samples file: what is kept of a doc and of an answer to it.
+"""One sample of a samples file, and what is kept of it.
 
 What every version of lm-eval writes in a sample: doc_id, doc, target, arguments, resps, filtered_resps and the metrics.
 The three hashes came in May 2024 (0.4.3), ``filter`` and ``metrics`` with 0.4.7. Since 0.4.3 answers and likelihoods
@@ -11,110 +11,16 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.errors import UserError
+from meta_eval.results.metrics import NO_METRIC, NO_SHARE, Value, Weighted, value_of
+from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, foreign
 
-# Characters kept of an answer's end, and of what was extracted from it.
-TAIL = 400
-EXTRACTED = 200
-
-# In a sample, but no metric.
-NO_METRIC = frozenset(
-    (
-        "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
-        "prompt_hash", "target_hash", "finish_reason", "prompt_tokens", "completion_tokens",
-    )
-)  # fmt: skip
-
-# The metrics of lm-eval's rolling likelihoods, which are averaged over words or bytes and not over docs.
-_WEIGHTED = frozenset(("word_perplexity", "byte_perplexity", "bits_per_byte"))
-
-# Metrics that are no share from 0 to 1, whatever their value is.
-NO_SHARE = _WEIGHTED | {"perplexity"}
-
-
-@dataclass(frozen=True, slots=True)
-class Weighted:
-    """What a doc adds to a perplexity: its log-likelihood, and its number of words or bytes."""
-
-    log_likelihood: float
-    weight: float
-
-
-# One verdict; a verdict with its subtask; verdicts on each instruction; the same strictly and loosely; a perplexity's.
-Value = float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | Weighted
-
-
-class ResultsError(UserError):
-    """What lm_eval wrote is cut off, damaged, contradicts itself, or is not of this pack."""
-
-
-@dataclass(slots=True)
-class Answer:
-    """What one filter made of an answer.
-
-    Attributes:
-        extracted: What it took for the answer, cut to `EXTRACTED` characters; of a choice by likelihood the likeliest
-            continuation. None when it found nothing or hands on the whole output.
-        metrics: The metrics that lm_eval logged, by name.
-        offset: Where the sample begins in the samples file, in bytes.
-        length: How long it is, in bytes.
-    """
-
-    extracted: str | None
-    metrics: dict[str, Value]
-    offset: int
-    length: int
-
-
-@dataclass(slots=True)
-class Doc:
-    """One doc of a task as a model answered it.
-
-    Attributes:
-        doc_id: lm-eval's number of it.
-        question_hash: Meta's SHA-256 of the question; lm-eval's hash of the doc where the task is none of Meta's.
-        prompt_hashes: Meta's SHA-256 of the prompt, or of the prompt with each choice; else lm-eval's hash of what the
-            model was given.
-        prompt_unchanged: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
-            a pack of meta-eval, whose prompts nobody knows.
-        subtask: Its subtask.
-        cluster: What it shares with others (a question in several languages, a passage), named by a short id: docs of
-            one cluster are not independent of each other. None where it stands alone, or nobody knows.
-        gold: The right answer as the task writes it.
-        choices: How many answers there are to choose from; None for free answers.
-        recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.
-        recorded_metrics: What Meta's metrics gave that answer, as JSON text.
-        tail: The last `TAIL` characters of the answer; of a choice by likelihood the empty text.
-        empty: Whether the answer is nothing but white space.
-        limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known.
-        completion_tokens: The tokens of the answer, where the engine's word on it was kept; else None.
-        answers: By filter.
-    """
-
-    doc_id: int
-    question_hash: str
-    prompt_hashes: tuple[str, ...]
-    prompt_unchanged: bool | None
-    subtask: str | None
-    cluster: str | None
-    gold: str
-    choices: int | None
-    recorded_is_correct: bool | None
-    recorded_metrics: str | None
-    tail: str
-    empty: bool
-    limit_hit: bool | None
-    completion_tokens: int | None = None
-    answers: dict[str, Answer] = field(default_factory=dict)
-
-    def same_as(self, other: Doc) -> bool:
-        """Whether both are of the same doc and the same answer to it."""
-        return all(
-            getattr(self, name) == getattr(other, name) for name in ("question_hash", "prompt_hashes", "gold", "tail")
-        )
+__all__ = [
+    "EXTRACTED", "NO_METRIC", "NO_SHARE", "TAIL", "Answer", "Doc", "ResultsError", "Value", "Weighted", "arguments",
+    "doc_number", "extracted", "foreign", "limit_hit", "limit_of", "metric_names", "output", "parse", "read_metrics",
+    "read_sample",
+]  # fmt: skip
 
 
 def parse(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
@@ -170,11 +76,6 @@ def read_sample(
         return doc, name, Answer(None if found is None else found[:EXTRACTED], metrics, offset, length)
     except RecursionError:
         raise foreign("is nested too deeply", where) from None
-
-
-def foreign(what: str, where: str) -> ResultsError:
-    """The error of a sample that lm_eval did not write."""
-    return ResultsError(f"{what}: this is no sample of lm_eval", where=where, hint="Name the --output_path of a run")
 
 
 def doc_number(sample: Mapping[str, Any]) -> int | None:
@@ -363,7 +264,7 @@ def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[st
     for name in metric_names(sample):
         if name not in sample:
             raise foreign(f"the metric {name!r:.80} is missing", where)
-        value = _weighted(sample[name]) if name in _WEIGHTED else _value(sample[name])
+        value = value_of(name, sample[name])
         score = value[-1] if isinstance(value, tuple) else value
         if isinstance(score, float) and not math.isfinite(score):
             if name in may_be_nan:
@@ -374,31 +275,3 @@ def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[st
         if value is not None:
             found[name] = value
     return found
-
-
-def _weighted(value: Any) -> Weighted | None:
-    parts = [_number(one) for one in value] if isinstance(value, list) and len(value) == 2 else []
-    return Weighted(parts[0], parts[1]) if len(parts) == 2 and parts[0] is not None and parts[1] is not None else None
-
-
-def _value(value: Any) -> Value | None:
-    if not isinstance(value, list) or not value:
-        return _number(value)
-    if all(isinstance(one, bool) for one in value):
-        return tuple(value)
-    if len(value) == 2:
-        first, second = value
-        if isinstance(first, list) and isinstance(second, list) and len(first) == len(second) > 0:
-            return (tuple(first), tuple(second)) if all(isinstance(one, bool) for one in first + second) else None
-        if first is None or isinstance(first, str):
-            score = _number(second)
-            return None if score is None else (first, score)
-    return None
-
-
-def _number(value: Any) -> float | None:
-    """A number, which may be infinite or none at all (NaN); None for what JSON does not call a number."""
-    try:
-        return float(value) if isinstance(value, (bool, int, float)) else None
-    except OverflowError:
-        return math.inf

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.results.answers import ResultsError
+from meta_eval.results.model import ResultsError
 from meta_eval.results.results_file import ResultsFile, looks_like_results, mapping, read_results_file
 
 # lm_eval writes the time with hyphens for colons.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Protocol
 
-from meta_eval.results.answers import ResultsError
+from meta_eval.results.model import ResultsError
 
 # Two verdicts that differ by no more are the same. That makes no difference to a yes or no. Scores are published in
 # percent with one decimal, and implementations of one metric differ in the last digits of a float, so that a thousandth

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from meta_eval.pack.integrity import edited_notice
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.find import Files, Found, find
+from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.results_file import Aggregate, Group, mapping
 from meta_eval.results.samples import SamplesFile, read_samples

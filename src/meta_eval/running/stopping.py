@@ -20,8 +20,8 @@ from meta_eval.judging.judge import cluster_names
 from meta_eval.judging.sides import Side, shared_questions
 from meta_eval.notes import Progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.results.answers import Doc
 from meta_eval.results.baseline import graded_docs, read_baseline
+from meta_eval.results.model import Doc
 from meta_eval.results.scores import Scores
 from meta_eval.stats.sequential import Sequential, State, TaskDocs, plan
 

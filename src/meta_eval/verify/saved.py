@@ -9,8 +9,8 @@ from typing import Any
 
 from meta_eval.errors import PackError
 from meta_eval.replay import Answers
-from meta_eval.results.answers import Doc, ResultsError
 from meta_eval.results.find import Files, find
+from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import read_provenance
 from meta_eval.results.run import one_model, read_newest
 from meta_eval.results.samples import open_samples

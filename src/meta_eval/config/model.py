@@ -1,4 +1,4 @@
-"""The user's configuration: read from YAML, overridden by ``--set``, checked once, frozen.
+"""Every key of a configuration, what it means, and what it may be.
 
 Every key of Meta's recipe keeps its name and its meaning, so that a file written for the recipe works unchanged.
 Paths are kept as the user wrote them: relative ones count from the working directory, as in the recipe, and stand so
@@ -8,8 +8,7 @@ in the printed command, which is what lets a prepared folder be moved.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,10 +25,10 @@ from pydantic import (
 )
 
 from meta_eval.boundary.models import Public
-from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
+from meta_eval.config.messages import Place, first_error
 from meta_eval.engines import ENGINES
 from meta_eval.engines.lm_eval_model import REFUSED
-from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, args_from_text, seen
+from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, seen
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
@@ -234,7 +233,7 @@ class Config(Settings, Public):
 
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:
-        return _first_error(error, _Place(cls.__name__, {}, {}))
+        return first_error(error, Place(cls.__name__, {}, {}), Config)
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """How a pack of these settings is to be run.
@@ -247,167 +246,3 @@ class Config(Settings, Public):
         return RunSettings(
             **shared, tasks=tuple(tasks), include_path=self.work_dir, runs_code=runs_code and self.allow_code
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a value was written, for messages: a file with lines, or the ``--set`` that gave it."""
-
-    file: str
-    lines: Mapping[tuple[str | int, ...], int]
-    overrides: Mapping[tuple[str, ...], str]
-
-    def of(self, key: tuple[str, ...]) -> str:
-        for end in range(len(key), 0, -1):
-            if key[:end] in self.overrides:
-                return f"--set {self.overrides[key[:end]]}"
-        inside = [text for path, text in self.overrides.items() if path[: len(key)] == key]
-        if inside:
-            return f"--set {inside[-1]}"
-        for end in range(len(key), 0, -1):
-            if key[:end] in self.lines:
-                return f"{self.file}:{self.lines[key[:end]]}"
-        return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there gave both
-
-
-def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
-    """Read, override and check a configuration.
-
-    Args:
-        path: The YAML file; None for no file, so that everything comes from ``overrides``.
-        overrides: ``key=value`` each, the value in YAML; ``model_args.enforce_eager=true`` reaches into a mapping.
-
-    Raises:
-        ConfigError: The file cannot be read, is not YAML, or says something that cannot be.
-    """
-    data: dict[str, Any]
-    data, lines = _read_yaml(path) if path is not None else ({}, {})
-    places: dict[tuple[str, ...], str] = {}
-    for override in overrides:
-        places[_override(data, override)] = override
-    place = _Place(str(path) if path is not None else "--set", lines, places)
-    try:
-        return Config.model_validate(data)
-    except ConfigError as error:
-        if isinstance(error.__context__, ValidationError):
-            raise _first_error(error.__context__, place) from None
-        raise
-
-
-def overridden(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
-    """Settings of a pack with some of them changed, as `load_config` changes those of a file.
-
-    Raises:
-        ConfigError: An override names no setting of a run, or says something that cannot be.
-    """
-    data: dict[str, Any] = {name: getattr(settings, name) for name in Settings.model_fields}
-    places: dict[tuple[str, ...], str] = {}
-    for override in overrides:
-        path = _override(data, override)
-        if path[0] in Config.model_fields and path[0] not in Settings.model_fields:
-            hint = "Leave PACK out, and a pack of other settings is prepared"
-            raise ConfigError("is what the pack was made of", where=f"--set {override:.200}", hint=hint)
-        places[path] = override
-    try:
-        config = Config.model_validate({**data, "tasks": settings.tasks, "evals_dataset": "sample"})
-    except ValidationError as error:
-        raise _first_error(error, _Place("the manifest", {}, places)) from None
-    return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
-
-
-def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
-    hint = "Run `meta-eval init` for one to start from, or name yours with --config"
-    found = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
-    if not isinstance(found.tree, dict):
-        raise ConfigError("must be a mapping of keys to values, such as `model_name: …`", where=str(path))
-    return found.tree, found.lines
-
-
-# Of the longest key, originals.math.revision, and room for a mistake.
-_MOST_PARTS = 8
-
-
-def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
-    key, equals, text = override.partition("=")
-    path = tuple(key.strip().split("."))
-    if not equals or not all(path) or len(path) > _MOST_PARTS:
-        raise ConfigError("is not of the form key=value", where=f"--set {override:.200}")
-    try:
-        value = parse_yaml(text, where=f"--set {override:.200}", lines_in_where=False).tree
-    except NotYamlError:
-        value = text
-    node = data
-    for part in path[:-1]:
-        inner = node.get(part)
-        if isinstance(inner, str) and part == "model_args":
-            inner = args_from_text(inner)
-        node[part] = dict(inner) if isinstance(inner, dict) else {}
-        node = node[part]
-    node[path[-1]] = value
-    return path
-
-
-def _first_error(error: ValidationError, place: _Place) -> ConfigError:
-    """The first thing that pydantic found, in our words; the count of the others is said."""
-    found = error.errors(include_url=False)
-    # A misspelt key is missing under its right name as well; the misspelling is what to say.
-    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
-    key = tuple(
-        str(part)
-        for part in first["loc"]
-        if isinstance(part, str) and not part.startswith(("function-", "constrained-"))
-    )
-    known = _keys_at(key[:-1])
-    if first["type"] == "extra_forbidden":
-        what = f"{'.'.join(key)}: there is no such key{suggestion(key[-1], known)}"
-        return ConfigError(what, where=place.of(key), hint=f"Known keys: {', '.join(sorted(known))}")
-    key = tuple(
-        part
-        for number, part in enumerate(key)
-        if number == 0 or part in _keys_at(key[:number]) or (key[0] == "model_args" and number == 1)
-    )
-    others = len({item["loc"][:1] for item in found}) - 1
-    rest = f" ({others} more keys are wrong too)" if others else ""
-    if first["type"] == "missing":
-        return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=_allowed(key))
-    allowed = _allowed(key)
-    if first["type"] == "value_error":
-        what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-    elif allowed:
-        what = f"{quoted(first['input'])} is not allowed"
-    else:
-        what = f"{quoted(first['input'])} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
-    name = f"{'.'.join(key)}: " if key else ""
-    return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed)
-
-
-ALLOWED = {
-    "backend": ", ".join(ENGINES),
-    "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
-    "other_models": "a list of model ids or folders, none twice",
-    "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
-    "tasks": "a comma list or a YAML list of tasks and groups, such as meta_instruct",
-    "batch_size": "`auto`, `auto:N` or a whole number from 1",
-    "limit": "null for all docs, a whole number of docs from 1, or a fraction between 0 and 1",
-    "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",
-    "base_url": "an address such as http://localhost:8000/v1, or a list of several",
-    "request_timeout": "a number of seconds above 0",
-    "ray_address": "null for a local cluster, `auto`, or an address such as ray://head:10001",
-    "price_per_hour": "null, or a number above 0",
-    "gpu_memory_utilization": "a number above 0 and up to 1",
-    "margin": "a number of points above 0 and below 100: the largest drop that report allows",
-    "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
-}
-
-
-def _allowed(key: tuple[str, ...]) -> str | None:
-    return f"Allowed: {ALLOWED[key[0]]}" if key and key[0] in ALLOWED else None
-
-
-def _keys_at(path: Iterable[str]) -> set[str]:
-    """The keys that the configuration knows at a place in it."""
-    section: type[BaseModel] | None = Config
-    for part in path:
-        annotation = section.model_fields[part].annotation if section and part in section.model_fields else None
-        section = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-    return set(section.model_fields) if section else set()

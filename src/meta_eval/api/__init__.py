@@ -1,0 +1,13 @@
+"""What a program calls: the jobs of the command line as functions, with the same meaning and the same errors.
+
+`prepare` and `verify` are those of their rooms; here stands what takes several rooms.
+
+What a user must know besides is logged as a warning by the logger ``meta_eval``; nothing is printed.
+"""
+
+from __future__ import annotations
+
+from meta_eval.api.asking import export, fidelity, grade, run, write_stock
+from meta_eval.api.judging import compare, fidelity_report, report
+
+__all__ = ["compare", "export", "fidelity", "fidelity_report", "grade", "report", "run", "write_stock"]

@@ -1,0 +1,91 @@
+"""From a YAML file and ``key=value`` to a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
+from meta_eval.config.messages import Place, first_error
+from meta_eval.config.model import Config
+from meta_eval.engines.settings import RunSettings, Settings, args_from_text
+from meta_eval.errors import ConfigError
+
+# Of the longest key, originals.math.revision, and room for a mistake.
+_MOST_PARTS = 8
+
+
+def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
+    """Read, override and check a configuration.
+
+    Args:
+        path: The YAML file; None for no file, so that everything comes from ``overrides``.
+        overrides: ``key=value`` each, the value in YAML; ``model_args.enforce_eager=true`` reaches into a mapping.
+
+    Raises:
+        ConfigError: The file cannot be read, is not YAML, or says something that cannot be.
+    """
+    data: dict[str, Any]
+    data, lines = _read_yaml(path) if path is not None else ({}, {})
+    places: dict[tuple[str, ...], str] = {}
+    for override in overrides:
+        places[_override(data, override)] = override
+    place = Place(str(path) if path is not None else "--set", lines, places)
+    try:
+        return Config.model_validate(data)
+    except ConfigError as error:
+        if isinstance(error.__context__, ValidationError):
+            raise first_error(error.__context__, place, Config) from None
+        raise
+
+
+def overridden(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
+    """Settings of a pack with some of them changed, as `load_config` changes those of a file.
+
+    Raises:
+        ConfigError: An override names no setting of a run, or says something that cannot be.
+    """
+    data: dict[str, Any] = {name: getattr(settings, name) for name in Settings.model_fields}
+    places: dict[tuple[str, ...], str] = {}
+    for override in overrides:
+        path = _override(data, override)
+        if path[0] in Config.model_fields and path[0] not in Settings.model_fields:
+            hint = "Leave PACK out, and a pack of other settings is prepared"
+            raise ConfigError("is what the pack was made of", where=f"--set {override:.200}", hint=hint)
+        places[path] = override
+    try:
+        config = Config.model_validate({**data, "tasks": settings.tasks, "evals_dataset": "sample"})
+    except ValidationError as error:
+        raise first_error(error, Place("the manifest", {}, places), Config) from None
+    return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
+
+
+def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
+    hint = "Run `meta-eval init` for one to start from, or name yours with --config"
+    found = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
+    if not isinstance(found.tree, dict):
+        raise ConfigError("must be a mapping of keys to values, such as `model_name: …`", where=str(path))
+    return found.tree, found.lines
+
+
+def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
+    key, equals, text = override.partition("=")
+    path = tuple(key.strip().split("."))
+    if not equals or not all(path) or len(path) > _MOST_PARTS:
+        raise ConfigError("is not of the form key=value", where=f"--set {override:.200}")
+    try:
+        value = parse_yaml(text, where=f"--set {override:.200}", lines_in_where=False).tree
+    except NotYamlError:
+        value = text
+    node = data
+    for part in path[:-1]:
+        inner = node.get(part)
+        if isinstance(inner, str) and part == "model_args":
+            inner = args_from_text(inner)
+        node[part] = dict(inner) if isinstance(inner, dict) else {}
+        node = node[part]
+    node[path[-1]] = value
+    return path

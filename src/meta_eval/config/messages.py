@@ -1,0 +1,99 @@
+"""What is wrong with a configuration, and where: pydantic's findings as one message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ValidationError
+
+from meta_eval.engines import ENGINES
+from meta_eval.errors import ConfigError, suggestion
+from meta_eval.shown import quoted
+
+# What a key may be, where pydantic's own words do not say it; docs/configuration.md says the same.
+ALLOWED = {
+    "backend": ", ".join(ENGINES),
+    "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
+    "other_models": "a list of model ids or folders, none twice",
+    "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
+    "tasks": "a comma list or a YAML list of tasks and groups, such as meta_instruct",
+    "batch_size": "`auto`, `auto:N` or a whole number from 1",
+    "limit": "null for all docs, a whole number of docs from 1, or a fraction between 0 and 1",
+    "model_args": "a mapping such as {enforce_eager: true}, or text such as enforce_eager=True,quantization=fp8",
+    "base_url": "an address such as http://localhost:8000/v1, or a list of several",
+    "request_timeout": "a number of seconds above 0",
+    "ray_address": "null for a local cluster, `auto`, or an address such as ray://head:10001",
+    "price_per_hour": "null, or a number above 0",
+    "gpu_memory_utilization": "a number above 0 and up to 1",
+    "margin": "a number of points above 0 and below 100: the largest drop that report allows",
+    "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value was written, for messages: a file with lines, or the ``--set`` that gave it."""
+
+    file: str
+    lines: Mapping[tuple[str | int, ...], int]
+    overrides: Mapping[tuple[str, ...], str]
+
+    def of(self, key: tuple[str, ...]) -> str:
+        for end in range(len(key), 0, -1):
+            if key[:end] in self.overrides:
+                return f"--set {self.overrides[key[:end]]}"
+        inside = [text for path, text in self.overrides.items() if path[: len(key)] == key]
+        if inside:
+            return f"--set {inside[-1]}"
+        for end in range(len(key), 0, -1):
+            if key[:end] in self.lines:
+                return f"{self.file}:{self.lines[key[:end]]}"
+        return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there gave both
+
+
+def first_error(error: ValidationError, place: Place, model: type[BaseModel]) -> ConfigError:
+    """The first thing that pydantic found wrong with a model, in our words; the count of the others is said."""
+    found = error.errors(include_url=False)
+    # A misspelt key is missing under its right name as well; the misspelling is what to say.
+    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+    key = tuple(
+        str(part)
+        for part in first["loc"]
+        if isinstance(part, str) and not part.startswith(("function-", "constrained-"))
+    )
+    known = _keys_at(model, key[:-1])
+    if first["type"] == "extra_forbidden":
+        what = f"{'.'.join(key)}: there is no such key{suggestion(key[-1], known)}"
+        return ConfigError(what, where=place.of(key), hint=f"Known keys: {', '.join(sorted(known))}")
+    key = tuple(
+        part
+        for number, part in enumerate(key)
+        if number == 0 or part in _keys_at(model, key[:number]) or (key[0] == "model_args" and number == 1)
+    )
+    others = len({item["loc"][:1] for item in found}) - 1
+    rest = f" ({others} more keys are wrong too)" if others else ""
+    if first["type"] == "missing":
+        return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=_allowed(key))
+    allowed = _allowed(key)
+    if first["type"] == "value_error":
+        what = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    elif allowed:
+        what = f"{quoted(first['input'])} is not allowed"
+    else:
+        what = f"{quoted(first['input'])} is not allowed: {str(first['msg']).removeprefix('Input ').rstrip('.')}"
+    name = f"{'.'.join(key)}: " if key else ""
+    return ConfigError(f"{name}{what}{rest}", where=place.of(key), hint=allowed)
+
+
+def _allowed(key: tuple[str, ...]) -> str | None:
+    return f"Allowed: {ALLOWED[key[0]]}" if key and key[0] in ALLOWED else None
+
+
+def _keys_at(model: type[BaseModel], path: Iterable[str]) -> set[str]:
+    """The keys that a model knows at a place in it."""
+    section: type[BaseModel] | None = model
+    for part in path:
+        annotation = section.model_fields[part].annotation if section and part in section.model_fields else None
+        section = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+    return set(section.model_fields) if section else set()

@@ -1,0 +1,66 @@
+"""The metrics of lm-eval, as it logs them of one doc: which shapes there are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+# In a sample, but no metric.
+NO_METRIC = frozenset(
+    (
+        "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash",
+        "prompt_hash", "target_hash", "finish_reason", "prompt_tokens", "completion_tokens",
+    )
+)  # fmt: skip
+
+# The metrics of lm-eval's rolling likelihoods, which are averaged over words or bytes and not over docs.
+_WEIGHTED = frozenset(("word_perplexity", "byte_perplexity", "bits_per_byte"))
+
+# Metrics that are no share from 0 to 1, whatever their value is.
+NO_SHARE = _WEIGHTED | {"perplexity"}
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """What a doc adds to a perplexity: its log-likelihood, and its number of words or bytes."""
+
+    log_likelihood: float
+    weight: float
+
+
+# One verdict; a verdict with its subtask; verdicts on each instruction; the same strictly and loosely; a perplexity's.
+Value = float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | Weighted
+
+
+def value_of(name: str, logged: Any) -> Value | None:
+    """What lm-eval logged under the name of a metric; None for a shape that only its own aggregation understands."""
+    return _weighted(logged) if name in _WEIGHTED else _value(logged)
+
+
+def _weighted(value: Any) -> Weighted | None:
+    parts = [_number(one) for one in value] if isinstance(value, list) and len(value) == 2 else []
+    return Weighted(parts[0], parts[1]) if len(parts) == 2 and parts[0] is not None and parts[1] is not None else None
+
+
+def _value(value: Any) -> Value | None:
+    if not isinstance(value, list) or not value:
+        return _number(value)
+    if all(isinstance(one, bool) for one in value):
+        return tuple(value)
+    if len(value) == 2:
+        first, second = value
+        if isinstance(first, list) and isinstance(second, list) and len(first) == len(second) > 0:
+            return (tuple(first), tuple(second)) if all(isinstance(one, bool) for one in first + second) else None
+        if first is None or isinstance(first, str):
+            score = _number(second)
+            return None if score is None else (first, score)
+    return None
+
+
+def _number(value: Any) -> float | None:
+    """A number, which may be infinite or none at all (NaN); None for what JSON does not call a number."""
+    try:
+        return float(value) if isinstance(value, (bool, int, float)) else None
+    except OverflowError:
+        return math.inf
