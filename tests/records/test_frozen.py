@@ -15,6 +15,7 @@ from recorded_runs import GSM8K, record
 from meta_eval import verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.records.frozen import wanted
 
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
 
@@ -46,7 +47,9 @@ def test_a_frozen_task_asks_and_grades_as_lm_eval_does_with_the_shots_that_were_
     record(templates, tmp_path / "plain", ["gsm8k"], num_fewshot=3)
     record(pack, tmp_path / "frozen", ["gsm8k"])
     assert asked(tmp_path / "frozen") == asked(tmp_path / "plain")
-    record_of = read_manifest(pack).tasks["gsm8k"].record
+    manifest = read_manifest(pack)
+    assert manifest.command[manifest.command.index("--tasks") + 1] == "gsm8k"
+    record_of = manifest.tasks["gsm8k"].record
     assert record_of is not None
     assert (record_of.model, record_of.shots, record_of.code_version) == (None, "3", "3.0")
 
@@ -65,8 +68,6 @@ def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
 
 
 def test_groups_are_those_of_lm_eval() -> None:
-    from meta_eval.records.frozen import wanted
-
     tasks, groups = wanted(["mmlu@5", "ai2_arc"], TASKS, "tasks")
     assert len(groups["mmlu"]) == 57
     assert groups["ai2_arc"] == ("arc_challenge", "arc_easy")
@@ -84,3 +85,21 @@ def test_groups_are_those_of_lm_eval() -> None:
 def test_what_is_no_task_is_named(tasks: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
         prepare(tmp_path / "pack", tasks, evals_dataset="lm-eval", template_dir=str(TASKS))
+
+
+def test_a_board_is_its_tasks_with_its_shots_and_the_groups_of_lm_eval() -> None:
+    tasks, groups = wanted(["leaderboard_v1"], TASKS, "tasks")
+    shots = {name: tasks[name] for name in ("arc_challenge", "hellaswag", "truthfulqa_mc2", "winogrande", "gsm8k")}
+    assert shots == {"arc_challenge": 25, "hellaswag": 10, "truthfulqa_mc2": 0, "winogrande": 5, "gsm8k": 5}
+    assert {tasks[name] for name in groups["mmlu"]} == {5}
+    assert len(groups["leaderboard_v1"]) == len(tasks) == 57 + 5
+
+
+def test_what_lm_eval_cannot_measure_of_a_board_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    wanted(["llama3_others"], TASKS, "tasks")
+    assert "llama3_others: WorldSense is left out: lm-eval has no task of it" in caplog.text
+
+
+def test_a_board_has_its_own_shots() -> None:
+    with pytest.raises(UserError, match="leaderboard_v1 says the shots of its tasks itself"):
+        wanted(["leaderboard_v1@3"], TASKS, "tasks")

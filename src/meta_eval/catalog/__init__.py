@@ -217,12 +217,12 @@ def reproduced(model: str, subset: str) -> tuple[Reproduction, ...]:
 @cache
 def gaps() -> tuple[Gap, ...]:
     """The known reasons why scores differ, in the order in which they are said."""
-    return tuple(map(Gap.model_validate, _read("gaps.yaml")["gaps"]))
+    return tuple(map(Gap.model_validate, read("gaps.yaml")["gaps"]))
 
 
 @cache
 def _datasets() -> _Datasets:
-    return _Datasets.model_validate(_read("datasets.yaml"))
+    return _Datasets.model_validate(read("datasets.yaml"))
 
 
 @cache
@@ -232,7 +232,7 @@ def _datasets_by_id() -> Mapping[str, Dataset]:
 
 @cache
 def _published() -> _Published:
-    return _Published.model_validate(_read("published.yaml"))
+    return _Published.model_validate(read("published.yaml"))
 
 
 @cache
@@ -251,7 +251,8 @@ def _numbers() -> Mapping[str, tuple[PublishedNumber, ...]]:
     return {model: tuple(found) for model, found in of_model.items()}
 
 
-def _read(name: str) -> Any:
+def read(name: str) -> Any:
+    """What a YAML file beside this one holds."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # an eighth of the time, where it was built

@@ -99,4 +99,6 @@ def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tupl
 
 
 def _canonical(templates: TemplateFolder, name: str) -> str:
+    """The name that lm-eval knows a task by: no alias, and without the shots of ``arc_challenge@25``."""
+    name = name.partition("@")[0]
     return next((task for task, template in templates.tasks.items() if name in template.spec.aliases), name)

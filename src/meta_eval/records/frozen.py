@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.names import is_name
+from meta_eval.catalog import boards
 from meta_eval.errors import ConfigError, DataError, PackError, SourceError
+from meta_eval.notes import log
 from meta_eval.records.code import TaskCode, group_members, has_task
 from meta_eval.records.rows import ROLLING, Row, Rows
 
@@ -23,10 +25,10 @@ _SEED = 1234
 def wanted(
     names: Sequence[str], template_dir: Path, where: str
 ) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
-    """The tasks that names mean, each with its shots where the user says them, and the groups among the names.
+    """The tasks that names mean, each with its shots where the user or a board says them, and the groups among them.
 
     Args:
-        names: Tasks and groups, ``arc_challenge@25`` with shots of their own.
+        names: Tasks, groups and boards (``catalog/boards.yaml``); ``arc_challenge@25`` with shots of its own.
         template_dir: The user's own tasks.
         where: Where the names stand, for messages.
 
@@ -39,6 +41,11 @@ def wanted(
         name, at, number = asked.partition("@")
         if (at and not number.isdecimal()) or not is_name(name):
             raise ConfigError(f"{asked!r} is no task", where=where, hint="Write arc_challenge, or arc_challenge@25")
+        if board := boards.board(name):
+            if at:
+                raise ConfigError(f"{name} says the shots of its tasks itself", where=where, hint=f"Write {name}")
+            _of_board(board, template_dir, tasks, groups, where)
+            continue
         shots = int(number) if at else None
         members: tuple[str, ...] = (name,)
         if not has_task(name, template_dir):
@@ -50,9 +57,39 @@ def wanted(
                 hint="`lm_eval ls tasks` lists those of lm-eval",
             )
         for member in members:
-            if tasks.setdefault(member, shots) != shots:
-                raise ConfigError(f"{member} is asked for with two numbers of shots", where=where, hint="Name it once")
+            _ask(tasks, member, shots, where)
     return tasks, groups
+
+
+def _of_board(
+    board: boards.Board,
+    template_dir: Path,
+    tasks: dict[str, int | None],
+    groups: dict[str, tuple[str, ...]],
+    where: str,
+) -> None:
+    """Add the tasks of a board with its shots, its groups of tasks, and the board as a group of all of them."""
+    members: dict[str, None] = {}
+    for part in board.parts:
+        for name in part.tasks:
+            of_part: tuple[str, ...] = (name,)
+            if not has_task(name, template_dir) and (of_part := group_members(name)):
+                groups[name] = of_part
+            if not of_part:
+                log.warning(f"{board.name}: {part.name} is left out, since the installed lm-eval has no {name}")
+            for member in of_part:
+                _ask(tasks, member, part.shots, where)
+            members.update(dict.fromkeys(of_part))
+    if not members:
+        raise ConfigError(f"the installed lm-eval has no task of {board.name}", where=where, hint="Install a newer one")
+    for one in board.absent:
+        log.warning(f"{board.name}: {one.name} is left out: {one.why}")
+    groups[board.name] = tuple(members)
+
+
+def _ask(tasks: dict[str, int | None], name: str, shots: int | None, where: str) -> None:
+    if tasks.setdefault(name, shots) != shots:
+        raise ConfigError(f"{name} is asked for with two numbers of shots", where=where, hint="Name it once")
 
 
 def freeze(code: TaskCode, shots: int | None) -> tuple[Rows, int]:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from meta_eval.judging.boards import board_values
 from meta_eval.judging.model import Judgement
 from meta_eval.judging.numbers import averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
@@ -30,7 +31,9 @@ def build_report(
     """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
     digest = None if pack is None else hashlib.sha256((pack / MANIFEST).read_bytes()).hexdigest()
     fidelity, said = beside_results(places, digest)
-    totals = (averages(one.name, one.aggregates, shares=True) for one in run.groups.values())
+    totals = [averages(one.name, one.aggregates, shares=True) for one in run.groups.values()]
+    if manifest is not None:
+        totals.append(board_values(manifest, run.tasks))
     facts = model.RunFacts(
         "this run", _model_name(run), _facts(_provenances(run, run.tasks), pack, manifest), _folder(run)
     )

@@ -41,7 +41,7 @@ class Report:
         tasks: By name; without those that were not run.
         alarms: What went wrong, by kind.
         notes: What the reader must know of the files that were read.
-        totals: What lm-eval averaged over groups of tasks.
+        totals: What lm-eval averaged over groups of tasks, and what a board would show.
         gated: Whether the exit code follows the decision.
         fidelity: The tables of `meta-eval fidelity` that lie beside the results, their figures alone.
     """

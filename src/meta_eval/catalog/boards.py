@@ -1,0 +1,120 @@
+"""Boards: which tasks of lm-eval, with how many shots, and how their scores become the number that a board shows.
+
+The facts stand in ``boards.yaml`` with their sources; here is the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from statistics import fmean
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from meta_eval.catalog import Fact, Percent, read
+
+Choices = Annotated[int, Field(ge=2)]
+
+
+class Part(Fact):
+    """One column of a board; the attributes are those of ``boards.yaml``."""
+
+    name: str
+    tasks: tuple[str, ...] = Field(min_length=1)
+    shots: int = Field(ge=0)
+    metrics: tuple[str, ...] = Field(min_length=1)
+    averaging: Literal["tasks", "docs"] | None = None
+    choices: Choices | Mapping[str, Choices] | None = None
+    shown: Mapping[str, Percent] = {}
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _chances_of_tasks_are_taken_before_their_mean(self) -> Self:
+        if self.averaging == "docs" and isinstance(self.choices, Mapping):
+            raise ValueError(f"{self.name}: a mean over docs has one number of choices")
+        return self
+
+    def chance(self, task: str) -> float:
+        """The share that guessing gets right, 0 where the board does not count it off.
+
+        Raises:
+            KeyError: The board names choices by task, and not this one's.
+        """
+        if self.choices is None:
+            return 0.0
+        return 1 / (self.choices[task] if isinstance(self.choices, Mapping) else self.choices)
+
+
+class Absent(Fact):
+    """A benchmark that the source names and lm-eval does not have, and why."""
+
+    name: str
+    why: str
+
+
+class Board(Fact):
+    """A board: its parts, and whether their mean is its number."""
+
+    name: str
+    title: str
+    source: str
+    mean: bool
+    note: str
+    parts: tuple[Part, ...]
+    absent: tuple[Absent, ...] = ()
+
+
+def normalised(value: float, chance: float) -> float:
+    """How far a share lies above guessing: 0 at and below chance, 1 where all is right.
+
+    Args:
+        value: A share, 0 to 1.
+        chance: The share that guessing gets right, at least 0 and below 1.
+
+    Source: the Open LLM Leaderboard's page on normalisation (huggingface.co/docs/leaderboards).
+    """
+    return max(0.0, (value - chance) / (1 - chance))
+
+
+def part_value(
+    part: Part, scores: Mapping[str, Mapping[str, float]], docs: Mapping[str, int] | None = None
+) -> float | None:
+    """What a board shows for one of its parts, in percent.
+
+    Args:
+        part: The part.
+        scores: By task and ``metric,filter`` shares from 0 to 1: every task of the part, and no other.
+        docs: By task how many docs it has; asked only where the part is a mean over docs of several tasks.
+
+    Returns:
+        None where no task has one of the part's metrics, or a task lacks it.
+
+    Raises:
+        KeyError: `docs` or the board's choices lack a task.
+    """
+    if not scores:
+        return None
+    means = []
+    for metric in part.metrics:
+        values = {task: of_task[metric] for task, of_task in scores.items() if metric in of_task}
+        if len(values) < len(scores):
+            return None
+        if part.averaging == "docs":
+            sizes = {task: (docs or {})[task] for task in values} if len(values) > 1 else dict.fromkeys(values, 1)
+            pooled = sum(values[task] * sizes[task] for task in values) / sum(sizes.values())
+            means.append(normalised(pooled, part.chance("")))
+        else:
+            means.append(fmean(normalised(value, part.chance(task)) for task, value in values.items()))
+    return 100 * fmean(means)
+
+
+def board(name: str) -> Board | None:
+    """The board of this name; None when there is none."""
+    return boards().get(name)
+
+
+@cache
+def boards() -> Mapping[str, Board]:
+    """All boards by name, in the order of the file."""
+    return {one.name: one for one in map(Board.model_validate, read("boards.yaml")["boards"])}

@@ -1,0 +1,83 @@
+"""Boards: their tasks are lm-eval's own, and their numbers are made by the board's rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_eval.catalog import boards
+from meta_eval.catalog.boards import normalised, part_value
+from meta_eval.records.code import find_code, group_members, has_task
+
+NOWHERE = Path("no such folder")
+PARTS = [(board.name, part) for board in boards.boards().values() for part in board.parts]
+
+
+def part_of(board: str, name: str) -> boards.Part:
+    found = boards.board(board)
+    assert found is not None
+    return next(part for part in found.parts if part.name == name)
+
+
+def tasks_of(part: boards.Part) -> list[str]:
+    return [task for name in part.tasks for task in ([name] if has_task(name) else group_members(name))]
+
+
+@pytest.mark.parametrize(("board", "part"), PARTS, ids=[f"{board}-{part.name}" for board, part in PARTS])
+def test_the_installed_lm_eval_has_the_tasks_and_the_metrics_of_every_part(board: str, part: boards.Part) -> None:
+    tasks = tasks_of(part)
+    assert tasks, part.name
+    if isinstance(part.choices, dict):
+        assert set(part.choices) == set(tasks)
+    code = find_code(tasks[0], NOWHERE)
+    assert {spec.partition(",")[0] for spec in part.metrics} <= {one["metric"] for one in code.settings["metric_list"]}
+    filters = {one["name"] for one in code.settings.get("filter_list") or [{"name": "none"}]}
+    assert {spec.partition(",")[2] for spec in part.metrics} <= filters
+
+
+def test_the_chance_of_every_bbh_task_is_that_of_the_choices_that_lm_eval_gives() -> None:
+    part = part_of("leaderboard_v2", "BBH")
+    for task in tasks_of(part):
+        assert part.chance(task) == 1 / len(find_code(task, NOWHERE).settings["doc_to_choice"]), task
+
+
+def test_v2_counts_chance_off_each_subtask_before_it_averages() -> None:
+    # By hand: (0.75 - 0.5) / 0.5 = 0.5; 0.1 is below 1/5, so 0; (2/3 - 1/3) / (2/3) = 0.5. The mean is a third.
+    scores = {"murder_mysteries": 0.75, "object_placements": 0.1, "team_allocation": 2 / 3}
+    found = part_value(
+        part_of("leaderboard_v2", "MUSR"),
+        {f"leaderboard_musr_{name}": {"acc_norm,none": value} for name, value in scores.items()},
+    )
+    assert found == pytest.approx(100 / 3)
+
+
+def test_gpqa_is_pooled_over_docs_before_chance_is_counted_off() -> None:
+    scores = {"a": {"acc_norm,none": 0.25}, "b": {"acc_norm,none": 0.65}}
+    found = part_value(part_of("leaderboard_v2", "GPQA"), scores, {"a": 300, "b": 100})
+    assert found == pytest.approx(100 * (0.35 - 0.25) / 0.75)
+
+
+def test_mmlu_of_v1_is_the_mean_of_its_subjects_whatever_their_size() -> None:
+    scores = {"a": {"acc,none": 0.2}, "b": {"acc,none": 0.4}}
+    assert part_value(part_of("leaderboard_v1", "MMLU"), scores, {"a": 1, "b": 999}) == pytest.approx(30)
+
+
+def test_ifeval_of_v2_is_the_mean_of_both_strict_accuracies() -> None:
+    one = {"prompt_level_strict_acc,none": 0.3, "inst_level_strict_acc,none": 0.5}
+    assert part_value(part_of("leaderboard_v2", "IFEval"), {"leaderboard_ifeval": one}) == pytest.approx(40)
+
+
+def test_a_part_that_lacks_a_metric_has_no_value() -> None:
+    assert part_value(part_of("leaderboard_v1", "ARC"), {"arc_challenge": {"acc,none": 0.3}}) is None
+    assert part_value(part_of("leaderboard_v1", "ARC"), {}) is None
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.0, 1 / 19, 0.25, 0.5]))
+def test_normalised_shares_stay_shares_and_keep_their_order(one: float, other: float, chance: float) -> None:
+    low, high = sorted((normalised(one, chance), normalised(other, chance)))
+    assert 0 <= low <= high <= 1
+    assert (normalised(one, chance) <= normalised(other, chance)) == (one <= other) or max(one, other) <= chance
+    assert normalised(one, 0.0) == one
