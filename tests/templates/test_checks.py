@@ -108,6 +108,29 @@ def test_a_process_docs_that_makes_no_docs(returned: str, words: str, tmp_path: 
     assert words in err
 
 
+def test_docs_that_fit_only_all_at_once_are_made_of_whole_rows(tmp_path: Path) -> None:
+    """Batches that have passed have emptied their rows: the table made at once has every doc all the same."""
+    import pyarrow.parquet as pq
+
+    utils = """
+
+import datasets
+
+
+def odd(dataset):
+    return datasets.Dataset.from_list([{**make_doc(row), "width": str(len(row["input_question"]))} for row in dataset])
+
+
+odd.make_doc = lambda row: {**make_doc(row), "width": "9" if row["input_question"] == "q1029" else 9}
+"""
+    rows = [make_row(f"q{number}") for number in range(1030)]
+    code, err = prepared(tmp_path, as_template({**TEMPLATE, "process_docs": "@utils.odd"}), rows, utils=utils)
+    assert code == 0, err
+    docs = pq.read_table(tmp_path / "w" / "my_task.parquet")
+    assert docs.column("question").to_pylist() == [f"q{number}" for number in range(1030)]
+    assert set(docs.column("width").to_pylist()) == {"2", "3", "4", "5"}
+
+
 def test_a_gold_that_is_no_choice(tmp_path: Path) -> None:
     code, err = prepared(tmp_path, as_template(TEMPLATE), [make_row("a"), make_row("b", gold=["Q"])])
     assert code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import shutil
 import sys
@@ -11,25 +12,26 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.boundary.contained import contained
 from meta_eval.boundary.inputs import reason
+from meta_eval.boundary.memory import give_back
 from meta_eval.errors import DataError, TemplateError, UserError
-from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, silent
-from meta_eval.pack.checks import Checked, check_rows
+from meta_eval.pack.checks import Checked
 from meta_eval.pack.clusters import clusters
 from meta_eval.pack.columns import alike, begin_parquet, column_of, table_of
 from meta_eval.pack.doc_checks import check_docs
+from meta_eval.pack.task_rows import read_task_rows
 from meta_eval.shown import quoted
 from meta_eval.source.base import EvalsDataset
-from meta_eval.source.rows import Place, Row, read_rows
+from meta_eval.source.rows import Place, Row
 from meta_eval.templates.folder import place_of
 from meta_eval.templates.spec import Template
 
@@ -98,37 +100,22 @@ def read_docs(
         DataError: A row holds something that would make a wrong number, or does not match its original.
         TemplateError: The template's ``process_docs`` fails, or its docs lack a column.
     """
-    subset, name = template.spec.subset, template.spec.join
-    place = Place(dataset.dataset_id, subset)
-    progress(f"{template.name}: reading {place}")
-    rows = read_rows(dataset.fetch(subset), dataset_id=dataset.dataset_id, subset=subset)[:first]
-    join = JOINS[name] if name is not None else None
-    needs_gold = join is None or not join.brings_gold
-    checked = check_rows(rows, place, output_type=template.output_type, needs_gold=needs_gold)
-    joined = None
-    if join is not None:
-        progress(f"{template.name}: reading the original of {join.name}")
-        joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
-    kept = joined.rows if joined else checked.rows
-    table = make_docs(root, template, kept, place)
+    read = functools.partial(
+        read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first, progress=progress
+    )
+    place = Place(dataset.dataset_id, template.spec.subset)
+    found = read()
+    matched = len(found.rows)
+    table = make_docs(root, template, found.rows, place, again=lambda: read().rows)
     # A file takes as long to write as the docs to check: where nothing of them decides a column, it is begun before.
     early = template.spec.cluster is None and "cluster" not in table.column_names
     table, unclustered = with_clusters(table, template) if early else (table, None)
     content = begin_parquet(table) if early and written else None
-    checked.warnings.update(check_docs(table, template, place))
+    found.checked.warnings.update(check_docs(table, template, place))
     if not early:
         table, unclustered = with_clusters(table, template)
         content = begin_parquet(table) if written else None
-    return TaskDocs(
-        len(rows),
-        frozenset(str(row.get("benchmark_label")) for row in rows),
-        replace(checked, rows=[]),
-        replace(joined, rows=[]) if joined else None,
-        len(kept),
-        table,
-        unclustered,
-        content,
-    )
+    return TaskDocs(found.count, found.labels, found.checked, found.joined, matched, table, unclustered, content)
 
 
 def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
@@ -155,8 +142,17 @@ def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | 
     return table.append_column("cluster", clustered), unclustered
 
 
-def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place) -> pa.Table:
+def make_docs(
+    root: Path, template: Template, rows: Sequence[Row], place: Place, *, again: Callable[[], Sequence[Row]]
+) -> pa.Table:
     """Rows through the template's own ``process_docs``, and what comes out checked against the contract of a doc.
+
+    Args:
+        root: The template folder.
+        template: The task.
+        rows: They are emptied as docs are made of them.
+        place: Which rows they are, for messages.
+        again: Reads them anew, for the rare case in which they are needed once more.
 
     Raises:
         TemplateError: The function fails, or its docs lack a column.
@@ -170,7 +166,8 @@ def make_docs(root: Path, template: Template, rows: Sequence[Row], place: Place)
             make_doc = getattr(process_docs, "make_doc", None)
             table = _in_batches(make_doc, rows) if make_doc else None
             if table is None:
-                table = _at_once(process_docs, rows, place, where)
+                whole = rows if all(rows) else again()
+                table = _at_once(process_docs, whole, place, where)
     except UserError:
         raise
     except ValueError as error:
@@ -208,7 +205,9 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], pla
 
 
 def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
-    """The same table, made of some rows at a time: neither rows nor docs stand in two more forms beside it.
+    """The same table, made of some rows at a time, each of which is emptied once its doc is made.
+
+    So texts stand once, in the rows or in the table, and in no form between them.
 
     None where arrow does not take rows or docs as they are; all at once they are made to fit, or refused in words.
     """
@@ -216,10 +215,14 @@ def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table
 
     if not alike(rows):
         return None
+    made = []
     try:
-        made = [
-            table_of([make_doc(row) for row in rows[start : start + _BATCH]]) for start in range(0, len(rows), _BATCH)
-        ]
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            made.append(table_of(list(map(make_doc, batch))))
+            for row in batch:
+                row.clear()
+            give_back()
         return pa.concat_tables(made, promote_options="permissive")
     except pa.ArrowException:
         return None

@@ -1,0 +1,76 @@
+"""The rows of one task: fetched, read, checked, and joined with their original."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from meta_eval.joins import JOINS
+from meta_eval.joins.base import Joined
+from meta_eval.joins.read import Originals
+from meta_eval.notes import Progress, silent
+from meta_eval.pack.checks import Checked, check_rows
+from meta_eval.source.base import EvalsDataset
+from meta_eval.source.rows import Place, Row, read_rows
+from meta_eval.templates.spec import Template
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """The rows that a task's docs are made of, and what was noticed on the way to them.
+
+    Attributes:
+        rows: As the template takes them. Nobody else holds their texts, so that docs can take their place.
+        count: How many the evals dataset has.
+        labels: Their ``benchmark_label``.
+        checked: What the checks found, without the rows.
+        joined: What the original brought, without the rows; None for a task without a join.
+    """
+
+    rows: list[Row]
+    count: int
+    labels: frozenset[str]
+    checked: Checked
+    joined: Joined | None
+
+
+def read_task_rows(
+    template: Template,
+    dataset: EvalsDataset,
+    originals: Originals,
+    *,
+    allow_unmatched: bool = False,
+    first: int | None = None,
+    progress: Progress = silent,
+) -> TaskRows:
+    """Fetch, read, check and join the rows of a task.
+
+    Args:
+        template: The task.
+        dataset: The evals dataset that it reads.
+        originals: Where its ground truth comes from.
+        allow_unmatched: Leave out rows that have no original.
+        first: Only so many rows; None for all.
+        progress: Called with what is being done.
+
+    Raises:
+        SourceError: Rows or originals cannot be had.
+        DataError: A row holds something that would make a wrong number, or does not match its original.
+    """
+    subset, name = template.spec.subset, template.spec.join
+    place = Place(dataset.dataset_id, subset)
+    progress(f"{template.name}: reading {place}")
+    rows = read_rows(dataset.fetch(subset), dataset_id=dataset.dataset_id, subset=subset)[:first]
+    join = JOINS[name] if name is not None else None
+    needs_gold = join is None or not join.brings_gold
+    checked = check_rows(rows, place, output_type=template.output_type, needs_gold=needs_gold)
+    joined = None
+    if join is not None:
+        progress(f"{template.name}: reading the original of {join.name}")
+        joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
+    return TaskRows(
+        joined.rows if joined else checked.rows,
+        len(rows),
+        frozenset(str(row.get("benchmark_label")) for row in rows),
+        replace(checked, rows=[]),
+        replace(joined, rows=[]) if joined else None,
+    )
