@@ -17,12 +17,15 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.boundary.contained import contained
 from meta_eval.errors import PackError, TemplateError, UserError
 from meta_eval.replay import Answers, ReplayLM
 from meta_eval.verify.sample_hashes import hashing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # (done, total): answers scored; each answer is scored once a filter.
 Progress = Callable[[int, int], None]
@@ -117,8 +120,10 @@ class Evaluator:
             # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
             docs = task.eval_docs
             if listed and not isinstance(docs, list):
-                batches = docs.with_format("arrow").iter(1024)
-                docs = [doc for batch in batches for doc in batch.to_pylist()]
+                batches = docs.with_format("arrow")[:].to_batches(1024)
+                # lm-eval's own references, so that each batch goes as its docs are listed and texts stand once.
+                task.dataset = task.task_docs = docs = None
+                docs = _listed(batches)
         split = task.config.test_split or task.config.validation_split
         task.dataset = {split: docs}
         task.config.process_docs = None  # they are made
@@ -195,6 +200,18 @@ class Evaluator:
             watch.extract,
             results,
         )
+
+
+def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """Docs out of arrow; the batches are let go one by one, and their memory with them."""
+    import pyarrow as pa
+
+    docs: list[dict[str, Any]] = []
+    batches.reverse()
+    while batches:
+        docs += batches.pop().to_pylist()
+        pa.default_memory_pool().release_unused()
+    return docs
 
 
 class _Watch:
