@@ -54,7 +54,7 @@ Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_leng
 class Settings(BaseModel):
     """What both the user's configuration and a pack say of a run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model_name: Name = Field(description="the model that is evaluated")
     backend: Name = Field("vllm", description="how the model is reached: [running.md](running.md)")
