@@ -132,7 +132,8 @@ def process_results(doc: dict, results: list[str]) -> dict:
 def followed(doc: dict, index: int, response: str) -> tuple[bool, bool]:
     """Whether one instruction is followed, strictly and loosely, by lm-eval's checkers.
 
-    Strictly followed is loosely followed: the loose check tries the answer as it is too, and both draw the same.
+    Strictly followed is loosely followed: the loose check tries the answer as it is too, and both draw the same. So the
+    loose one, eight checks where nothing passes, is made only of what the strict one refuses.
     """
     module = checkers()
     example = module.InputExample(
@@ -141,8 +142,8 @@ def followed(doc: dict, index: int, response: str) -> tuple[bool, bool]:
         prompt=doc["original_prompt"],
         kwargs=[read_arguments(doc["kwargs"][index], doc["key"])],
     )
-    checks = (module.test_instruction_following_strict, module.test_instruction_following_loose)
-    strict, loose = (bool(seeded(check, example, response).follow_all_instructions) for check in checks)
+    strict = bool(seeded(module.test_instruction_following_strict, example, response).follow_all_instructions)
+    loose = strict or bool(seeded(module.test_instruction_following_loose, example, response).follow_all_instructions)
     return strict, loose
 
 
