@@ -17,6 +17,7 @@ from recorded_runs import SHAPES, record, task_folder
 from meta_eval import report, verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.stats import Apart
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
@@ -71,6 +72,10 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
         flips = {task.name: task.flips.compared - task.flips.agreed for task in judged.tasks if task.flips}
         drops = {task.name: task.decision.drop.value for task in judged.tasks if task.decision}
         assert not [alarm.kind for alarm in judged.alarms if alarm.kind == "changed prompts"]
+        told = {task.name: task.apart for task in judged.tasks if task.apart}
+        assert {task: figures(one) for task, one in told.items()} == {
+            task: (0.0, drop, 0.0) for task, drop in drops.items()
+        }
         expected[name] = flips, drops
     flips, drops = expected["again"]
     assert set(flips.values()) == {0}
@@ -81,6 +86,32 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
     assert {task: count for task, count in expected["other"][0].items() if count} == {
         task: count for task, count in real.items() if count
     }
+
+
+def figures(one: Apart) -> tuple[float, float, float]:
+    """The grader's, the model's and the prompts'."""
+    assert one.model is not None and one.prompts is not None
+    return one.grader.value, one.model.value, one.prompts.value
+
+
+def test_what_only_the_grader_changed_is_the_graders(shapes: Path, tmp_path: Path) -> None:
+    # As if another grader had taken one right answer of the record for wrong, and one wrong one for right.
+    run = Path(shutil.copytree(shapes / "run", tmp_path / "run"))
+
+    def edit(samples: list[dict[str, Any]]) -> None:
+        first, second = ({one["doc_id"] for one in samples if one["acc"] == value} for value in (0.0, 1.0))
+        for sample in samples:
+            if sample["doc_id"] in (min(first), min(second)):
+                sample["acc"] = 1.0 - sample["acc"]
+
+    change(run, "mmlu_abstract_algebra", edit)
+    pack = prepare(tmp_path / "pack", "mmlu_abstract_algebra", evals_dataset=str(run))
+    verify(pack)
+    record(pack, tmp_path / "again", ["mmlu_abstract_algebra"])
+    (task,) = report([tmp_path / "again"], pack=pack).tasks
+    assert task.apart is not None
+    assert (figures(task.apart), task.apart.regraded, task.apart.changed) == ((0.0, 0.0, 0.0), 2, 0)
+    assert task.apart.grader.lost == task.apart.grader.won == 1 / 8
 
 
 def differing(folder: Path, task: str, metric: str) -> int:

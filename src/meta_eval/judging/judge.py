@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from meta_eval import stats
 from meta_eval.errors import ConfigError
 from meta_eval.judging.alarms import Raised, alarms, by_kind, shortcomings, vetoes
+from meta_eval.judging.apart import apart, mean_apart
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
@@ -91,7 +92,8 @@ def conclude(
         if one.evidence is not None and task.decision is None:
             task = replace(task, reason="it is not asked for")
         tasks.append(task)
-    return Judgement(decision, found, tuple(tasks), tuple(notes))
+    told = mean_apart([(one.apart, one.decision.weight) for one in tasks if one.apart and one.decision])
+    return Judgement(decision, found, tuple(tasks), tuple(notes), told)
 
 
 def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
@@ -129,6 +131,7 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         cut=_cut(one, found),
         averages=averages(name, result.aggregates, shares=False),
         source=one.source,
+        apart=None if isinstance(found, str) else _apart(one, found, shared),
     )
     raised = shortcomings(name, one.runs, entry, rule)
     known = one.first.scores(spec) if one.first and spec else None
@@ -152,6 +155,12 @@ def _cut(one: Sides, found: _Reference | str) -> Cut | None:
     if isinstance(found, str):
         return cut_answers(one.ours, one.pair, one.spec) if one.spec else None
     return cut_answers(one.ours, (found.before, found.after) if found.before else None, found.spec)
+
+
+def _apart(one: Sides, found: _Reference, shared: frozenset[str]) -> stats.Apart | None:
+    if one.before or one.recorded is None or one.answers is None:
+        return None
+    return apart(one.recorded, one.answers, one.ours, found.spec, lambda docs: cluster_names(one.name, docs, shared))
 
 
 # What a drop is a drop from
@@ -181,7 +190,7 @@ def _reference(one: Sides, rule: Rule) -> _Reference | str:
         for words, side in ((ANSWERS, one.answers), (VERDICTS, verdicts)):
             if side is not None:
                 pair = aligned(side, ours, by_number)
-                found = _paired(pair, wanted, words.replace(META, entry.whose))
+                found = _paired(pair, wanted, words.replace(f"{META} recorded", entry.whose_recorded))
                 if not isinstance(found, str) and len(pair[0].docs) >= MOST * len(ours.docs):
                     return found
         if rule.against == "recorded":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.model import Doc
 from meta_eval.results.run import TaskRun
-from meta_eval.stats import Interval
+from meta_eval.stats import Apart, Interval
 
 # Whose recorded answers and verdicts a run stands beside, where its pack says nothing else.
 META = "Meta's"
@@ -243,6 +243,8 @@ class Task:
         subtasks: By name; empty where there is only one.
         averages: Its metrics that are no shares.
         source: Where its samples are.
+        apart: The drop from what was recorded told apart, in the metric of the drop; None where the pack is of no
+            recorded run, or verify has not graded its answers.
     """
 
     name: str
@@ -262,6 +264,7 @@ class Task:
     subtasks: tuple[Subtask, ...] = ()
     averages: tuple[LmEvalAverage, ...] = ()
     source: Source | None = None
+    apart: Apart | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -270,9 +273,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All that is judged: the decision, what went wrong by kind (vetoes first), the tasks, what else must be said."""
+    """All that is judged: the decision, what went wrong by kind (vetoes first), the tasks, what else must be said, and
+    the mean of the drops told apart."""
 
     decision: Decision
     alarms: tuple[Alarm, ...]
     tasks: tuple[Task, ...]
     notes: tuple[str, ...] = ()
+    apart: Apart | None = None

@@ -20,7 +20,9 @@ _NEARLY = 0.99
 
 def numbers(name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None) -> tuple[Score, ...]:
     if entry and entry.published:
-        return tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in entry.published)
+        of_entry = tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in entry.published)
+        # A record has a score in each of its metrics, of which several are averaged alike.
+        return tuple(replace(one, averaging=one.metric) for one in of_entry) if entry.record else of_entry
     wanted = shares_of(result) if entry is None and _is_plain(result) else []
     chosen = wanted or [verdict_spec(result, entry) or ""]
     found = tuple(_score(name, result, ours, entry, None, one, None) for one in chosen)

@@ -14,7 +14,7 @@ from meta_eval.judging.model import Source
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import Answer, Doc, Value
 from meta_eval.results.baseline import Baseline
-from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
+from meta_eval.results.recorded import SAME_VERDICT, as_recorded, recorded_verdicts
 from meta_eval.results.run import TaskRun
 from meta_eval.results.scores import Scores, scores, specs
 
@@ -77,6 +77,7 @@ class Sides:
         ours: The run.
         answers: Meta's recorded answers, as the pack grades them.
         verdicts: Meta's recorded verdicts.
+        recorded: Of a recorded run what it was given then, in every metric.
         missing: Why there are no recorded answers, a clause.
         first: What the run stands beside: the baseline run, else what Meta recorded.
         pair: ``first`` and ``ours``, of the docs that both have.
@@ -91,6 +92,7 @@ class Sides:
     ours: Side
     answers: Side | None = None
     verdicts: Side | None = None
+    recorded: Side | None = None
     missing: str | None = None
     first: Side | None = None
     pair: tuple[Side, Side] | None = None
@@ -113,6 +115,8 @@ def lay_out(
     if baseline and baseline.docs.get(name):
         one.answers = Side([baseline.docs[name]])
     one.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
+    if entry is not None and entry.record is not None and (known := as_recorded(result.docs)):
+        one.recorded = Side([known])
     one.missing = baseline.missing.get(name) if baseline and not before else None
     one.first = Side([run.docs for run in before]) if before else one.answers or one.verdicts
     keys = (by_prompt, by_question) if before else (by_number,)

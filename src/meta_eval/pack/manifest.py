@@ -170,6 +170,11 @@ class TaskEntry(_Entry):
         """Whose recorded answers and verdicts these are, in messages: ``Meta's``, or ``the record's``."""
         return "Meta's" if self.record is None else "the record's"
 
+    @property
+    def whose_recorded(self) -> str:
+        """The same before *answers* or *verdicts*: ``Meta's recorded``, or ``the record's``."""
+        return "Meta's recorded" if self.record is None else self.whose
+
 
 class Range(_Entry):
     minimum: str

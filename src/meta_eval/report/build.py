@@ -48,6 +48,7 @@ def build_report(
         tuple(one for group in totals for one in group),
         gated,
         fidelity,
+        judged.apart,
     )
 
 

@@ -21,7 +21,7 @@ from urllib.parse import quote_plus
 from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import Subtask, Task
-from meta_eval.report import fidelity_text, text
+from meta_eval.report import apart, fidelity_text, text
 from meta_eval.report.model import Report, RunFacts, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
@@ -77,6 +77,7 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
             comparing=report.kind == "compare",
             plot=plot(report),
             averages=text.averages(report.tasks, report.totals),
+            told={"rows": apart.rows(report.tasks, report.apart), "headings": apart.HEADINGS, "legend": apart.LEGEND},
             compared_with=text.compared_with(report.tasks),
             settling=text.settling(report.decision.settling),
             outcomes=Counter(task.outcome for task in report.tasks),

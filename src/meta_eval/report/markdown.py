@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.judging.decide import TaskDecision
 from meta_eval.judging.model import Score
-from meta_eval.report import fidelity_text, text
+from meta_eval.report import apart, fidelity_text, text
 from meta_eval.report.model import Report
 from meta_eval.version import __version__
 
@@ -25,7 +25,8 @@ def render(report: Report) -> str:
     """The whole report; ends with a line break."""
     averages = text.averages(report.tasks, report.totals)
     page = _environment().get_template("report.md.j2")
-    return page.render(report=report, averages=averages, version=__version__).strip("\n") + "\n"
+    told = {"rows": apart.rows(report.tasks, report.apart), "headings": apart.HEADINGS, "legend": apart.LEGEND}
+    return page.render(report=report, averages=averages, told=told, version=__version__).strip("\n") + "\n"
 
 
 def render_fidelity(report: FidelityReport) -> str:

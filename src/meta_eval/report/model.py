@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
 from meta_eval.judging.model import META, Alarm, LmEvalAverage, Task
+from meta_eval.report import apart
 from meta_eval.report.fidelity import FidelityReport
 from meta_eval.report.text import headline
-from meta_eval.stats import Drop, Interval
+from meta_eval.stats import Apart, Drop, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 2
@@ -44,6 +45,7 @@ class Report:
         totals: What lm-eval averaged over groups of tasks, and what a board would show.
         gated: Whether the exit code follows the decision.
         fidelity: The tables of `meta-eval fidelity` that lie beside the results, their figures alone.
+        apart: The mean drop from a recorded run told apart; None where fewer than two tasks are.
     """
 
     kind: Literal["report", "compare"]
@@ -56,6 +58,7 @@ class Report:
     totals: tuple[LmEvalAverage, ...] = ()
     gated: bool = False
     fidelity: tuple[FidelityReport, ...] = ()
+    apart: Apart | None = None
 
     @property
     def summary(self) -> str:
@@ -87,6 +90,7 @@ class Report:
             ],
             "alarms": [{**_plain(one), "veto": one.veto} for one in self.alarms],
             "tasks": [_task(one) for one in self.tasks],
+            "apart": apart.figures(self.apart) if self.apart else None,
             "notes": list(self.notes),
             "totals": [_plain(one) for one in self.totals],
             "fidelity": [one.to_json() for one in self.fidelity],
@@ -114,6 +118,7 @@ def _task(one: Task) -> dict[str, Any]:
     tree["drop"] = _task_drop(one.decision) if one.decision else None
     tree["scores"] = [_plain(score) for score in one.scores]
     tree["flips"] = {**_plain(one.flips), "agreed": one.flips.agreed} if one.flips else None
+    tree["apart"] = apart.figures(one.apart) if one.apart else None
     tree["cut"] = _plain(one.cut) if one.cut else None
     tree |= {name: [_plain(part) for part in getattr(one, name)] for name in ("subtasks", "averages")}
     tree["gaps"] = list(one.gaps)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from meta_eval.judging.model import Score, Task
+from meta_eval.report import apart
 from meta_eval.report import text as write
 from meta_eval.report.model import Report
 
@@ -44,6 +45,8 @@ def show(report: Report, console: Console) -> None:
         for words, names in write.compared_with(report.tasks):
             say.line(f"compared with {words}: {', '.join(names)}", "dim")
         say.line()
+    if told := apart.rows(report.tasks, report.apart):
+        _show_apart(told, console, say)
     if any(task.scores for task in report.tasks):
         console.print(_scores(report))
         say.line("Percent; differences of the run and of the baseline from the published number.", "dim")
@@ -133,6 +136,21 @@ def _drops(report: Report) -> Table:
             row = write.drop(mean.value), write.drop_interval(bounds)
             table.add_row(Text(name, style="bold"), _styled(outcome), "", "", *row, "")
     return table
+
+
+def _show_apart(rows: list[apart.Row], console: Console, say: Speaker) -> None:
+    table = _table("docs", *apart.HEADINGS)
+    for row in rows:
+        name = Text(write.visible(row.name)) if row.name else Text("mean, by precision", style="bold")
+        cells = [Text(f"{value}\n{bounds}" if bounds else value) for value, bounds in row.cells]
+        table.add_row(name, write.count(row.docs), *cells)
+    say.line("The difference from the record, told apart", "bold")
+    console.print(table)
+    say.line(apart.LEGEND, "dim")
+    for row in rows:
+        if row.name and row.note:
+            say.line(f"{row.name}: {row.note}", "dim")
+    say.line()
 
 
 def _scores(report: Report) -> Table:

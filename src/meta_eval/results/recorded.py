@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
-from meta_eval.results.model import ResultsError
+from meta_eval.results.answers import read_metrics
+from meta_eval.results.model import Answer, Doc, ResultsError
 
 # Two verdicts that differ by no more are the same. That makes no difference to a yes or no. Scores are published in
 # percent with one decimal, and implementations of one metric differ in the last digits of a float, so that a thousandth
@@ -60,3 +62,27 @@ def _metric(text: str | None, metric: str) -> float | None:
             hint="Prepare the pack again, and run it",
         )
     return float(value)
+
+
+def as_recorded(docs: Sequence[Doc]) -> list[Doc]:
+    """The docs of a recorded run of lm-eval with every metric as it was recorded; without those that have none."""
+    found = []
+    for doc in docs:
+        metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None
+        if isinstance(metrics, dict) and metrics:
+            found.append(replace(doc, answers=answers_of(metrics, f"doc {doc.doc_id}")))
+    return found
+
+
+def answers_of(metrics: Mapping[str, Any], where: str) -> dict[str, Answer]:
+    """What each filter's metrics gave an answer; ``metrics`` by ``metric,filter``, as lm-eval wrote them.
+
+    Raises:
+        ResultsError: One is no number.
+    """
+    by_filter: dict[str, dict[str, Any]] = {}
+    for spec, value in metrics.items():
+        metric, _, name = spec.partition(",")
+        by_filter.setdefault(name, {})[metric] = value
+    # What is no number is left out, as the task's own average of it does.
+    return {name: Answer(None, read_metrics(one, where, one), 0, 0) for name, one in by_filter.items()}

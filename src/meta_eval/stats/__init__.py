@@ -8,9 +8,10 @@ one way in which a doc can differ, so that it is in there as well.
 `basics`: intervals, quantiles, Holm. `score`: one score. `robust`: the variance of an average, also of clustered docs.
 `drop`: two scores over the same docs, as one statistic for sign, interval, p value and power. `ratio`: a mean over
 tokens, of which docs are what is uncertain. `sequential`: the same drop while a run still goes on, with bounds
-(`betting`) that hold however often somebody looks.
+(`betting`) that hold however often somebody looks. `apart`: what of a drop is the grader's, the model's, the prompts'.
 """
 
+from meta_eval.stats.apart import Apart, Part, mean_apart, tell_apart
 from meta_eval.stats.basics import ALPHA, LEVEL, POWER, Interval, holm
 from meta_eval.stats.drop import (
     Drop,
@@ -35,7 +36,8 @@ from meta_eval.stats.score import (
 )
 
 __all__ = [
-    "ALPHA", "LEVEL", "POWER", "Drop", "Interval", "average_runs", "holm", "instruction_shares", "macro", "mean",
-    "mean_drop", "mean_of_four_contributions", "mean_of_four_shares", "paired_drop", "pooled_contributions",
-    "precision_weights", "run_noise", "score_interval", "stratified_wilson", "unlike_p", "unpaired_drop", "wilson",
+    "ALPHA", "LEVEL", "POWER", "Apart", "Drop", "Interval", "Part", "average_runs", "holm", "instruction_shares",
+    "macro", "mean", "mean_apart", "mean_drop", "mean_of_four_contributions", "mean_of_four_shares", "paired_drop",
+    "pooled_contributions", "precision_weights", "run_noise", "score_interval", "stratified_wilson", "tell_apart",
+    "unlike_p", "unpaired_drop", "wilson",
 ]  # fmt: skip
