@@ -116,6 +116,18 @@ def task_folder(folder: Path, names: Sequence[str]) -> Path:
     return folder
 
 
+def own_gsm8k(folder: Path, its_rows: Sequence[Mapping[str, Any]] = GSM8K, **changes: Any) -> Path:
+    """lm-eval's GSM8K in a template folder, over rows of our own; ``changes`` to its YAML."""
+    folder.mkdir()
+    rows = folder / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in its_rows), encoding="utf-8")
+    tree = yaml.safe_load((Path(lm_eval.__file__).parent / "tasks/gsm8k/gsm8k.yaml").read_text(encoding="utf-8"))
+    tree |= {"dataset_path": "json", "dataset_name": None}
+    tree["dataset_kwargs"] = {"data_files": {"train": str(rows), "test": str(rows)}}
+    (folder / "gsm8k.yaml").write_text(yaml.dump(tree | changes), encoding="utf-8")
+    return folder
+
+
 def _yaml_of(installed: Path, name: str) -> Path:
     from meta_eval.records.code import find_code
 

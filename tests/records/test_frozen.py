@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import lm_eval
 import pytest
-import yaml
 from packs import prepare
 from places import REPOSITORY
-from recorded_runs import GSM8K, record
+from recorded_runs import own_gsm8k, record
 
 from meta_eval import verify
 from meta_eval.errors import UserError
@@ -18,18 +16,6 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.records.frozen import wanted
 
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
-
-
-def own_gsm8k(folder: Path) -> Path:
-    """lm-eval's GSM8K in a template folder, over rows of our own."""
-    folder.mkdir()
-    rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in GSM8K), encoding="utf-8")
-    tree = yaml.safe_load((Path(lm_eval.__file__).parent / "tasks/gsm8k/gsm8k.yaml").read_text(encoding="utf-8"))
-    tree |= {"dataset_path": "json", "dataset_name": None}
-    tree["dataset_kwargs"] = {"data_files": {"train": str(rows), "test": str(rows)}}
-    (folder / "gsm8k.yaml").write_text(yaml.dump(tree), encoding="utf-8")
-    return folder
 
 
 def asked(run: Path) -> dict[tuple[int, str], tuple[str, str, float]]:

@@ -106,6 +106,12 @@ class Config(Settings, Public):
         description="commit or branch of the evals dataset; null for the newest. The manifest records the commit. Of "
         "several recorded runs in one folder the time of the one that is meant",
     )
+    baseline: str | None = Field(
+        None,
+        description="a recorded run that new ones are compared with, doc by doc: a folder or results file of "
+        "`lm_eval --log_samples` ([how](records.md#your-own-run-as-the-baseline)); null for what the evals dataset "
+        "records",
+    )
     originals: Originals = Field(Originals(), description="where the joins find the ground truth: [below](#originals)")
     bundle: bool = Field(
         True,
@@ -169,6 +175,7 @@ class Config(Settings, Public):
         "other_models",
         "evals_dataset",
         "evals_revision",
+        "baseline",
         "work_dir",
         "output_path",
         "template_dir",
@@ -183,7 +190,7 @@ class Config(Settings, Public):
                 raise ValueError(f"holds a credential, which would stand in the pack: {_INSTEAD}")
         return value
 
-    @field_validator("evals_revision")
+    @field_validator("evals_revision", "baseline")
     @classmethod
     def _revision_is_seen(cls, revision: str | None) -> str | None:
         return revision and seen(revision)

@@ -70,8 +70,12 @@ def judge(
     entries = manifest.tasks if manifest else {}
     names = sorted({*run.tasks, *entries})
     wanted = gate.among(sorted(entries) if manifest else names)
-    if any(gate.rule(name).against == "baseline" for name in wanted):
-        raise ConfigError("against: baseline needs a baseline run", hint="Give both to `meta-eval compare`")
+    named = {name for name, entry in entries.items() if entry.baseline is not None}
+    if any(gate.rule(name).against == "baseline" and name not in named for name in wanted):
+        raise ConfigError(
+            "against: baseline needs a baseline run",
+            hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
+        )
     shared = shared_questions([run.tasks[name].docs for name in wanted if name in run.tasks])
     sides = [lay_out(name, run.all_runs(name), entries.get(name), baseline) for name in names]
     drafts = [draft(one, gate.rule(one.name), shared) for one in sides]
@@ -109,7 +113,7 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
         return Draft(task, None, (("not run", Alarmed(name)),))
     result = one.runs[0]
-    if one.pair and (rule.against or ("baseline" if before else None)) == "baseline":
+    if before and one.pair and (rule.against or "baseline") == "baseline":
         found = _paired(one.pair, _metrics(before[0], entry), RUN_A)
     else:
         found = _reference(one, rule)
@@ -126,7 +130,10 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         instead=one.missing,
         flips=_flips(one.pair, spec, "" if before else entry.whose if entry else META) if one.pair and spec else None,
         subtasks=_subtasks(one.ours, spec, one.pair) if spec else (),
-        scores=numbers(name, result, one.ours, entry, one.answers or one.verdicts),
+        # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
+        scores=numbers(
+            name, result, one.ours, entry, None if entry and entry.baseline else one.answers or one.verdicts
+        ),
         gaps=gaps(entry, result),
         cut=_cut(one, found),
         averages=averages(name, result.aggregates, shares=False),
@@ -186,7 +193,7 @@ def _reference(one: Sides, rule: Rule) -> _Reference | str:
         return "there are no samples: run lm_eval with --log_samples"
     wanted = _metrics(result, entry)
     if rule.against != "published":
-        verdicts = one.verdicts if entry.graded_by == "program" else None
+        verdicts = one.verdicts if entry.graded_by == "program" or entry.baseline is not None else None
         for words, side in ((ANSWERS, one.answers), (VERDICTS, verdicts)):
             if side is not None:
                 pair = aligned(side, ours, by_number)

@@ -211,13 +211,15 @@ class LmEvalAverage:
 class Source:
     """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
 
-    ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict.
+    ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict;
+    ``texts`` whether the recorded answers of the samples are those that ``meta`` judges.
     """
 
     verdict: str
     runs: tuple[TaskRun, ...]
     docs: tuple[tuple[Doc, ...], ...]
     meta: tuple[float | None, ...]
+    texts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

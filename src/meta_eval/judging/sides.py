@@ -114,8 +114,12 @@ def lay_out(
         return one
     if baseline and baseline.docs.get(name):
         one.answers = Side([baseline.docs[name]])
-    one.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry)) if spec else None
-    if entry is not None and entry.record is not None and (known := as_recorded(result.docs)):
+    named = baseline.recorded.get(name) if baseline else None
+    if named:
+        one.recorded = one.verdicts = Side([named])
+    elif spec:
+        one.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry))
+    if not named and entry is not None and entry.record is not None and (known := as_recorded(result.docs)):
         one.recorded = Side([known])
     one.missing = baseline.missing.get(name) if baseline and not before else None
     one.first = Side([run.docs for run in before]) if before else one.answers or one.verdicts
@@ -245,4 +249,5 @@ def _source(one: Sides, spec: str) -> Source:
         runs = one.before[0], one.runs[0]
         return Source(spec, runs, docs, tuple(verdicts.get(by_number(doc)) for _, doc in docs))
     ours = one.ours.docs
-    return Source(spec, one.runs[:1], tuple((doc,) for doc in ours), tuple(map(verdicts.get, map(by_number, ours))))
+    given = tuple(map(verdicts.get, map(by_number, ours)))
+    return Source(spec, one.runs[:1], tuple((doc,) for doc in ours), given, not (one.entry and one.entry.baseline))

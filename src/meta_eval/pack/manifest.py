@@ -127,6 +127,30 @@ class RecordEntry(_Entry):
     code_version: str | None
 
 
+class BaselineEntry(_Entry):
+    """The answers of the recorded run that ``baseline:`` named, to the docs of one task.
+
+    Attributes:
+        name: The record, as the user wrote it.
+        revision: Of its files.
+        model: Whose answers they are.
+        lm_eval: The version that ran it.
+        time: When it was run, as its files are named.
+        file: Where the answers are.
+        docs: Docs that it answers.
+        other_prompts: Those of them that it was asked with another prompt than the pack's.
+    """
+
+    name: str
+    revision: str
+    model: str | None
+    lm_eval: str | None
+    time: str | None
+    file: PackPath
+    docs: int = Field(ge=1)
+    other_prompts: int = Field(ge=0)
+
+
 class TaskEntry(_Entry):
     """One prepared task; ``docs_file`` is None when its rows stay on the hub (``bundle: false``).
 
@@ -164,16 +188,19 @@ class TaskEntry(_Entry):
     min_agreement: float = Field(ge=0, le=1, allow_inf_nan=False)
     unsafe_code: bool
     record: RecordEntry | None = None
+    baseline: BaselineEntry | None = None
 
     @property
     def whose(self) -> str:
-        """Whose recorded answers and verdicts these are, in messages: ``Meta's``, or ``the record's``."""
+        """Whose recorded answers and verdicts a run stands beside: ``Meta's``, ``the record's``, ``the baseline's``."""
+        if self.baseline is not None:
+            return "the baseline's"
         return "Meta's" if self.record is None else "the record's"
 
     @property
     def whose_recorded(self) -> str:
         """The same before *answers* or *verdicts*: ``Meta's recorded``, or ``the record's``."""
-        return "Meta's recorded" if self.record is None else self.whose
+        return "Meta's recorded" if self.whose == "Meta's" else self.whose
 
 
 class Range(_Entry):
@@ -186,6 +213,7 @@ class PreparedFrom(_Entry):
 
     evals_dataset: str
     evals_revision: str | None
+    baseline: str | None = None
     tasks: tuple[str, ...]
     template_dir: str
     originals: dict[str, Original]
@@ -220,6 +248,8 @@ class Manifest(_Entry, Public):
         for name, entry in self.tasks.items():
             if entry.docs_file is not None and entry.docs_file not in self.files:
                 raise ValueError(f"tasks.{name}.docs_file: {entry.docs_file!r:.80} is none of the files")
+            if entry.baseline is not None and entry.baseline.file not in self.files:
+                raise ValueError(f"tasks.{name}.baseline.file: {entry.baseline.file!r:.80} is none of the files")
         for group, members in self.groups.items():
             if unknown := [one for one in members if one not in self.tasks]:
                 raise ValueError(f"groups.{group}: there is no task {unknown[0]!r}")

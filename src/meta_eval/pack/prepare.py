@@ -17,7 +17,7 @@ from meta_eval.engines import ENGINES
 from meta_eval.errors import documented
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.build import build_pack
+from meta_eval.pack.build import Pack, build_pack
 from meta_eval.pack.docs import read_docs
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.task import Context, prepare_task
@@ -59,8 +59,15 @@ def prepare(
     """
     if not isinstance(config, Config):
         config, config_place = load_config(Path(config)), str(config)
-    work_dir = Path(config.work_dir)
-    check_target(work_dir)
+    check_target(Path(config.work_dir))
+    pack = assemble(config, config_place, progress)
+    progress(f"writing {config.work_dir}")
+    write_pack(Path(config.work_dir), pack.files, pack.manifest)
+    return Prepared(pack.manifest, config.work_dir)
+
+
+def assemble(config: Config, config_place: str, progress: Progress) -> Pack:
+    """The pack that `prepare` writes, in memory; the arguments and errors are the same."""
     templates = discover(_template_dir(config))
     progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
@@ -82,10 +89,7 @@ def prepare(
             "nobody has compared these templates with real rows, their formats are assumed; prove them with `meta-eval "
             f"verify` before you trust a score: {', '.join(assumed)}"
         )
-    pack = build_pack(tasks, groups, context)
-    progress(f"writing {config.work_dir}")
-    write_pack(work_dir, pack.files, pack.manifest)
-    return Prepared(pack.manifest, config.work_dir)
+    return build_pack(tasks, groups, context)
 
 
 def first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]:

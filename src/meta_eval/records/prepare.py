@@ -14,12 +14,13 @@ from meta_eval.errors import ConfigError, DataError, documented, suggestion
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack import prepare as of_meta
-from meta_eval.pack.build import build_pack
+from meta_eval.pack.build import Pack, build_pack
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry
 from meta_eval.pack.prepare import Prepared
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.pack.write import check_target, write_pack
 from meta_eval.records.asked import Made, check_requests
+from meta_eval.records.baseline import open_baseline, with_baseline
 from meta_eval.records.code import TaskCode, find_code, group_text
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
 from meta_eval.records.rows import IN_WORDS, bos_of, read_rows
@@ -57,15 +58,22 @@ def prepare(
     """
     if not isinstance(config, Config):
         config, config_place = load_config(Path(config)), str(config)
-    if config.evals_dataset == LM_EVAL:
-        return _prepare_tasks(config, config_place, progress)
-    if config.evals_dataset == SAMPLE or not is_record(config.evals_dataset):
-        return of_meta.prepare(config, config_place=config_place, progress=progress)
-    return _prepare_record(config, config_place, progress)
-
-
-def _prepare_record(config: Config, config_place: str, progress: Progress) -> Prepared:
     check_target(Path(config.work_dir))
+    baseline = open_baseline(config, config_place)
+    if config.evals_dataset == LM_EVAL:
+        pack = _prepare_tasks(config, config_place, progress)
+    elif config.evals_dataset == SAMPLE or not is_record(config.evals_dataset):
+        pack = of_meta.assemble(config, config_place, progress)
+    else:
+        pack = _prepare_record(config, config_place, progress)
+    if baseline is not None:
+        pack = with_baseline(pack, baseline, progress, f"{config_place}: baseline")
+    progress(f"writing {config.work_dir}")
+    write_pack(Path(config.work_dir), pack.files, pack.manifest)
+    return Prepared(pack.manifest, config.work_dir)
+
+
+def _prepare_record(config: Config, config_place: str, progress: Progress) -> Pack:
     progress(f"reading {config.evals_dataset}")
     record = open_record(config.evals_dataset, config.evals_revision)
     if not config.bundle:
@@ -76,18 +84,17 @@ def _prepare_record(config: Config, config_place: str, progress: Progress) -> Pr
     template_dir = Path(config.template_dir)
     codes = {name: find_code(name, template_dir) for name in names}
     codes, groups = _without_unsafe(codes, groups, config, config_place)
-    return _write(config, groups, progress, lambda context: [_task(record, code, context) for code in codes.values()])
+    return _made(config, groups, progress, lambda context: [_task(record, code, context) for code in codes.values()])
 
 
-def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Prepared:
+def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pack:
     """lm-eval's own tasks, with nobody's answers."""
-    check_target(Path(config.work_dir))
     if not config.bundle:
         raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
     tasks, groups = wanted(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
     codes = {name: find_code(name, Path(config.template_dir)) for name in tasks}
     codes, groups = _without_unsafe(codes, groups, config, config_place)
-    return _write(
+    return _made(
         config, groups, progress, lambda context: [_frozen(code, tasks[name], context) for name, code in codes.items()]
     )
 
@@ -110,23 +117,20 @@ def _frozen(code: TaskCode, shots: int | None, context: Context) -> Made:
     return Made(made(None), rows, f"{LM_EVAL}, {code.name}", made)
 
 
-def _write(
+def _made(
     config: Config,
     groups: Mapping[str, tuple[str, ...]],
     progress: Progress,
     make: Callable[[Context], list[Made]],
-) -> Prepared:
-    """Make the tasks, have lm-eval say that they ask what they should, and write them."""
+) -> Pack:
+    """Make the tasks, and have lm-eval say that they ask what they should."""
     for warning in ENGINES[config.backend].warnings(config):
         log.warning(warning)
     with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
         templates = _groups_folder(Path(scratch) / "groups", groups)
         context = Context(config, templates, Originals(), progress)
         tasks = check_requests(make(context), Path(scratch) / "pack", progress)
-        pack = build_pack([one.task for one in tasks], groups, context)
-    progress(f"writing {config.work_dir}")
-    write_pack(Path(config.work_dir), pack.files, pack.manifest)
-    return Prepared(pack.manifest, config.work_dir)
+        return build_pack([one.task for one in tasks], groups, context)
 
 
 def _select(record: Record, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:

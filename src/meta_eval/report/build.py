@@ -99,6 +99,9 @@ def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | 
         digest = hashlib.sha256((pack / MANIFEST).read_bytes()).hexdigest()
         facts["pack"] = [f"{pack.resolve().name}, manifest {digest[:16]}"]
         facts["evals dataset"] = [f"{one.dataset_id} at {one.dataset_revision}" for one in manifest.tasks.values()]
+        facts["baseline"] = [
+            f"{one.baseline.name} at {one.baseline.revision}" for one in manifest.tasks.values() if one.baseline
+        ]
         facts["originals"] = [f"{one.id} at {one.revision}" for one in manifest.originals.values()]
     facts["model"] = [one.model for one in found]
     facts["backend"] = [one.backend for one in found]

@@ -52,6 +52,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
                     answers,
                     source.meta[position],
                     count_tokens if len(docs) == 1 else None,
+                    texts=source.texts,
                 )
 
 
@@ -62,8 +63,10 @@ def _sample(
     answers: tuple[ShownAnswer, ...],
     recorded: float | None,
     count_tokens: Counter | None,
+    *,
+    texts: bool,
 ) -> Sample:
-    recorded_text = _recorded(_columns(whole))
+    recorded_text = _recorded(_columns(whole)) if texts else None
     return Sample(
         task=task,
         subtask=doc.subtask,

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from meta_eval.boundary.inputs import open_regular
 from meta_eval.pack.integrity import sha256_of
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import EXTRACTED, Answer, Doc, ResultsError, extracted, metric_names, read_metrics
+from meta_eval.results.named import as_recorded, read_named
 
 _AGAIN = "run `meta-eval verify`"
 
@@ -31,10 +32,13 @@ class Baseline:
         docs: By task, in the order of doc ids, the docs that have a recorded answer. Of each are known its doc id,
             question hash, subtask and cluster, and of its answers what was extracted and the metrics.
         missing: The other tasks of the pack, each with a clause that says why.
+        recorded: Of the tasks for which ``baseline:`` named a record, its docs with what they were given then. ``docs``
+            are then its answers too.
     """
 
     docs: Mapping[str, tuple[Doc, ...]]
     missing: Mapping[str, str]
+    recorded: Mapping[str, tuple[Doc, ...]] = field(default_factory=dict)
 
 
 def out_folder(pack: Path, *, regraded: bool = False) -> Path:
@@ -43,9 +47,16 @@ def out_folder(pack: Path, *, regraded: bool = False) -> Path:
     return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
 
 
-def baseline_file(pack: Path, task: str) -> Path:
-    """The file of one task."""
-    return out_folder(pack) / "baseline" / f"{task}.jsonl"
+def baseline_file(pack: Path, task: str, *, named: bool = False) -> Path:
+    """The file of one task; ``named`` of the record that ``baseline:`` names."""
+    return out_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
+
+
+def named_key(key: str, manifest: Manifest, task: str) -> str:
+    """The same as of `pack_keys` of the answers of the record that ``baseline:`` names."""
+    entry = manifest.tasks[task].baseline
+    file = manifest.files[entry.file].sha256 if entry is not None else None
+    return hashlib.sha256(f"{key} {file}".encode()).hexdigest()
 
 
 def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
@@ -58,10 +69,11 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
     keys = pack_keys(pack, manifest)
     docs: dict[str, tuple[Doc, ...]] = {}
     missing: dict[str, str] = {}
+    recorded = {task: as_recorded(read_named(pack, entry)) for task, entry in manifest.tasks.items() if entry.baseline}
     for task, entry in manifest.tasks.items():
-        path = baseline_file(pack, task)
+        path = baseline_file(pack, task, named=task in recorded)
         try:
-            docs[task] = _read(path, keys[task])
+            docs[task] = _read(path, named_key(keys[task], manifest, task) if task in recorded else keys[task])
         except FileNotFoundError:
             if not path.parent.is_dir():
                 missing[task] = f"verify has not been run on this pack: {_AGAIN}"
@@ -75,7 +87,7 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
             missing[task] = str(error)
         except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             missing[task] = f"{path} is damaged: {_AGAIN}"
-    return Baseline(docs, missing)
+    return Baseline(docs, missing, recorded)
 
 
 def baseline_text(
@@ -83,6 +95,7 @@ def baseline_text(
     samples: Sequence[Mapping[str, Any]],
     has_answer: Callable[[Mapping[str, Any]], bool],
     edited: Sequence[str] = (),
+    same_prompt: Mapping[int, bool] | None = None,
 ) -> str:
     """The file of a task.
 
@@ -91,8 +104,11 @@ def baseline_text(
         samples: lm-eval's samples of the replay, one a doc and filter.
         has_answer: Whether a doc has a recorded answer. What has none was answered with nothing, which is no verdict.
         edited: The files of the pack that were not as prepare wrote them.
+        same_prompt: Of each doc whether its answer is one to the pack's prompt; None where all are.
     """
     docs = _by_doc(samples, has_answer)
+    if same_prompt is not None:
+        docs = {number: {**doc, "same_prompt": same_prompt[number]} for number, doc in docs.items()}
     if not docs:
         return missing_text(key, "no doc has a recorded answer", edited)
     return _lines([{"pack": key, **_mark(edited), "docs": len(docs)}, *(docs[number] for number in sorted(docs))])
@@ -185,7 +201,7 @@ def _doc(line: Mapping[str, Any], where: str) -> Doc:
         doc_id=line["doc_id"],
         question_hash=line["question_hash"],
         prompt_hashes=(),
-        prompt_unchanged=None,
+        prompt_unchanged=line.get("same_prompt"),
         subtask=line["subtask"],
         cluster=line["cluster"],
         gold="",

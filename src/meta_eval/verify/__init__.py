@@ -22,8 +22,9 @@ from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry, read_manifest
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.answers import NO_SHARE
-from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, out_folder, pack_keys
+from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, out_folder, pack_keys
 from meta_eval.results.find import Files
+from meta_eval.results.named import read_named
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.verify.evaluate import Evaluated, Evaluator
 from meta_eval.verify.record import tally_record
@@ -50,6 +51,7 @@ class TaskProof:
         tallies: Counts and disagreements; None when nothing was scored.
         scores: Every score of the task, 0 to 1, by ``metric,filter``, as its own aggregations give it.
         file: Where the disagreements stand.
+        of_baseline: Whether what was compared are the verdicts of the record that ``baseline:`` names.
     """
 
     entry: TaskEntry
@@ -59,6 +61,7 @@ class TaskProof:
     tallies: Tallies | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     file: Path | None = None
+    of_baseline: bool = False
 
     @property
     def published(self) -> PublishedEntry | None:
@@ -197,13 +200,15 @@ def verify(
             continue
         try:
             evaluated, result.tallies = _check(evaluator, name, entry, files, allow_code, progress)
+            if files is None and entry.baseline is not None:
+                _check_baseline(evaluator, name, manifest, result, keys[name], changed, allow_code, progress)
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
                 _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}", changed), folder)
             continue
         result.scores = evaluated.scores
-        result.status, result.reason = _judge(result.tallies, entry, wanted)
+        result.status, result.reason = _judge(result.tallies, entry, wanted, of_baseline=result.of_baseline)
         result.file = folder / f"{name}.jsonl"
         _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
         if regrade is None:
@@ -261,9 +266,51 @@ def _check(
         return evaluated, tally_task(name, entry, evaluated.samples, context)
 
 
-def _judge(tallies: Tallies, entry: TaskEntry, wanted: float) -> tuple[Status, str | None]:
+def _check_baseline(
+    evaluator: Evaluator,
+    name: str,
+    manifest: Manifest,
+    result: TaskProof,
+    key: str,
+    edited: Sequence[str],
+    allow_code: bool,
+    progress: Progress,
+) -> None:
+    """Grade the answers of the record that ``baseline:`` names, keep the verdicts, and say where they are not its own.
+
+    Of a task of which nothing else is recorded this is the proof.
+    """
+    entry = result.entry
+    answers = [one for one in read_named(evaluator.pack, entry) if one.responses is not None]
+    path, key = baseline_file(evaluator.pack, name, named=True), named_key(key, manifest, name)
+    if not answers:
+        missing = "the baseline was asked in another way, so that its answers cannot be graded here"
+        _write(path, missing_text(key, missing, edited), out_folder(evaluator.pack))
+        return
+    evaluated = evaluator.evaluate(
+        name,
+        task=evaluator.load(name),
+        answers=[dict(enumerate(one.responses or ())) for one in answers],
+        indices=[one.doc for one in answers],
+        allow_code=allow_code,
+        hashed=False,
+        progress=lambda done, total: progress(name, done, total),
+    )
+    context = Explanations(evaluated.failures, evaluated.extract, None)
+    tallies = tally_record(entry, evaluated.samples, context, {one.doc: one.metrics for one in answers})
     total = tallies.total
-    if total.docs != entry.docs:
+    if entry.record is not None and entry.record.model is None:
+        result.tallies, result.of_baseline = tallies, True
+    elif total.agreed < total.compared:
+        differing = total.compared - total.agreed
+        log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded otherwise today")
+    text = baseline_text(key, evaluated.samples, lambda _: True, edited, {one.doc: one.same_prompt for one in answers})
+    _write(path, text, out_folder(evaluator.pack))
+
+
+def _judge(tallies: Tallies, entry: TaskEntry, wanted: float, *, of_baseline: bool) -> tuple[Status, str | None]:
+    total = tallies.total
+    if total.docs != (entry.baseline.docs if of_baseline and entry.baseline else entry.docs):
         return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
     if total.agreement is None and entry.record is not None and entry.record.model is None:
         return "not checked", "nobody's answers are recorded: it is a task of lm-eval as it is"

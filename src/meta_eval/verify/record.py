@@ -19,13 +19,19 @@ from meta_eval.verify.tally import Explanations, Tallies, Tally
 _SAME = 1e-6
 
 
-def tally_record(entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context: Explanations) -> Tallies:
+def tally_record(
+    entry: TaskEntry,
+    samples: Sequence[Mapping[str, Any]],
+    context: Explanations,
+    given: Mapping[int, Mapping[str, Any]] | None = None,
+) -> Tallies:
     """Compare what each doc's recorded answer is given with what it was given.
 
     Args:
         entry: The task.
         samples: The replay's, one a doc and filter.
         context: Why graders failed, by doc.
+        given: By doc what its answer was given then; None where the docs hold it.
     """
     rows: dict[int, dict[str, Mapping[str, Any]]] = {}
     for sample in samples:
@@ -34,7 +40,7 @@ def tally_record(entry: TaskEntry, samples: Sequence[Mapping[str, Any]], context
     for number in sorted(rows):
         doc = next(iter(rows[number].values()))["doc"]
         today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in metric_names(row)}
-        recorded: dict[str, Any] = json.loads(doc["recorded_metrics"] or "{}")
+        recorded = given[number] if given is not None else json.loads(doc["recorded_metrics"] or "{}")
         tallies = [result.total]
         if isinstance(doc.get("subtask_name"), str):
             tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))

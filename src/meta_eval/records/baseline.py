@@ -1,0 +1,207 @@
+"""``baseline:``: the answers of another recorded run, put beside the docs of a pack, doc by doc.
+
+A pack of whatever evals dataset is then gated against them: verify grades them with the pack's own graders, report
+pairs a new run with these. They lie in ``baseline/<task>.parquet`` of the pack, so that it can still be moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meta_eval.config import Config
+from meta_eval.errors import ConfigError, UserError
+from meta_eval.notes import Progress, log
+from meta_eval.pack.build import Pack
+from meta_eval.pack.columns import parquet_bytes
+from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
+from meta_eval.records.rows import Row, Rows, read_rows
+from meta_eval.records.runs import Record, is_record, open_record
+from meta_eval.results.answers import arguments
+from meta_eval.results.run import TaskRun, read_newest
+from meta_eval.results.samples import open_samples
+
+# What a baseline's answers are called in a pack's folder.
+FOLDER = "baseline"
+
+_GENERATED = "generate_until"
+
+
+@dataclass(frozen=True, slots=True)
+class _Doc:
+    """What tells a doc of the pack: its question, prompt, target and continuations."""
+
+    question_hash: str
+    prompt: str
+    gold: str | None
+    continuations: tuple[str, ...]
+
+
+def open_baseline(config: Config, config_place: str) -> Record | None:
+    """The record that the configuration names; None where it names none.
+
+    Raises:
+        ConfigError: It is no record, holds several runs, or the docs of the pack stay on the hub.
+    """
+    if config.baseline is None:
+        return None
+    where = f"{config_place}: baseline"
+    if not config.bundle:
+        raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
+    try:
+        if not is_record(config.baseline):
+            raise ConfigError(f"{config.baseline} is no folder that lm_eval wrote samples into", where=where)
+        return open_record(config.baseline, None)
+    except UserError as error:
+        hint = "Name one run: the folder or results file of `lm_eval --log_samples --output_path`"
+        raise ConfigError(error.what, where=where, hint=hint) from None
+
+
+def with_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> Pack:
+    """The pack with the answers of a recorded run.
+
+    Args:
+        pack: As it was made.
+        record: The baseline.
+        progress: Called with what is being done.
+        where: The key, for messages.
+
+    Raises:
+        ConfigError: It has no task of the pack, or no doc of one.
+        DataError: A sample of it is not what its hash says.
+    """
+    manifest = pack.manifest
+    common = [name for name in manifest.tasks if name in record.tasks]
+    if not common:
+        raise ConfigError(
+            f"{record.name} holds no task of this pack: it holds {', '.join(record.tasks[:10])}",
+            where=where,
+            hint=f"The pack has {', '.join(list(manifest.tasks)[:10])}",
+        )
+    if lacking := [name for name in manifest.tasks if name not in record.tasks]:
+        log.warning(f"the baseline has no {', '.join(lacking)}: these are compared with what else there is")
+    files, tasks = dict(pack.files), dict(manifest.tasks)
+    entries = dict(manifest.files)
+    for name in common:
+        progress(f"{name}: reading the baseline's answers")
+        path = f"{FOLDER}/{name}.parquet"
+        entry, content = _task(name, tasks[name], pack, record, path, where)
+        tasks[name] = tasks[name].model_copy(update={"baseline": entry})
+        files[path] = content
+        entries[path] = FileEntry(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    kept = {"tasks": tasks, "files": dict(sorted(entries.items()))}
+    return replace(pack, files=files, manifest=manifest.model_copy(update=kept))
+
+
+def _task(
+    name: str, entry: TaskEntry, pack: Pack, record: Record, path: str, where: str
+) -> tuple[BaselineEntry, bytes]:
+    run = read_newest(record.files, record.files.tasks[name], say=log.warning)
+    if run is None or run.samples_file is None:
+        raise ConfigError(f"{record.name} holds no sample of {name}", where=where)
+    asked, wanted = _asked(run, entry.output_type), _GENERATED if _by_token(entry) else entry.output_type
+    rows = read_rows(run, record.results(name), asked, f"{record.name}, {name}")
+    docs = _docs(pack.files[entry.docs_file or ""])
+    pairs = _pairs(docs, rows)
+    if not pairs:
+        raise ConfigError(
+            f"{record.name} answers no doc of {name} in this pack", where=where,
+            hint="Prepare the pack from the data that the baseline was run on",
+        )  # fmt: skip
+    if asked != wanted:
+        log.warning(
+            f"{name}: the baseline was asked by {asked}, this pack asks by {wanted}: its verdicts stay as recorded"
+        )
+    made = [_line(number, docs[number], row, regraded=asked == wanted) for number, row in sorted(pairs.items())]
+    others = sum(not line["same_prompt"] for line in made)
+    if len(pairs) < len(docs):
+        log.warning(f"{name}: the baseline has no answer to {len(docs) - len(pairs):,} of {len(docs):,} docs")
+    if others:
+        log.warning(f"{name}: the baseline was asked {others:,} of {len(pairs):,} docs with another prompt ({path})")
+    provenance = record.provenance(name)
+    return (
+        BaselineEntry(
+            name=record.name, revision=record.revision, model=provenance.model, lm_eval=provenance.lm_eval,
+            time=record.files.tasks[name][0].time or None, file=path, docs=len(pairs), other_prompts=others,
+        ),
+        _content(made),
+    )  # fmt: skip
+
+
+def _by_token(entry: TaskEntry) -> bool:
+    return entry.choice_scoring == "next_token"
+
+
+def _asked(run: TaskRun, output_type: str) -> str:
+    """How the baseline was asked, by its first sample: a choice may have been asked for by the next token."""
+    first = run.docs[0]
+    assert run.samples_file is not None  # noqa: S101 (a record has samples)
+    with open_samples(run.samples_file) as whole:
+        requests = arguments(whole(next(iter(first.answers.values()))))
+    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
+    if isinstance(settings, dict):
+        return _GENERATED
+    return "multiple_choice" if output_type == _GENERATED else output_type
+
+
+def _docs(content: bytes) -> list[_Doc]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(io.BytesIO(content))
+    nothing = [None] * table.num_rows
+    names = ("input_question_hash", "prompt", "gold", "continuations")
+    columns = [table.column(one).to_pylist() if one in table.column_names else nothing for one in names]
+    return [_Doc(a, b, c, tuple(d or ())) for a, b, c, d in zip(*columns, strict=True)]
+
+
+def _pairs(docs: Sequence[_Doc], rows: Rows) -> dict[int, Row]:
+    """By number of the pack's doc the row that answers it: with its prompt, else of its question and target, else of
+    its question; of several the first goes with the first."""
+    keys: list[tuple[Callable[[_Doc], Hashable], Callable[[Row], Hashable]]] = [
+        (lambda doc: (doc.question_hash, doc.prompt), lambda row: (row.question_hash, row.prompt)),
+        (lambda doc: (doc.question_hash, doc.gold), lambda row: (row.question_hash, _gold(row))),
+        (lambda doc: doc.question_hash, lambda row: row.question_hash),
+    ]
+    found: dict[int, Row] = {}
+    left = list(rows.rows)
+    for of_doc, of_row in keys:
+        waiting: dict[Hashable, list[Row]] = {}
+        for row in reversed(left):
+            waiting.setdefault(of_row(row), []).append(row)
+        for number, doc in enumerate(docs):
+            if number not in found and (same := waiting.get(of_doc(doc))):
+                found[number] = same.pop()
+        left = [row for same in waiting.values() for row in reversed(same)]
+    return found
+
+
+def _gold(row: Row) -> str:
+    own = row.doc.get("gold")
+    return own if isinstance(own, str) else row.gold
+
+
+def _line(number: int, doc: _Doc, row: Row, *, regraded: bool) -> Mapping[str, Any]:
+    same = doc.prompt == row.prompt and (not row.continuations or doc.continuations == row.continuations)
+    # As many answers as the doc has requests, or today's graders cannot take them.
+    whole = regraded and len(row.continuations) == (len(doc.continuations) if row.continuations else 0)
+    return {
+        "doc": number,
+        "question_hash": doc.question_hash,
+        "same_prompt": same,
+        "responses": json.dumps(row.responses) if whole and row.responses is not None else None,
+        "metrics": json.dumps(row.metrics or {}),
+    }
+
+
+def _content(lines: Sequence[Mapping[str, Any]]) -> bytes:
+    import pyarrow as pa
+
+    types = {
+        "doc": pa.int64(), "question_hash": pa.string(), "same_prompt": pa.bool_(), "responses": pa.string(),
+        "metrics": pa.string(),
+    }  # fmt: skip
+    return parquet_bytes(pa.table({name: pa.array([line[name] for line in lines], of) for name, of in types.items()}))

@@ -1,0 +1,73 @@
+"""The answers of the record that ``baseline:`` named, as a pack keeps them, and their verdicts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_eval.errors import PackError
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.results.model import Doc
+from meta_eval.results.recorded import answers_of
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAnswer:
+    """The baseline's answer to one doc of a pack.
+
+    Attributes:
+        doc: The number of the doc.
+        question_hash: Its question's.
+        same_prompt: Whether it answers the pack's own prompt, to the letter.
+        responses: By request, as `meta_eval.records.rows.Row` has them; None where the pack cannot grade them.
+        metrics: What it was given, by ``metric,filter``.
+    """
+
+    doc: int
+    question_hash: str
+    same_prompt: bool
+    responses: list[list[Any]] | None
+    metrics: dict[str, Any]
+
+
+def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
+    """The answers to one task's docs, by doc; none where the pack has no baseline for it.
+
+    Raises:
+        PackError: The file is missing or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if entry.baseline is None:
+        return []
+    path = pack / entry.baseline.file
+    try:
+        rows = pq.read_table(path).to_pylist()
+        return [
+            NamedAnswer(
+                row["doc"], row["question_hash"], row["same_prompt"], json.loads(row["responses"] or "null"),
+                json.loads(row["metrics"]),
+            )
+            for row in rows
+        ]  # fmt: skip
+    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError) as error:
+        raise PackError(
+            f"holds no answers of a baseline ({type(error).__name__})", where=str(path),
+            hint="Run `meta-eval prepare` again",
+        ) from None  # fmt: skip
+
+
+def as_recorded(answers: list[NamedAnswer]) -> tuple[Doc, ...]:
+    """The docs with every metric as it was recorded."""
+    return tuple(
+        Doc(
+            doc_id=one.doc, question_hash=one.question_hash, prompt_hashes=(), prompt_unchanged=one.same_prompt,
+            subtask=None, cluster=None, gold="", choices=None, recorded_is_correct=None, recorded_metrics=None,
+            tail="", empty=False, limit_hit=None, answers=answers_of(one.metrics, f"doc {one.doc} of the baseline"),
+        )
+        for one in answers
+        if one.metrics
+    )  # fmt: skip

@@ -1,0 +1,142 @@
+"""``baseline:`` names a record: another pack's run is compared with it doc by doc, and the difference told apart."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from noted import noted
+from packs import prepare
+from recorded_runs import own_gsm8k, record
+
+from meta_eval import report, verify
+from meta_eval.errors import UserError
+from meta_eval.judging.gate import Gate
+from meta_eval.judging.model import Task
+from meta_eval.pack.manifest import read_manifest
+
+ROWS = [
+    {"question": f"Ann has {n} pears and gets 5.", "answer": f"It is five, whatever {n} is.\n#### 5"} for n in range(40)
+]
+OTHERS = [n for n, row in enumerate(ROWS) if "1" in row["question"]]
+
+# Of docs with a 1 another prompt; a grader that takes one of the two forms in which the model says 5.
+PROMPT = {"doc_to_text": "{{ 'Now' if '1' in question else 'Question' }}: {{question}}\nAnswer:"}
+GRADER = {
+    "filter_list": [
+        {
+            "name": "strict-match",
+            "filter": [{"function": "regex", "regex_pattern": r"It is\n#### (\d+)"}, {"function": "take_first"}],
+        }
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Last month's run: lm-eval's own GSM8K, with no pack."""
+    folder = tmp_path_factory.mktemp("last_month")
+    return record(own_gsm8k(folder / "tasks", ROWS), folder / "run", ["gsm8k"], num_fewshot=0)
+
+
+def gated(
+    folder: Path, run: Path, task: Mapping[str, Any], planted: Sequence[int] = (), gate: Gate | None = None
+) -> Task:
+    templates = own_gsm8k(folder / "tasks", ROWS, **task)
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "baseline": str(run)}
+    pack = prepare(folder / "pack", "gsm8k@0", **keys)
+    verify(pack)
+    record(pack, folder / "new", ["gsm8k"], planted={"gsm8k": planted})
+    (found,) = report([folder / "new"], pack=pack, gate=gate).tasks
+    return found
+
+
+def figures(task: Task) -> tuple[float, ...]:
+    assert task.apart is not None and task.apart.model is not None and task.apart.prompts is not None
+    return task.apart.grader.value, task.apart.model.value, task.apart.prompts.value
+
+
+def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_path: Path) -> None:
+    found = gated(tmp_path, run, {}, gate=Gate(against="baseline"))
+    assert found.against == "the baseline's answers, graded by the pack"
+    assert figures(found) == (0.0, 0.0, 0.0)
+    assert found.flips is not None
+    assert (found.flips.second, found.flips.compared, found.flips.agreed) == ("the baseline's", 40, 40)
+    assert verify(tmp_path / "pack").passed  # nothing else is recorded, so that the baseline's answers are the proof
+
+
+def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
+    found = gated(tmp_path, run, PROMPT)
+    grader, model, prompts = figures(found)
+    assert (grader, model) == (0.0, 0.0)
+    assert prompts != 0.0
+    assert found.apart is not None
+    assert (found.apart.other_prompts, prompts) == (len(OTHERS), pytest.approx(found.apart.total.value))
+
+
+def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:
+    found = gated(tmp_path, run, {}, planted=range(40))
+    grader, model, prompts = figures(found)
+    assert (grader, prompts) == (0.0, 0.0)
+    assert model != 0.0
+    assert found.decision is not None
+    assert model == found.decision.drop.value
+
+
+def test_another_grader_is_the_graders(run: Path, tmp_path: Path) -> None:
+    found = gated(tmp_path, run, GRADER)
+    grader, model, prompts = figures(found)
+    assert grader > 0.0
+    assert (model, prompts) == (0.0, 0.0)
+    assert found.decision is not None
+    assert found.decision.drop.value == 0.0  # what only the grader changed is no fault of the run
+
+
+def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: Path, tmp_path: Path) -> None:
+    templates = own_gsm8k(tmp_path / "tasks", ROWS, **PROMPT)
+    with noted() as said:
+        pack = prepare(
+            tmp_path / "pack", "gsm8k@0", evals_dataset="lm-eval", template_dir=str(templates), baseline=str(run)
+        )
+    assert any(f"asked {len(OTHERS)} of 40 docs with another prompt" in line for line in said)
+    kept = read_manifest(pack).tasks["gsm8k"].baseline
+    assert kept is not None
+    assert (kept.name, kept.model, kept.docs, kept.other_prompts) == (str(run), "org/Model-one", 40, len(OTHERS))
+    assert kept.revision.startswith("sha256:")
+    lines = pq.read_table(pack / kept.file).to_pylist()
+    assert [line["doc"] for line in lines if not line["same_prompt"]] == OTHERS
+    # It has all that it needs: neither the record nor the place matter to who reads the report.
+    moved = Path(shutil.move(pack, tmp_path / "elsewhere"))
+    record(moved, tmp_path / "new", ["gsm8k"])
+    (found,) = report([tmp_path / "new"], pack=moved).tasks
+    assert found.against == "the baseline's verdicts"  # verify was not run yet
+
+
+def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> None:
+    first = prepare(tmp_path / "first", "meta_gpqa")
+    record(first, tmp_path / "bf16", ["meta_gpqa"])
+    pack = prepare(tmp_path / "pack", "meta_gpqa", baseline=str(tmp_path / "bf16"))
+    verify(pack)
+    record(pack, tmp_path / "fp8", ["meta_gpqa"])
+    (found,) = report([tmp_path / "fp8"], pack=pack).tasks
+    assert found.against == "the baseline's answers, graded by the pack"
+    assert found.decision is not None
+    assert (found.decision.drop.value, figures(found)) == (0.0, (0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"baseline": "no_such_folder"}, "baseline: no_such_folder is no folder that lm_eval wrote samples into"),
+        ({"bundle": False}, "baseline: a baseline's answers stand beside the pack's docs"),
+        ({}, "holds no task of this pack: it holds gsm8k"),
+    ],
+)
+def test_what_is_no_baseline_is_said(run: Path, tmp_path: Path, keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        prepare(tmp_path / "pack", "meta_gpqa", **{"baseline": str(run), **keys})
+    assert not (tmp_path / "pack").exists()
