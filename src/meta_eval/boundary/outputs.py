@@ -94,3 +94,43 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 def _remove(name: str) -> None:
     if name:
         Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path, *, marker: str, inputs: Iterable[Path] = ()) -> Iterator[Path]:
+    """An empty folder that takes the place of ``path`` when the block ends well, and leaves no trace otherwise.
+
+    Args:
+        path: Where it goes. A folder that is there is replaced where it is empty or has the marker, with all in it.
+        marker: The file that what is written here always holds.
+        inputs: Folders that are read, which must neither hold it nor lie in it.
+
+    Raises:
+        OutputError: The disk refuses, or something is there that was not written by this.
+    """
+    place = Path(os.path.realpath(path))
+    for one in (Path(os.path.realpath(one)) for one in inputs):
+        if place == one or one in place.parents or place in one.parents:
+            raise OutputError("lies in what is read here, or around it", where=str(path), hint="Name another folder")
+    try:
+        there = os.path.lexists(path)
+        if there and (path.is_symlink() or not path.is_dir()):
+            raise OutputError("is no folder", where=str(path), hint="Name a folder, or what is not there yet")
+        if there and any(path.iterdir()) and not (path / marker).is_file():
+            raise OutputError(
+                f"holds files and no {marker}, so it was not written by this command and is not replaced",
+                where=str(path),
+                hint="Name another folder",
+            )
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".meta-eval-", dir=place.parent) as made:
+            new, old = Path(made) / "new", Path(made) / "old"
+            new.mkdir()
+            yield new
+            if there:
+                place.rename(old)
+            new.rename(place)
+    except OSError as error:
+        raise OutputError(
+            f"cannot be written ({error.strerror or error})", where=str(path), hint="Name a folder that can be written"
+        ) from None

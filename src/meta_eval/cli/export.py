@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 
 import typer
@@ -10,13 +13,29 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, say
 from meta_eval.cli.verify import Steps
+from meta_eval.errors import ConfigError
+
+
+class Form(StrEnum):
+    requests = "requests"
+    lighteval = "lighteval"
 
 
 def export(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
-    output: Path = typer.Option(Path("requests.jsonl"), "--output", "-o", metavar="FILE", help="Where to write."),
+    to: Form = typer.Option(
+        Form.requests, "--to", help="Requests as JSON Lines, or the pack as custom tasks of lighteval."
+    ),
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="PATH",
+        help="Where to write; default: requests.jsonl, or the folder lighteval_tasks.",
+        show_default=False,
+    ),
     force: bool = typer.Option(
         False, "--force", help="Write what `fidelity` asks instead: the recorded answers, token by token."
     ),
@@ -24,14 +43,38 @@ def export(
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Write what a pack asks, request by request, for an engine that lm-eval does not know. docs/answers.md says how
-    to answer it; `meta-eval grade` scores the answers."""
-    from meta_eval.answers.export import export as run
-
+    to answer it; `meta-eval grade` scores the answers. Or write the pack for another harness (docs/others.md)."""
     folder = options.pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    if to is Form.lighteval:
+        if force:
+            raise ConfigError("lighteval forces no recorded answers", where="--force", hint="Leave out --force or --to")
+        _to_lighteval(folder, output or Path("lighteval_tasks"), names, edited, as_json)
+        return
+    _requests(folder, output or Path("requests.jsonl"), names, force, edited, as_json)
+
+
+def _requests(folder: Path, output: Path, names: Sequence[str], force: bool, edited: bool, as_json: bool) -> None:
+    from meta_eval.answers.export import export as run
+
     with Steps("exporting") as steps:
         done = run(folder, output, tasks=names, force=force, edited=edited, progress=steps.progress)
     count = sum(done.tasks.values())
     err.print(f"wrote {output}: {count:,} requests", soft_wrap=True)
     if as_json:
         say(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
+
+
+def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool, as_json: bool) -> None:
+    from meta_eval.answers.lighteval import MODULE, NAMES, export_to_lighteval
+
+    with Steps("exporting") as steps:
+        done = export_to_lighteval(folder, output, tasks=names, edited=edited, progress=steps.progress)
+    err.print(f"wrote {output}: {len(done.tasks)} tasks, {sum(done.tasks.values()):,} docs", soft_wrap=True)
+    command = (
+        'lighteval vllm "model_name=MODEL,override_chat_template=False" '
+        f"{shlex.quote(str(output / NAMES))} --custom-tasks {shlex.quote(str(output / MODULE))}"
+    )
+    err.print(command, soft_wrap=True, markup=False)
+    if as_json:
+        say(json.dumps({"folder": str(output), "tasks": done.tasks, "left_out": done.left_out}))

@@ -1,0 +1,202 @@
+"""export --to lighteval: the same docs, prompts and verdicts, under lighteval's own pipeline."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from command import cli
+from packs import prepare, yaml_of
+from places import REPOSITORY
+from recorded_runs import record, task_folder
+from shared import whole_pack, whole_replay
+
+from meta_eval.answers.lighteval import export_to_lighteval
+from meta_eval.errors import UserError
+
+SOME = ["meta_gsm8k", "meta_mmlu_pretrain"]
+
+# What lighteval cannot say, in the words of the export.
+LEFT_OUT = {
+    "meta_human_eval": "it runs programs", "meta_human_eval_plus": "it runs programs", "meta_mbpp": "it runs programs",
+    "meta_mbpp_plus": "it runs programs", "meta_zero_shot_scrolls": "a class of Python makes its requests",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return whole_pack(tmp_path_factory)
+
+
+def docs_of(folder: Path, task: str) -> list[dict[str, Any]]:
+    return pq.read_table(folder / "docs" / task / "test.parquet").to_pylist()
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def exported(pack: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported") / "tasks"
+    done = cli(
+        "export", pack, "--to", "lighteval", "--tasks", ",".join([*SOME, *LEFT_OUT]), "--output", folder, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert set(said["tasks"]) == set(SOME)
+    for task, why in LEFT_OUT.items():
+        assert why in said["left_out"][task]
+        assert f"{task} is left out" in done.stderr
+    assert "override_chat_template=False" in done.stderr
+    return folder
+
+
+def test_the_queries_are_the_requests_of_the_pack_to_the_letter(exported: Path, pack: Path, tmp_path: Path) -> None:
+    assert cli("export", pack, "--tasks", ",".join(SOME), "--output", tmp_path / "requests.jsonl").returncode == 0
+    lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
+    for task in SOME:
+        asked = [one for one in lines if one["task"] == task]
+        docs = docs_of(exported, task)
+        assert [one["query"] for one in docs] == [one["prompt"] for one in asked]
+        if task == "meta_mmlu_pretrain":
+            assert [one["choices"] for one in docs] == [one["continuations"] for one in asked]
+
+
+def test_the_module_stands_alone_and_its_files_are_the_same_each_time(exported: Path, pack: Path) -> None:
+    tree = ast.parse((exported / "meta_eval_tasks.py").read_text(encoding="utf-8"))
+    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not any(name.startswith("meta_eval") for name in modules)
+    before = files_of(exported)
+    export_to_lighteval(pack, exported, tasks=[*SOME, *LEFT_OUT])
+    assert files_of(exported) == before
+
+
+def test_a_folder_of_somebody_else_is_left_alone(pack: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    for folder in (tmp_path / "mine", pack / "inside"):
+        done = cli("export", pack, "--to", "lighteval", "--tasks", SOME[0], "--output", folder)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert files_of(tmp_path / "mine") == {"thesis.txt": b"mine"}
+    assert not (pack / "inside").exists()
+
+
+def test_where_nothing_can_be_expressed_nothing_is_written(pack: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no task that lighteval can express"):
+        export_to_lighteval(pack, tmp_path / "out", tasks=["meta_human_eval"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_filter_that_only_lm_eval_has_leaves_its_task_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pack = prepare(tmp_path / "pack", "meta_gsm8k")
+    path = yaml_of(pack, "meta_gsm8k")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("function: take_first", "function: majority_vote", 1), encoding="utf-8")
+    with pytest.raises(UserError, match="no task that lighteval can express"):
+        export_to_lighteval(pack, tmp_path / "out", edited=True)
+    assert "its filter majority_vote [] is one of lm-eval's own" in caplog.text
+
+
+# Under lighteval itself
+
+
+def answers_of(folder: Path) -> dict[str, list[Any]]:
+    """The recorded answers by task, in the order of its docs."""
+    found: dict[str, list[Any]] = {}
+    for task in json.loads((folder / "tasks.json").read_text(encoding="utf-8"))["tasks"]:
+        docs = [json.loads(row["doc"]) for row in docs_of(folder, task["name"])]
+        if "recorded_responses" in docs[0]:
+            of_docs = [json.loads(doc["recorded_responses"]) for doc in docs]
+            found[task["name"]] = [
+                [[float(likelihood), greedy] for ((likelihood, greedy),) in one]
+                if task["kind"] == "choices"
+                else one[0][0]
+                for one in of_docs
+            ]
+        elif task["kind"] == "choices":
+            found[task["name"]] = [
+                [[-cost, False] for cost in doc["recorded_negative_log_likelihoods"]] for doc in docs
+            ]
+        else:
+            found[task["name"]] = [doc["recorded_output"] or "" for doc in docs]
+    return found
+
+
+def replayed(folder: Path, scratch: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    (scratch / "answers.json").write_text(json.dumps(answers_of(folder)), encoding="utf-8")
+    script = REPOSITORY / "tests" / "helpers" / "lighteval_replay.py"
+    command = [os.environ["META_EVAL_LIGHTEVAL"], str(script), str(folder), "answers.json", "found.json", *more]
+    environment = {**os.environ, "HF_DATASETS_CACHE": str(scratch / "cache"), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """Equal, where no number is equal to no number, as an average over no docs is."""
+    numbers = isinstance(ours, float) and isinstance(theirs, float)
+    return ours == theirs or (numbers and math.isnan(ours) and math.isnan(theirs))
+
+
+@pytest.mark.lighteval
+def test_every_recorded_answer_of_the_sample_gets_the_same_verdict(
+    pack: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    done = export_to_lighteval(pack, tmp_path / "out")
+    assert set(done.left_out) == set(LEFT_OUT)
+    run = replayed(tmp_path / "out", tmp_path)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert set(found["tasks"]) == set(done.tasks)
+    stock = whole_replay(tmp_path_factory)
+    compared = 0
+    for task, metrics in found["tasks"].items():
+        theirs = {(one["doc_id"], one["filter"]): one for one in stock["samples"][task]}
+        for spec, values in metrics.items():
+            metric, _, name = spec.partition(",")
+            if metric == "math_verify":  # another version of math-verify: lighteval takes no newer one
+                continue
+            expected = [theirs[number, name].get(metric) for number in range(len(values["items"]))]
+            differing = [
+                n for n, (ours, one) in enumerate(zip(values["items"], expected, strict=True)) if not same(ours, one)
+            ]
+            assert not differing, (task, spec, differing)
+            average = stock["results"][task][spec]
+            assert average == pytest.approx(values["average"], nan_ok=True), (task, spec)
+            compared += len(expected)
+    assert compared > 4000
+    # What lighteval keeps of a run can be written too.
+    assert sum(name.startswith("details_") for name in found["files"]) == len(done.tasks)
+
+
+@pytest.mark.lighteval
+def test_recorded_runs_of_lm_evals_own_tasks_get_the_same_verdicts(tmp_path: Path) -> None:
+    names = ["arc_challenge", "gsm8k", "ifeval", "leaderboard_bbh_navigate", "leaderboard_mmlu_pro", "truthfulqa_mc2"]
+    record(task_folder(tmp_path / "tasks", names), tmp_path / "run", names)
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path / "run"))
+    done = export_to_lighteval(pack, tmp_path / "out")
+    assert set(done.tasks) | {f"recorded_{name}" for name in done.left_out} == {f"recorded_{name}" for name in names}
+    run = replayed(tmp_path / "out", tmp_path)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["tasks"]
+    for name in names:
+        (path,) = (tmp_path / "run").rglob(f"samples_{name}_*.jsonl")
+        samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for spec, values in found[f"recorded_{name}"].items():
+            metric, _, which = spec.partition(",")
+            expected = [one[metric] for one in samples if one["filter"] == which]
+            assert values["items"] == expected, (name, spec)
+
+
+@pytest.mark.lighteval
+def test_a_prompt_that_was_changed_stops_it(pack: Path, tmp_path: Path) -> None:
+    export_to_lighteval(pack, tmp_path / "out", tasks=SOME)
+    run = replayed(tmp_path / "out", tmp_path, "<|start_header_id|>user")
+    assert run.returncode != 0
+    assert "override_chat_template=False" in run.stderr
