@@ -82,7 +82,8 @@ LAMBADA = [{"text": f"The cat sat on mat {n} and slept", "domain": None} for n i
 WIKITEXT = [{"page": f"Rain fell on town {n}. It did not stop."} for n in range(3)]
 
 # Task: rows, splits that they stand in for, shots.
-SHAPES: Mapping[str, tuple[Sequence[Mapping[str, Any]], tuple[str, ...], int]] = {
+Shapes = Mapping[str, tuple[Sequence[Mapping[str, Any]], tuple[str, ...], int]]
+SHAPES: Shapes = {
     "arc_challenge": (ARC, ("train", "validation", "test"), 2),
     "hellaswag": (HELLASWAG, ("train", "validation"), 2),
     "mmlu_abstract_algebra": (MMLU, ("dev", "test"), 3),
@@ -96,12 +97,12 @@ SHAPES: Mapping[str, tuple[Sequence[Mapping[str, Any]], tuple[str, ...], int]] =
 }
 
 
-def task_folder(folder: Path, names: Sequence[str]) -> Path:
+def task_folder(folder: Path, names: Sequence[str], shapes: Shapes = SHAPES) -> Path:
     """A folder for ``--include_path`` in which installed tasks read our rows."""
     installed = Path(lm_eval.__file__).parent / "tasks"
     folder.mkdir(parents=True)
     for name in names:
-        rows, splits, shots = SHAPES[name]
+        rows, splits, shots = shapes[name]
         data = folder / f"{name}.jsonl"
         data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         tree = {

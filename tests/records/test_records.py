@@ -223,9 +223,9 @@ def test_of_several_runs_none_is_guessed(old: Path) -> None:
     time = results.stem.removeprefix("results_")
     for path in list(results.parent.iterdir()):
         shutil.copy(path, path.with_name(path.name.replace(time, "2026-11-30T00-00-00.000000")))
-    with pytest.raises(UserError, match=f"2 runs of tiny_colours: {time}, 2026-11-30T00-00-00.000000.*evals_revision"):
+    with pytest.raises(UserError, match=f"2 runs of tiny_colours: {time}, 2026-11-30T00-00-00.000000.*evals_run"):
         tiny(old)
-    record_of = read_manifest(tiny(old, evals_revision=time)).tasks["tiny_sums"].record
+    record_of = read_manifest(tiny(old, evals_run=time)).tasks["tiny_sums"].record
     assert record_of is not None
     assert record_of.time == time
     assert set(read_manifest(tiny(old, evals_dataset=str(results))).tasks) == {

@@ -103,8 +103,13 @@ class Config(Settings, Public):
 
     evals_revision: str | None = Field(
         None,
-        description="commit or branch of the evals dataset; null for the newest. The manifest records the commit. Of "
-        "several recorded runs in one folder the time of the one that is meant",
+        description="commit or branch of the evals dataset on the hub; null for the newest. The manifest records the "
+        "commit",
+    )
+    evals_run: str | None = Field(
+        None,
+        description="of several [recorded runs](records.md) in one evals dataset the time of the one that is meant, as "
+        "its files are named, or its beginning; null where there is but one",
     )
     baseline: str | None = Field(
         None,
@@ -175,6 +180,7 @@ class Config(Settings, Public):
         "other_models",
         "evals_dataset",
         "evals_revision",
+        "evals_run",
         "baseline",
         "work_dir",
         "output_path",
@@ -190,7 +196,7 @@ class Config(Settings, Public):
                 raise ValueError(f"holds a credential, which would stand in the pack: {_INSTEAD}")
         return value
 
-    @field_validator("evals_revision", "baseline")
+    @field_validator("evals_revision", "evals_run", "baseline")
     @classmethod
     def _revision_is_seen(cls, revision: str | None) -> str | None:
         return revision and seen(revision)

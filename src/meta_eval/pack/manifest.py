@@ -213,6 +213,7 @@ class PreparedFrom(_Entry):
 
     evals_dataset: str
     evals_revision: str | None
+    evals_run: str | None = None
     baseline: str | None = None
     tasks: tuple[str, ...]
     template_dir: str

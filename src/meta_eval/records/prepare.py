@@ -10,7 +10,7 @@ from typing import Any
 from meta_eval import stats
 from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
-from meta_eval.errors import ConfigError, DataError, documented, suggestion
+from meta_eval.errors import ConfigError, DataError, documented
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack import prepare as of_meta
@@ -21,14 +21,17 @@ from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.pack.write import check_target, write_pack
 from meta_eval.records.asked import Made, check_requests
 from meta_eval.records.baseline import open_baseline, with_baseline
+from meta_eval.records.boards import board_groups
 from meta_eval.records.code import TaskCode, find_code, group_text
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
+from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
 from meta_eval.records.rows import IN_WORDS, bos_of, read_rows
-from meta_eval.records.runs import ALL, Record, is_record, open_record
+from meta_eval.records.runs import Record, is_record, open_record, select
 from meta_eval.records.task import filters_of, make_task, verdict_of
 from meta_eval.results.results_file import ResultsFile, mapping
 from meta_eval.results.run import TaskRun, read_newest
 from meta_eval.results.scores import scores, specs
+from meta_eval.source.base import Repository
 from meta_eval.source.open import SAMPLE
 from meta_eval.templates.folder import TemplateFolder
 
@@ -60,12 +63,7 @@ def prepare(
         config, config_place = load_config(Path(config)), str(config)
     check_target(Path(config.work_dir))
     baseline = open_baseline(config, config_place)
-    if config.evals_dataset == LM_EVAL:
-        pack = _prepare_tasks(config, config_place, progress)
-    elif config.evals_dataset == SAMPLE or not is_record(config.evals_dataset):
-        pack = of_meta.assemble(config, config_place, progress)
-    else:
-        pack = _prepare_record(config, config_place, progress)
+    pack = _assemble(config, config_place, progress)
     if baseline is not None:
         pack = with_baseline(pack, baseline, progress, f"{config_place}: baseline")
     progress(f"writing {config.work_dir}")
@@ -73,14 +71,40 @@ def prepare(
     return Prepared(pack.manifest, config.work_dir)
 
 
-def _prepare_record(config: Config, config_place: str, progress: Progress) -> Pack:
+def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
+    """The pack of whatever the evals dataset is."""
+    name = config.evals_dataset
+    if name == LM_EVAL:
+        return _prepare_tasks(config, config_place, progress)
+    if name == SAMPLE:
+        return of_meta.assemble(config, config_place, progress)
+    if is_record(name):
+        return _prepare_record(config, config_place, progress, None)
+    repository = details_on_hub(config, progress)
+    if repository is not None and holds_samples(repository):
+        return _prepare_record(config, config_place, progress, repository)
+    return of_meta.assemble(config, config_place, progress)
+
+
+def _prepare_record(config: Config, config_place: str, progress: Progress, repository: Repository | None) -> Pack:
     progress(f"reading {config.evals_dataset}")
-    record = open_record(config.evals_dataset, config.evals_revision)
+    where = f"{config_place}: tasks"
     if not config.bundle:
         raise ConfigError(
-            "the docs of a recorded run are on no hub", where=f"{config_place}: bundle", hint="Set bundle: true"
+            "a recorded run is written into the pack whole", where=f"{config_place}: bundle", hint="Set bundle: true"
         )
-    names, groups = _select(record, config.tasks, f"{config_place}: tasks")
+    if repository is not None:
+        record = open_on_hub(repository, config.evals_run, config.tasks, where)
+    else:
+        if config.evals_revision is not None:
+            raise ConfigError(
+                "names a commit of the hub, and the record is on this machine",
+                where=f"{config_place}: evals_revision",
+                hint="Of several runs evals_run names the one that is meant",
+            )
+        record = open_record(config.evals_dataset, config.evals_run, config.tasks)
+    names, groups = select(record, config.tasks, where)
+    groups = {**groups, **board_groups(names, record.groups)}
     template_dir = Path(config.template_dir)
     codes = {name: find_code(name, template_dir) for name in names}
     codes, groups = _without_unsafe(codes, groups, config, config_place)
@@ -131,30 +155,6 @@ def _made(
         context = Context(config, templates, Originals(), progress)
         tasks = check_requests(make(context), Path(scratch) / "pack", progress)
         return build_pack([one.task for one in tasks], groups, context)
-
-
-def _select(record: Record, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """The tasks that names mean, and the groups among them.
-
-    Raises:
-        ConfigError: The record has no such task or group.
-    """
-    chosen: dict[str, None] = {}
-    groups: dict[str, tuple[str, ...]] = {}
-    for name in names:
-        if name in record.tasks:
-            chosen[name] = None
-        elif name in record.groups:
-            groups[name] = record.groups[name]
-            chosen.update(dict.fromkeys(record.groups[name]))
-        else:
-            known = [*record.groups, *record.tasks]
-            raise ConfigError(
-                f"{record.name} holds no task or group {name!r}{suggestion(name, known)}",
-                where=where,
-                hint=f"It holds {', '.join(known[:20])}; {ALL!r} is all of it",
-            )
-    return list(chosen), groups
 
 
 def _without_unsafe(

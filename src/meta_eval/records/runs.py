@@ -10,7 +10,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import expand
 from meta_eval.boundary.names import RULE, is_name
-from meta_eval.errors import ConfigError, SourceError
+from meta_eval.errors import ConfigError, SourceError, suggestion
 from meta_eval.pack.integrity import sha256_of
 from meta_eval.results.answers import ResultsError, parse
 from meta_eval.results.find import Files, Found, find
@@ -61,7 +61,7 @@ def is_record(name: str) -> bool:
 
     By what the files hold: a file that is only named like samples is none, and a folder may have any name.
     """
-    path = expand(name, where="evals_dataset")
+    path = snapshot_in(expand(name, where="evals_dataset"))
     if not path.exists() or (path.is_file() and path.suffix not in (".json", ".jsonl")):
         return False
     try:
@@ -82,19 +82,20 @@ def _is_sample(path: Path) -> bool:
     return False
 
 
-def open_record(name: str, run: str | None) -> Record:
-    """Open a recorded run.
+def open_record(name: str, run: str | None, wanted: Sequence[str] = ()) -> Record:
+    """Open a recorded run on this machine.
 
     Args:
         name: The folder or file, as the user wrote it.
         run: The time of the run that is meant, as it stands in the names of its files; None where there is but one.
+        wanted: The tasks that are asked for; with a name that is none, or without any, all of them are.
 
     Raises:
         ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
         SourceError: It holds no samples.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
-    path = expand(name, where="evals_dataset")
+    path = snapshot_in(expand(name, where="evals_dataset"))
     files = find([path])
     with_samples = {
         task: [one for one in runs if one.samples and _is_sample(one.samples)] for task, runs in files.tasks.items()
@@ -105,31 +106,113 @@ def open_record(name: str, run: str | None) -> Record:
             where=name,
             hint="Run lm_eval with --log_samples",
         )
-    chosen = {task: [_chosen(task, runs, run, name)] for task, runs in with_samples.items() if runs}
-    if run is not None:
-        chosen = {task: runs for task, runs in chosen.items() if _is_of(runs[0], run)}
-        if not chosen:
-            times = sorted({one.time for runs in with_samples.values() for one in runs})
-            raise ConfigError(
-                f"{name} holds no run of {quoted(run)}",
-                where="evals_revision",
-                hint=f"It holds runs of {_listed(times)}",
-            )
+    chosen = choose({task: runs for task, runs in with_samples.items() if runs}, run, wanted, name)
+    return make_record(name, {task: [one] for task, one in chosen.items()}, files.results, path)
+
+
+def make_record(
+    name: str,
+    chosen: Mapping[str, Sequence[Found]],
+    results: Mapping[Path, ResultsFile],
+    path: Path,
+    revision: str | None = None,
+) -> Record:
+    """A record of files that were found.
+
+    Args:
+        name: As the user wrote it.
+        chosen: Of each task the one run that is meant.
+        results: The results files, read.
+        path: The folder or file that it is.
+        revision: The commit of a dataset on the hub; None for a digest of the files.
+
+    Raises:
+        SourceError: A name is none of a task.
+        ResultsError: The runs are of several models.
+    """
     for task in chosen:
         if not is_name(task):
             raise SourceError(f"{quoted(task)} is no name of a task", where=name, hint=RULE)
     used = {one.results for runs in chosen.values() for one in runs}
-    found = Files(chosen, {path: tree for path, tree in files.results.items() if path in used})
+    found = Files(chosen, {file: tree for file, tree in results.items() if file in used})
     one_model({task: _provenance(found, runs[0], task) for task, runs in chosen.items()})
-    return Record(name, _revision(path, found), found, _groups(found))
+    return Record(name, revision or _revision(path, found), found, groups_of(found))
+
+
+def select(record: Record, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """The tasks that names mean, and the groups among them.
+
+    Raises:
+        ConfigError: The record has no such task or group.
+    """
+    chosen: dict[str, None] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        if name in record.tasks:
+            chosen[name] = None
+        elif name in record.groups:
+            groups[name] = record.groups[name]
+            chosen.update(dict.fromkeys(record.groups[name]))
+        else:
+            known = [*record.groups, *record.tasks]
+            raise ConfigError(
+                f"{record.name} holds no task or group {name!r}{suggestion(name, known)}",
+                where=where,
+                hint=f"It holds {', '.join(known[:20])}; {ALL!r} is all of it",
+            )
+    return list(chosen), groups
+
+
+def snapshot_in(path: Path) -> Path:
+    """The snapshot of a folder of the hub's cache (``datasets--owner--name``): the only one, or that of ``main``.
+
+    Raises:
+        SourceError: It holds several, and none is that of ``main``.
+    """
+    snapshots = path / "snapshots"
+    if not (path.name.startswith("datasets--") and snapshots.is_dir()):
+        return path
+    found = sorted(one for one in snapshots.iterdir() if one.is_dir())
+    if len(found) == 1:
+        return found[0]
+    note = path / "refs" / "main"
+    commit = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
+    if snapshots / commit in found:
+        return snapshots / commit
+    raise SourceError(
+        f"holds {len(found)} snapshots, and none of them is that of main", where=str(path), hint="Name one of them"
+    )
 
 
 def _provenance(files: Files, one: Found, task: str) -> Provenance:
     return read_provenance(files.results[one.results] if one.results else None, "", task)
 
 
+def choose(runs: Mapping[str, Sequence[Found]], run: str | None, wanted: Sequence[str], name: str) -> dict[str, Found]:
+    """Of each task the run that is meant; the newest is never guessed.
+
+    Args:
+        runs: Of each task its runs.
+        run: The time of the one that is meant, or its beginning.
+        wanted: See `open_record`.
+        name: The record, for messages.
+
+    Raises:
+        ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
+    """
+    asked = {task: runs[task] for task in wanted} if wanted and set(wanted) <= set(runs) else runs
+    chosen = {task: _chosen(task, those, run, name) for task, those in asked.items()}
+    if run is not None:
+        chosen = {task: one for task, one in chosen.items() if _is_of(one, run)}
+    if run is not None and not chosen:
+        times = sorted({one.time for those in asked.values() for one in those})
+        raise ConfigError(
+            f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {_listed(times)}"
+        )
+    return chosen
+
+
 def _chosen(task: str, runs: Sequence[Found], run: str | None, name: str) -> Found:
-    """The run that is meant; the newest is never guessed."""
     fitting = runs if run is None else [one for one in runs if _is_of(one, run)]
     if len(fitting) == 1 or (run is not None and not fitting):
         return (fitting or runs)[0]
@@ -137,12 +220,17 @@ def _chosen(task: str, runs: Sequence[Found], run: str | None, name: str) -> Fou
     raise ConfigError(
         f"{name} holds {len(fitting)} runs of {task}: {_listed(sorted(times))}",
         where="evals_dataset",
-        hint="Say which is meant: its time as evals_revision, or its results file as evals_dataset",
+        hint="Say which is meant: its time as evals_run, or its results file as evals_dataset",
     )
 
 
 def _is_of(one: Found, run: str) -> bool:
-    return bool(one.time) and one.time.startswith(run)
+    return bool(one.time) and plain_time(one.time).startswith(plain_time(run))
+
+
+def plain_time(time: str) -> str:
+    """A time as lm-eval writes it into names; files and splits of the hub have colons or underscores in it."""
+    return time.replace(":", "-").replace("_", "-")
 
 
 def _listed(names: Sequence[str], limit: int = 6) -> str:
@@ -160,7 +248,7 @@ def _revision(path: Path, files: Files) -> str:
     return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
 
 
-def _groups(files: Files) -> dict[str, tuple[str, ...]]:
+def groups_of(files: Files) -> dict[str, tuple[str, ...]]:
     """The groups that the run had, with the tasks of them that left samples; of a name that is a task's none."""
     found: dict[str, tuple[str, ...]] = {}
     for results in files.results.values():

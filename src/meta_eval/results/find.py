@@ -95,7 +95,7 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
         raise ResultsError("there is no such file or folder", where=str(given))
     if not given.is_file():
         raise ResultsError("is no regular file", where=str(given))
-    path = given.resolve()
+    path = _placed(given)
     named = _named(path)
     beside = [
         other
@@ -120,7 +120,7 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
 
 def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[Found]:
     """Every task of every invocation that some files are of; samples and results of one belong together."""
-    regular = sorted({path.resolve() for path in files if path.is_file()})
+    regular = sorted({_placed(path) for path in files if path.is_file()})
     found: dict[tuple[Path, str, str], Found] = {}
     for path in regular:
         named = _SAMPLES.fullmatch(path.name)
@@ -141,6 +141,19 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
                 old = path.with_name(_old_name(tree, task))
                 found[path, "", task] = Found(task, tree.time, old if old in regular else None, path)
     return list(found.values())
+
+
+def _placed(path: Path) -> Path:
+    """Where a file lies, by its own name: in a cache of the hub that is a link to a file whose name is a digest."""
+    return path.parent.resolve() / path.name
+
+
+def named_in(name: str) -> tuple[str | None, str] | None:
+    """The task (None of results) and the time in a name that lm_eval gave a file; None of every other name."""
+    if samples := _SAMPLES.fullmatch(name):
+        return samples["task"], samples["time"]
+    results = _NAMED_RESULTS.fullmatch(name)
+    return (None, results["time"]) if results else None
 
 
 def _is_results(path: Path) -> bool:

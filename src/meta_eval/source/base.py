@@ -127,3 +127,22 @@ class OriginalDataset:
             SourceError: There is no such split, or a file is missing, gated, cut off or corrupt.
         """
         return tuple(self.fetch_file(name) for name in self.files_of(split))
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The files of a dataset of the hub at one commit, whatever they hold.
+
+    Attributes:
+        dataset_id: The hub id.
+        revision: The commit.
+        names: Every file of it; without a network those that the cache holds.
+        fetch_file: The file of a name, on this machine.
+        notices: What a user must know of it, one sentence each.
+    """
+
+    dataset_id: str
+    revision: str
+    names: tuple[str, ...] = field(repr=False)
+    fetch_file: Callable[[str], DataFile] = field(repr=False)
+    notices: tuple[str, ...] = ()

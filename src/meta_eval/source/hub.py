@@ -23,7 +23,7 @@ from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.notes import without_secrets
 from meta_eval.source import card as cards
-from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset
+from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Repository
 from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached
 
 if TYPE_CHECKING:
@@ -128,11 +128,20 @@ def open_evals_dataset(
         )
     if identity == NOBODY:
         identity = common_identity(entry.config for entry in table.values())
-    if snapshot.stands_in:
-        notices += (f"The hub could not be reached: commit {snapshot.commit} from the cache may not be the newest.",)
+    notices += snapshot.notices
     subsets = tuple(sorted(table))
     metrics = cards.find_metrics(card, snapshot.names)
     return EvalsDataset("hub", dataset_id, snapshot.commit, identity, subsets, table, snapshot.fetch, notices, metrics)
+
+
+def open_repository(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> Repository:
+    """The files of a dataset at the commit that ``revision`` now means (None: the default branch).
+
+    Raises:
+        SourceError: It is missing, gated or unreachable.
+    """
+    snapshot, _ = _open(client or HubClient(), dataset_id, revision)
+    return Repository(dataset_id, snapshot.commit, snapshot.names, snapshot.fetch, snapshot.notices)
 
 
 def download_model_file(model: str, name: str, *, client: HubClient | None = None) -> Path:
@@ -194,6 +203,12 @@ class _Snapshot:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.digests)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        if not self.stands_in:
+            return ()
+        return (f"The hub could not be reached: commit {self.commit} from the cache may not be the newest.",)
 
     def fetch(self, name: str) -> DataFile:
         """One file, downloaded if the cache lacks it, its content compared with what the hub says of it."""

@@ -1,0 +1,40 @@
+"""Which boards a recorded run gives numbers of: then its pack has the board as a group, and the report says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from meta_eval.catalog import boards
+from meta_eval.records.code import group_members, has_task
+
+
+def board_groups(tasks: Sequence[str], known: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The boards of which tasks are all that some part needs, and the groups that these parts name.
+
+    Args:
+        tasks: Those that go into the pack.
+        known: The record's own groups; others are looked up in the installed lm-eval.
+    """
+    there = set(tasks)
+    found: dict[str, tuple[str, ...]] = {}
+    for board in boards.boards().values():
+        whole: dict[str, None] = {}
+        for part in board.parts:
+            members = {name: _members(name, there, known, part) for name in part.tasks}
+            needed = [task for of_name in members.values() for task in of_name]
+            if needed and there.issuperset(needed):
+                whole.update(dict.fromkeys(needed))
+                found.update({name: of_name for name, of_name in members.items() if of_name != (name,)})
+        if whole:
+            found[board.name] = tuple(whole)
+    return found
+
+
+def _members(name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.Part) -> tuple[str, ...]:
+    """The tasks that a board means by a name: those whose choices it lists, else those of the group."""
+    if name in tasks or has_task(name):
+        return (name,)
+    if isinstance(part.choices, Mapping):
+        return tuple(part.choices)
+    # lm-eval knows all members; of a group that is the record's own only the record does.
+    return group_members(name) or known.get(name, (name,))
