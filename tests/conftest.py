@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,23 @@ _QUICK = frozenset(("catalog", "engines", "fidelity", "joins", "report", "source
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is quick comes last, so that the workers, which take file by file, end together."""
     items.sort(key=lambda item: item.path.parent.name in _QUICK)
+
+
+_MODULES = pytest.StashKey[int]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was collected and imported stays: the garbage collector looks through it no more, a fourth of all CPU time."""
+    gc.collect()
+    gc.freeze()
+    session.stash[_MODULES] = len(sys.modules)
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """So does what a file of tests has imported."""
+    many = item.session.stash[_MODULES] + 200
+    if nextitem is not None and nextitem.path != item.path and len(sys.modules) > many:
+        pytest_collection_finish(item.session)
 
 
 @pytest.fixture

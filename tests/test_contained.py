@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from command import cli
-from forked import forked
+from forked import forked, started
 from packs import prepare, reseal
 from places import TEMPLATES
 
@@ -181,9 +181,7 @@ def test_ctrl_c_is_the_users(tmp_path: Path, swallow: bool) -> None:
     wait = f"import os, time\n    if not os.path.exists({there!r}):\n        open({there!r}, 'w'); time.sleep(60)"
     put_into(pack, "", f"try:\n    {wait}\nexcept BaseException:\n    {'pass' if swallow else 'raise'}")
     reseal(pack)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "meta_eval", "verify", str(pack)], stderr=subprocess.PIPE, text=True
-    )
+    running = started("verify", pack)
     for _ in range(600):
         if (tmp_path / "there").exists():
             break

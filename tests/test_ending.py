@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from accelerator import answer
 from command import cli
+from forked import started
 from packs import prepare, reseal
 from places import TEMPLATES
 
@@ -74,13 +72,6 @@ LEFT = {
 }  # fmt: skip
 
 
-def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "meta_eval", *map(str, arguments)],
-        cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "80"},
-    )  # fmt: skip
-
-
 def templates(here: Path, code: str) -> Path:
     """What meta_gpqa needs, with code that runs when it is loaded."""
     for name in ("_common", "gpqa"):
@@ -97,7 +88,7 @@ def add(folder: Path, code: str) -> None:
 
 def test_prepare_ends_whatever_a_template_leaves_at_work(tmp_path: Path) -> None:
     running = {
-        name: start("prepare", "-c", "c.yaml", cwd=templates(tmp_path / name, code))
+        name: started("prepare", "-c", "c.yaml", cwd=templates(tmp_path / name, code))
         for name, (code, *_) in LEFT.items()
     }
     for name, (_, code, *words) in LEFT.items():
@@ -123,7 +114,7 @@ def test_so_does_every_other_command_on_a_pack(tmp_path: Path) -> None:
         "export": [pack, "-o", asked],
         "grade": [answers, "--pack", pack, "-o", tmp_path / "out"],
     }
-    running = {name: start(name, *options, cwd=tmp_path) for name, options in commands.items()}
+    running = {name: started(name, *options, cwd=tmp_path) for name, options in commands.items()}
     for name, process in running.items():
         _, err = process.communicate(timeout=120)
         assert process.returncode == (0 if name == "preflight" else 2), f"{name}: {err}"
@@ -132,8 +123,7 @@ def test_so_does_every_other_command_on_a_pack(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", ["a thread in code of its own", "an exit hook"])
 def test_who_waits_for_the_end_can_interrupt_it(tmp_path: Path, left: str) -> None:
-    running = start("prepare", "-c", "c.yaml", cwd=templates(tmp_path, LEFT[left][0]))
-    assert running.stdout is not None
+    running = started("prepare", "-c", "c.yaml", cwd=templates(tmp_path, LEFT[left][0]))
     assert running.stdout.readline().startswith("lm_eval ")
     time.sleep(0.5)
     running.send_signal(signal.SIGINT)

@@ -7,16 +7,16 @@ import sys
 from typing import Any
 
 import pytest
-from places import REPOSITORY, TEMPLATES
+from golden import shipped
+from places import REPOSITORY
 from pydantic import ValidationError
 
 from meta_eval import catalog
 from meta_eval.catalog import fidelity
 from meta_eval.catalog.fidelity import Comparison
-from meta_eval.templates.folder import discover
 from meta_eval.templates.listing import list_tasks
 
-TASKS = discover(TEMPLATES).tasks
+TASKS = shipped().tasks
 each_check = pytest.mark.parametrize("check", fidelity.checks(), ids=[check.id for check in fidelity.checks()])
 
 
@@ -83,7 +83,7 @@ def test_only_real_answers_under_an_official_scorer_prove_a_grader(keys: dict[st
 
 
 def test_the_list_of_tasks_says_what_a_grader_was_compared_with() -> None:
-    lines = {line.task: line for line in list_tasks(discover(TEMPLATES), None)}
+    lines = {line.task: line for line in list_tasks(shipped(), None)}
     for name, line in lines.items():
         assert line.grading == fidelity.grading_in_words(name)
     assert fidelity.grading_in_words("my_own_task") == "-"

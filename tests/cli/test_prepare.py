@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from command import cli
-from forked import forked
+from forked import forked, started
 from noted import noted
 from packs import tree
 from places import KILLS, TEMPLATES
@@ -322,10 +322,7 @@ def test_ctrl_c_exits_130_and_leaves_the_old_pack(tmp_path: Path) -> None:
     waiting = f"    import pathlib, time\n    pathlib.Path('waiting').touch()\n    time.sleep(60)\n{make_doc}"
     assert make_doc in utils.read_text()
     utils.write_text(utils.read_text().replace(make_doc, waiting, 1))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "meta_eval", "prepare", "-c", str(configure(tasks="meta_gpqa"))],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = started("prepare", "-c", configure(tasks="meta_gpqa"))
     deadline = time.monotonic() + 30
     while not Path("waiting").exists() and time.monotonic() < deadline:
         time.sleep(0.02)

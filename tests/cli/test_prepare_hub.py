@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fakehub import FakeHub
+from forked import started
 from packs import prepare
 from places import HELPERS
 from rows import make_row
@@ -70,13 +71,16 @@ def run(hub: FakeHub, folder: Path, *overrides: str, **keys: Any) -> subprocess.
     folder.mkdir(exist_ok=True)
     config = {"model_name": "my/model", "evals_dataset": EVALS, "tasks": "meta_gpqa_cot", **keys}
     (folder / "c.yaml").write_text(json.dumps(config))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
     arguments = [part for override in overrides for part in ("--set", override)]
-    done = subprocess.run(
-        [sys.executable, "-m", "meta_eval", "prepare", "-c", "c.yaml", *arguments],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
-        env={**kept, "HF_HOME": str(folder / "home"), "HF_ENDPOINT": hub.url, "HF_TOKEN": SECRET},
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as environment:
+        for name in [name for name in os.environ if name.startswith(("HF_", "HUGGING"))]:
+            environment.delenv(name)
+        running = started(
+            "prepare", "-c", "c.yaml", *arguments, cwd=folder, light=True,
+            HF_HOME=str(folder / "home"), HF_ENDPOINT=hub.url, HF_TOKEN=SECRET,
+        )  # fmt: skip
+    out, error = running.communicate(timeout=120)
+    done = subprocess.CompletedProcess(arguments, running.wait(), out, error)
     assert SECRET not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done

@@ -1,18 +1,21 @@
 """``meta-eval`` in a process of its own, forked off a Python that has imported all that it needs.
 
-File descriptors, exit status and end of the interpreter are those of any process; only the second of imports is spared.
-As a script this is that Python: it is asked over a socket, and ends when the socket is closed.
+File descriptors, exit status, signals and end of the interpreter are those of any process; only the second of imports is
+spared. As a script this is that Python: it is asked over a socket, and ends when the socket is closed.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
 import json
 import os
+import resource
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -20,68 +23,171 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-_IMPORTED = ("lm_eval.evaluator", "lm_eval.tasks", "pandas", "pyarrow.compute", "meta_eval.cli", "meta_eval.pack.prepare", "meta_eval.verify.evaluate")  # fmt: skip
+_LIGHT = ("pandas", "pyarrow.parquet", "pyarrow.compute", "meta_eval.cli.prepare", "meta_eval.pack.prepare")
+_IMPORTED = (
+    *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.verify.evaluate", "meta_eval.answers.grade",
+    "meta_eval.running.run",
+)  # fmt: skip
+# Nothing that a test starts takes as long, however busy this machine is.
+_LONGEST_S = 300
+
+
+class Forked:
+    """A process that was forked, with what of `subprocess.Popen` is needed; its output is read once it has ended."""
+
+    def __init__(
+        self,
+        words: list[str],
+        cwd: Path | str,
+        stdout: Any,
+        environment: dict[str, str],
+        most: int | None,
+        *,
+        light: bool,
+    ):
+        self._words = words
+        ask = {"words": words, "cwd": str(Path(cwd).absolute()), "environment": environment, "most_bytes": most}
+        self._reply, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        read, write = os.pipe()
+        read_error, write_error = os.pipe()
+        self.stdout, self.stderr = (open(one, encoding="utf-8") for one in (read, read_error))  # noqa: PTH123, SIM115
+        out = write if stdout == subprocess.PIPE else stdout.fileno()
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+            files = [nothing.fileno(), out, write_error, theirs.fileno()]
+            socket.send_fds(_parent(light), [json.dumps(ask).encode()], files)
+        for one in (write, write_error):
+            os.close(one)
+        theirs.close()
+        self.pid = int(self._said(_LONGEST_S))
+        self.returncode: int | None = None
+
+    def _said(self, timeout: float) -> bytes:
+        self._reply.settimeout(timeout)
+        return self._reply.recv(16)
+
+    def poll(self) -> int | None:
+        """Its exit status, minus the number of the signal that ended it; None while it runs."""
+        try:
+            return self.wait(0)
+        except BlockingIOError:
+            return None
+
+    def wait(self, timeout: float = _LONGEST_S) -> int:
+        """The same, once it has ended.
+
+        Raises:
+            TimeoutError: It has not.
+        """
+        if self.returncode is None:
+            self.returncode = int(self._said(timeout))
+        return self.returncode
+
+    def communicate(self, timeout: float = _LONGEST_S) -> tuple[str, str]:
+        """What it wrote to stdout and to stderr. One that does not end is killed.
+
+        Raises:
+            TimeoutError: It did not end.
+        """
+        with ThreadPoolExecutor(2) as pool, self.stdout, self.stderr:
+            texts = [pool.submit(one.read) for one in (self.stdout, self.stderr)]
+            try:
+                self.wait(timeout)
+            except TimeoutError:
+                self.kill()
+                raise
+            return texts[0].result(), texts[1].result()
+
+    def send_signal(self, number: int) -> None:
+        """Nothing where it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+def started(
+    *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE, most_bytes: int | None = None,
+    light: bool = False, **environment: str,
+) -> Forked:  # fmt: skip
+    """``meta-eval`` at work; PYTHONPATH counts, and no file of it grows beyond ``most_bytes``.
+
+    A ``light`` one has imported nothing that looks at the environment as it is imported, as what reads the hub does.
+    """
+    words = [str(argument) for argument in arguments]
+    return Forked(words, cwd, stdout, {**os.environ, "COLUMNS": "80", **environment}, most_bytes, light=light)
 
 
 def forked(
-    *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE
+    *arguments: str | Path, cwd: Path | str = ".", stdout: Any = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """As ``command.process``, with the environment of the test."""
-    words = [str(argument) for argument in arguments]
-    ask = {"words": words, "cwd": str(Path(cwd).absolute()), "environment": {**os.environ, "COLUMNS": "80"}}
-    read, write = os.pipe()
-    read_error, write_error = os.pipe()
-    with open(os.devnull, "rb") as nothing, ThreadPoolExecutor(2) as pool:  # noqa: PTH123
-        out = write if stdout == subprocess.PIPE else stdout.fileno()
-        socket.send_fds(_parent(), [json.dumps(ask).encode()], [nothing.fileno(), out, write_error])
-        os.close(write)
-        os.close(write_error)
-        texts = [pool.submit(_all_of, one) for one in (read, read_error)]
-        code = int(_parent().recv(16))
-    return subprocess.CompletedProcess(words, code, texts[0].result(), texts[1].result())
+    running = started(*arguments, cwd=cwd, stdout=stdout, **environment)
+    out, error = running.communicate()
+    return subprocess.CompletedProcess(list(map(str, arguments)), running.wait(), out, error)
 
 
 @functools.cache
-def _parent() -> socket.socket:
+def _parent(light: bool) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    python = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    python = subprocess.Popen(
+        [sys.executable, __file__, str(theirs.fileno()), *(_LIGHT if light else _IMPORTED)], pass_fds=[theirs.fileno()]
+    )
     theirs.close()
     atexit.register(python.wait)
     atexit.register(ours.close)  # the first of the two: what is registered last is called first
     return ours
 
 
-def _all_of(descriptor: int) -> str:
-    with open(descriptor, encoding="utf-8") as file:
-        return file.read()
-
-
 def _child(asked: socket.socket) -> bool:
     """Fork for each that is asked; False in the Python that forks, at its end."""
     while True:
-        message, descriptors, _, _ = socket.recv_fds(asked, 1 << 20, 3)
+        message, descriptors, _, _ = socket.recv_fds(asked, 1 << 20, 4)
         if not message:
             return False
-        child = os.fork()
-        if not child:
+        between = os.fork()
+        if not between:
             asked.close()
-            for place, descriptor in enumerate(descriptors):
-                os.dup2(descriptor, place)
-                os.close(descriptor)
-            ask = json.loads(message)
-            os.chdir(ask["cwd"])
-            os.environ.clear()
-            os.environ.update(ask["environment"])
-            sys.argv = ["meta-eval", *ask["words"]]
+            _watch(descriptors[3])
+            _become(json.loads(message), descriptors[:3])
             return True
         for descriptor in descriptors:
             os.close(descriptor)
-        asked.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        with contextlib.suppress(ChildProcessError):  # those that have ended
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+
+
+def _watch(reply: int) -> None:
+    """Return in a process of its own; in this one say which it is and, when it has ended, how."""
+    told = socket.socket(fileno=reply)
+    child = os.fork()
+    if not child:
+        told.close()
+        return
+    os.closerange(0, reply)
+    told.send(str(child).encode())
+    told.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+    os._exit(0)
+
+
+def _become(ask: dict[str, Any], descriptors: list[int]) -> None:
+    for place, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    if ask["most_bytes"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (ask["most_bytes"], ask["most_bytes"]))
+    os.chdir(ask["cwd"])
+    os.environ.clear()
+    os.environ.update(ask["environment"])
+    sys.path[:0] = [one for one in os.environ.get("PYTHONPATH", "").split(":") if one]
+    sys.argv = ["meta-eval", *ask["words"]]
 
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the helpers of tests
-    for module in _IMPORTED:
+    for module in sys.argv[2:]:
         importlib.import_module(module)
     gc.freeze()
     if _child(socket.socket(fileno=int(sys.argv[1]))):

@@ -11,9 +11,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from places import GOLDEN, TEMPLATES
+
+if TYPE_CHECKING:
+    from meta_eval.templates.folder import TemplateFolder
 
 
 def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
@@ -33,15 +36,21 @@ def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
 
 
 @functools.cache
+def shipped() -> TemplateFolder:
+    """The shipped template folder, read once; no test changes it."""
+    from meta_eval.templates import discover
+
+    return discover(TEMPLATES)
+
+
+@functools.cache
 def all_tasks() -> list[str]:
     """Every task of the template folder that the sample offers."""
     from meta_eval.source import sample
-    from meta_eval.templates import discover
     from meta_eval.templates.selection import refusal
 
-    folder = discover(TEMPLATES)
     return sorted(
-        name for name, task in folder.tasks.items() if any(refusal(task, part) is None for part in sample.parts())
+        name for name, task in shipped().tasks.items() if any(refusal(task, part) is None for part in sample.parts())
     )
 
 

@@ -6,15 +6,15 @@ import functools
 from typing import Any
 
 import pytest
-from places import TEMPLATES
+from golden import shipped
 from rows import make_row
 from template_modules import template_module
 
-from meta_eval.templates import Template, discover
+from meta_eval.templates import Template
 
 bbh = template_module("bbh/utils.py")
 shared = template_module("_common/rows.py")
-TASKS = discover(TEMPLATES).tasks
+TASKS = shipped().tasks
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from golden import shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import TEMPLATES
@@ -18,7 +19,6 @@ from rows import make_row
 from template_modules import load_module
 
 from meta_eval.source import sample as embedded
-from meta_eval.templates import discover
 
 
 @functools.cache
@@ -338,7 +338,7 @@ def simulated() -> type:
     return Simulated
 
 
-CHOICE_TASKS = sorted(name for name, task in discover(TEMPLATES).tasks.items() if task.output_type == "multiple_choice")
+CHOICE_TASKS = sorted(name for name, task in shipped().tasks.items() if task.output_type == "multiple_choice")
 
 
 @pytest.fixture(scope="module")

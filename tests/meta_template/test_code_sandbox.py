@@ -53,6 +53,7 @@ RUNNER = inner_module(FOLDER / "runner.py")
 ORDINARY = "/usr/bin/python3" if shutil.which("setpriv") and Path("/usr/bin/python3").exists() else ""
 # Short for programs that must fail, long for those that must not, however busy this machine is.
 SHORT = RUNNER.Limits(cpu_s=1, wall_s=4)
+AT_ONCE = RUNNER.Limits(cpu_s=1, wall_s=1)  # for what never ends
 LONG = RUNNER.Limits(cpu_s=20, wall_s=120)
 
 
@@ -117,9 +118,10 @@ ENDLESS = [
 
 
 @functools.cache
-def at_once(programs: tuple[str, ...], limits: Any) -> list[Any]:
+def at_once(programs: tuple[str, ...], limits: Any, means: Means = FULL) -> list[Any]:
     """The verdicts on many programs, which run side by side."""
-    return RUNNER.Sandbox(8).run([RUNNER.Program("", program, (TEST,), "f") for program in programs], limits)
+    asked = [RUNNER.Program("", program, (TEST,), "f") for program in programs]
+    return list(RUNNER.Sandbox(8, *means).run(asked, limits))
 
 
 @pytest.mark.parametrize("number", range(len(FAILING)), ids=[why for _, why in FAILING])
@@ -134,7 +136,11 @@ def test_a_program_that_fails_says_how(number: int) -> None:
     ids=["loop", "sleep", "stubborn", "stubborn-sleep", "deaf", "flood", "flood-stderr", "thread"],
 )
 def test_a_program_without_end_is_ended(number: int) -> None:
-    assert at_once(tuple(RIGHT + program for program in ENDLESS), SHORT)[number] == RUNNER.Verdict(0, "timeout")
+    assert at_once(tuple(RIGHT + program for program in ENDLESS), AT_ONCE)[number] == RUNNER.Verdict(0, "timeout")
+
+
+def test_a_program_is_ended_when_its_seconds_of_work_are_over_however_long_it_may_wait() -> None:
+    assert run(RIGHT + ENDLESS[0], limits=RUNNER.Limits(cpu_s=1, wall_s=120)) == RUNNER.Verdict(0, "timeout")
 
 
 @functools.cache
@@ -270,27 +276,30 @@ def test_nothing_runs_where_less_holds_unless_somebody_accepts_it(
 # What a right program may need
 
 
+EVERYDAY = [
+    "import numpy as np\ndef f(n): return int(np.array([n]).sum()) + 1",
+    "import asyncio\nasync def g(n): return n + 1\ndef f(n): return asyncio.run(g(n))",
+    "import dataclasses\n@dataclasses.dataclass\nclass D:\n    n: 'int'\ndef f(n): return D(n).n + 1",
+    "from __future__ import annotations\ndef f(n: no_such_name): return n + 1",
+    "import pickle\nclass C: pass\ndef f(n): return n + isinstance(pickle.loads(pickle.dumps(C())), C)",
+    "import collections, decimal, fractions, heapq, itertools, json, math, re, sqlite3, statistics, string, typing\n"
+    "def f(n): return n + 1",
+    "import threading\ndef f(n):\n    r = []\n    t = threading.Thread(target=r.append, args=(n + 1,))\n"
+    "    t.start()\n    t.join()\n    return r[0]",
+    "import os, signal, sys, time\nsignal.alarm(9)\nsys.setrecursionlimit(9999)\ntime.sleep(0.001)\n"
+    "def f(n): return n + (not os.path.exists('nothing'))",
+    "def f(n):\n    return n + 1\nif __name__ == '__main__':\n    raise SystemExit",
+]
+
+
 @pytest.mark.parametrize(
-    "program",
-    [
-        "import numpy as np\ndef f(n): return int(np.array([n]).sum()) + 1",
-        "import asyncio\nasync def g(n): return n + 1\ndef f(n): return asyncio.run(g(n))",
-        "import dataclasses\n@dataclasses.dataclass\nclass D:\n    n: 'int'\ndef f(n): return D(n).n + 1",
-        "from __future__ import annotations\ndef f(n: no_such_name): return n + 1",
-        "import pickle\nclass C: pass\ndef f(n): return n + isinstance(pickle.loads(pickle.dumps(C())), C)",
-        "import collections, decimal, fractions, heapq, itertools, json, math, re, sqlite3, statistics, string, typing\n"
-        "def f(n): return n + 1",
-        "import threading\ndef f(n):\n    r = []\n    t = threading.Thread(target=r.append, args=(n + 1,))\n"
-        "    t.start()\n    t.join()\n    return r[0]",
-        "import os, signal, sys, time\nsignal.alarm(9)\nsys.setrecursionlimit(9999)\ntime.sleep(0.001)\n"
-        "def f(n): return n + (not os.path.exists('nothing'))",
-        "def f(n):\n    return n + 1\nif __name__ == '__main__':\n    raise SystemExit",
-    ],
+    "number",
+    range(len(EVERYDAY)),
     ids=["numpy", "asyncio", "dataclass", "future", "pickle", "stdlib", "thread", "system", "main"],
 )
 @each_kernel
-def test_ordinary_python_works(program: str, means: Means) -> None:
-    assert run(program, means=means) == RUNNER.Verdict(1)
+def test_ordinary_python_works(number: int, means: Means) -> None:
+    assert at_once(tuple(EVERYDAY), LONG, means)[number] == RUNNER.Verdict(1)
 
 
 def test_the_order_of_a_set_is_the_same_in_every_run() -> None:

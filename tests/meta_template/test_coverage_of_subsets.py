@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from golden import all_tasks
-from places import GOLDEN, TEMPLATES
+from golden import all_tasks, shipped
+from places import GOLDEN
 
 from meta_eval import catalog
 from meta_eval.source import sample
-from meta_eval.templates import discover
 
-TASKS = discover(TEMPLATES).tasks
+TASKS = shipped().tasks
 PUBLISHED = sorted(
     {
         (identity.family, identity.variant, subset)

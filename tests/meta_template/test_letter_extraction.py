@@ -10,12 +10,12 @@ import re
 from typing import Any
 
 import pytest
+from golden import shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import TEMPLATES
 from template_modules import template_module
 
-from meta_eval.templates import FunctionRef, discover
+from meta_eval.templates import FunctionRef
 
 NONE = "[invalid]"  # lm-eval's word for it
 
@@ -25,7 +25,7 @@ def filters(task: str) -> dict[str, Any]:
     import lm_eval.filters  # noqa: F401 (registers them)
     from lm_eval.api.registry import get_filter
 
-    template = discover(TEMPLATES).tasks[task]
+    template = shipped().tasks[task]
     found = {}
     for one in template.settings["filter_list"]:
         arguments = {key: value for key, value in one["filter"][0].items() if key != "function"}

@@ -165,7 +165,7 @@ def test_expressions_differ_where_their_values_do(first: str, second: str, apart
 def test_texts_of_one_shape_are_read_as_math_verifys_own_parser_reads_each() -> None:
     texts = [
         text
-        for number in ("7", "12", "0.5", "1,234")
+        for number in ("7", "12.5", "1,234")
         for name in ("x", "Y")
         for text in (
             f"{number} apples", rf"({number},-{name})", rf"\frac{{{number}}}{{{name}}}", rf"{number}\sqrt{{{number}}}",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from places import TEMPLATES
+from golden import shipped
 
 from meta_eval import catalog
 from meta_eval.catalog import fidelity
-from meta_eval.templates import Template, discover
+from meta_eval.templates import Template
 
-TASKS = discover(TEMPLATES).tasks
+TASKS = shipped().tasks
 ALL = {"instruct": "meta_instruct_all", "pretrain": "meta_pretrain_all"}
 SECTIONS = {
     "meta_general", "meta_knowledge", "meta_reasoning", "meta_reading", "meta_maths", "meta_code", "meta_tools",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import shipped
 from hypothesis import given
 from hypothesis import strategies as st
 from noted import noted
@@ -21,7 +22,6 @@ from meta_eval.joins.match import match_one_to_one, match_shown
 from meta_eval.pack.prepare import prepare
 from meta_eval.source.card import split_files
 from meta_eval.source.rows import Place
-from meta_eval.templates import discover
 from meta_eval.templates.selection import select, withheld
 
 CODE = ("meta_human_eval", "meta_human_eval_plus", "meta_mbpp", "meta_mbpp_plus")
@@ -39,7 +39,7 @@ def config(tmp_path: Path, **changes: Any) -> Config:
 
 
 def test_a_task_that_runs_programs_must_be_allowed() -> None:
-    folder = discover(TEMPLATES)
+    folder = shipped()
     for task in CODE:
         with pytest.raises(ConfigError, match=f"'{task}' runs programs that the model writes. Set allow_code: true"):
             select(folder, [task], [EVALS], where="c.yaml: tasks")
@@ -48,7 +48,7 @@ def test_a_task_that_runs_programs_must_be_allowed() -> None:
 
 
 def test_a_group_leaves_them_out_unless_allowed() -> None:
-    folder = discover(TEMPLATES)
+    folder = shipped()
     _, groups = select(folder, ["meta_instruct_all"], [EVALS], where="")
     assert not set(CODE) & set(groups["meta_instruct_all"])
     assert set(withheld(folder, groups, [EVALS])) == set(CODE)
@@ -59,12 +59,12 @@ def test_a_group_leaves_them_out_unless_allowed() -> None:
 
 def test_a_group_of_nothing_else_is_refused() -> None:
     with pytest.raises(ConfigError, match="every task of the group 'meta_code' runs programs.*allow_code: true"):
-        select(discover(TEMPLATES), ["meta_code"], [ONLY_CODE], where="")
+        select(shipped(), ["meta_code"], [ONLY_CODE], where="")
 
 
 def test_a_task_that_the_evals_dataset_lacks_is_refused_for_that() -> None:
     with pytest.raises(ConfigError, match="no subset 'mbpp'"):
-        select(discover(TEMPLATES), ["meta_mbpp"], [StubDataset(("mmlu_pro",))], where="")
+        select(shipped(), ["meta_mbpp"], [StubDataset(("mmlu_pro",))], where="")
 
 
 def test_prepare_says_what_it_left_out_and_the_command_confirms_only_what_runs(tmp_path: Path) -> None:
@@ -233,6 +233,6 @@ def test_an_original_of_ones_own_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 def test_a_task_whose_functions_are_all_its_own_still_brings_what_they_load() -> None:
-    tasks = discover(TEMPLATES).tasks
+    tasks = shipped().tasks
     for name in (*CODE, "meta_ifeval"):
         assert "_common/rows.py" in {file.as_posix() for file in tasks[name].files}

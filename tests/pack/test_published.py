@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import shipped
 from noted import noted
-from places import TEMPLATES
 from rows import StubDataset, write_rows
 
 from meta_eval.catalog.names import Identity
 from meta_eval.pack.published import published_entries, read_metrics
 from meta_eval.source import folder
 from meta_eval.source.base import DataFile
-from meta_eval.templates import discover
 
-TASKS = discover(TEMPLATES).tasks
+TASKS = shipped().tasks
 SMALL = StubDataset(("math", "mmlu"), Identity("Llama-3.2-1B-Instruct", "3.2", "instruct"))
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from command import cli, process
+from command import cli
+from forked import forked
 from packs import Doc, edit, edit_docs, prepare, read_docs, reseal, tree, write_docs, yaml_of
 from places import TEMPLATES
 from rows import make_row, write_rows
@@ -70,7 +71,7 @@ def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_pa
     before = tree(sample)
     keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_instruct", "work_dir": str(sample)}
     (tmp_path / "eval_config.yaml").write_text(json.dumps(keys))
-    done = process("preflight", "--json", cwd=tmp_path)
+    done = forked("preflight", "--json", cwd=tmp_path)
     payload = json.loads(done.stdout)
     assert (done.returncode, payload["passed"]) == (0, True)
     statuses = {check["name"]: check["status"] for check in payload["checks"]}

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import cli, process
+from command import cli
+from forked import forked
 from runs import entry, manifest, published, write_run
 
 from meta_eval.judging.compare import compare
@@ -197,7 +198,7 @@ def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
 def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Path) -> None:
     write_run(tmp_path / "out", right(560))
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))
-    done = process(
+    done = forked(
         "report", "out", "--pack", "pack", "--max-drop", "2", "--json", "--html", "r.html", "--markdown", "r.md",
         "--eval-results", "r.yaml", cwd=tmp_path,
     )  # fmt: skip

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from golden import all_tasks
+from forked import started
+from golden import all_tasks, shipped
 from packs import edit, edit_docs, prepare, read_docs, yaml_of
-from places import TEMPLATES
 from runs import run_lm_eval
 from shared import whole_pack
 
@@ -22,12 +20,11 @@ from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import Baseline, baseline_file, out_folder, read_baseline
 from meta_eval.results.run import read_run
 from meta_eval.results.scores import scores
-from meta_eval.templates import discover
 from meta_eval.verify import Proof, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"
-SHIPPED = discover(TEMPLATES).tasks
+SHIPPED = shipped().tasks
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +206,7 @@ def test_a_file_cut_at_the_end_of_a_line_is_no_baseline(pack: Path) -> None:
 
 def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
     pack = Path(shutil.copytree(sample, tmp_path / "work_dir"))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "meta_eval", "verify", str(pack)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    running = started("verify", pack)
     try:
         folder = out_folder(pack) / "baseline"
         deadline = time.monotonic() + 120

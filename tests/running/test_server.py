@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
-import resource
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +16,7 @@ from typing import Any
 import pytest
 from command import cli
 from fake_server import FIELDS, Body, FakeServer, logprob
+from forked import Forked, started
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
@@ -343,7 +340,7 @@ def test_no_server_at_all_is_one_message(house: House, tmp_path: Path) -> None:
 
 def test_a_second_run_is_refused_and_one_that_is_killed_goes_on(house: House, tmp_path: Path) -> None:
     with FakeServer(seconds=0.2) as server:
-        first = _start(house.arguments(server, output=tmp_path, concurrency=2), house.folder)
+        first = started(*house.arguments(server, output=tmp_path, concurrency=2), cwd=house.folder)
         _until(lambda: len(_lines(tmp_path)) >= 4, first)
         second = house.run(server, output=tmp_path)
         assert second.returncode == 2
@@ -363,7 +360,7 @@ def test_a_second_run_is_refused_and_one_that_is_killed_goes_on(house: House, tm
 
 def test_ctrl_c_ends_it_at_once_and_keeps_what_was_answered(house: House, tmp_path: Path) -> None:
     with FakeServer(faults=lambda number, _: "hangs" if number >= 10 else None) as server:
-        first = _start(house.arguments(server, output=tmp_path), house.folder)
+        first = started(*house.arguments(server, output=tmp_path), cwd=house.folder)
         _until(lambda: len(_lines(tmp_path)) >= 10, first)
         began = time.monotonic()
         first.send_signal(signal.SIGINT)
@@ -377,7 +374,7 @@ def test_ctrl_c_ends_it_at_once_and_keeps_what_was_answered(house: House, tmp_pa
 
 def test_a_full_disk_ends_it_and_loses_nothing(house: House, tmp_path: Path) -> None:
     with FakeServer() as server:
-        first = _start(house.arguments(server, output=tmp_path), house.folder, most_bytes=6000)
+        first = started(*house.arguments(server, output=tmp_path), cwd=house.folder, most_bytes=6000)
         assert first.wait(120) == 2
         kept = _lines(tmp_path)
         assert kept
@@ -386,19 +383,7 @@ def test_a_full_disk_ends_it_and_loses_nothing(house: House, tmp_path: Path) -> 
         assert json.loads(done.stdout)["tasks"] == house.scores
 
 
-def _start(arguments: Sequence[str], folder: Path, *, most_bytes: int | None = None) -> subprocess.Popen[bytes]:
-    def limit() -> None:
-        if most_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-    return subprocess.Popen(
-        [sys.executable, "-m", "meta_eval", *arguments], cwd=folder, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, preexec_fn=limit,  # noqa: PLW1509 (a few lines of C run there)
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )  # fmt: skip
-
-
-def _until(true: Any, process: subprocess.Popen[bytes]) -> None:
+def _until(true: Any, process: Forked) -> None:
     until = time.monotonic() + 120
     while not true():
         assert process.poll() is None

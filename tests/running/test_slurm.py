@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from command import cli
+from forked import forked, started
 from places import HELPERS, REPOSITORY
 from small_model import write_tokenizer
 
@@ -225,10 +226,8 @@ def test_no_credential_is_written(project: Path) -> None:
 
 
 def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": STAND_IN, "STAND_IN_SECONDS": "0.2"}
-    command = [sys.executable, "-m", "meta_eval", "run", "--no-canary", "--json"]
-    running = subprocess.Popen(command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
+    command = "run", "--no-canary", "--json"
+    running = started(*command, cwd=project, PYTHONPATH=STAND_IN, STAND_IN_SECONDS="0.2")
     end = time.monotonic() + 60
     while len(answered(project)) < 2:
         assert running.poll() is None and time.monotonic() < end
@@ -236,11 +235,10 @@ def test_sigterm_ends_a_run_in_order_and_the_same_command_goes_on(project: Path)
     running.send_signal(signal.SIGTERM)
     _, words = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert b"interrupted" in words
+    assert "interrupted" in words
     before = answered(project)
-    again = subprocess.run(
-        command, cwd=project, env={**environment, "STAND_IN_SECONDS": "0"}, check=True, capture_output=True
-    )
+    again = forked(*command, cwd=project, PYTHONPATH=STAND_IN, STAND_IN_SECONDS="0")
+    assert again.returncode == 0, again.stderr
     said = json.loads(again.stdout)
     assert said["before"] == len(before)
     assert len(answered(project)) == len(set(answered(project))) == said["before"] + said["asked"]

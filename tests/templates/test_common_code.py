@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import GOLDEN, replay, verdicts
+from golden import GOLDEN, replay, shipped, verdicts
 from packs import edit, prepare
 from places import TEMPLATES
 from rows import make_row, write_rows
@@ -84,15 +84,15 @@ def test_a_copied_folder_works_alone_and_its_pack_anywhere(
     assert verdicts(samples(pack, "meta_mmlu_pro_instruct")) == golden
 
 
-FOLDERS = sorted({task.file.parts[0] for task in discover(TEMPLATES).tasks.values()})
+FOLDERS = sorted({task.file.parts[0] for task in shipped().tasks.values()})
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_folder_can_be_copied_alone(name: str, tmp_path: Path) -> None:
-    shipped = discover(TEMPLATES).tasks
+    originals = shipped().tasks
     tasks = discover(copied(name, tmp_path)).tasks
     assert tasks
-    assert {task: found.files for task, found in tasks.items()} == {task: shipped[task].files for task in tasks}
+    assert {task: found.files for task, found in tasks.items()} == {task: originals[task].files for task in tasks}
 
 
 def test_modules_of_ones_own_stand_beside_the_shipped_ones(tmp_path: Path, riddles: Path) -> None:

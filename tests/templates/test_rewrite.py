@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from golden import shipped
 from hypothesis import given
 from hypothesis import strategies as st
 from places import TEMPLATES
 from ruamel.yaml import YAML
 
-from meta_eval.templates import discover
 from meta_eval.templates.rewrite import bundle_task, group, hub_task
 
 MMLU_PRO = (TEMPLATES / "mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_a_hub_task_names_dataset_config_and_commit() -> None:
 
 
 def test_comments_functions_and_all_other_keys_of_every_shipped_template_stay() -> None:
-    for template in discover(TEMPLATES).tasks.values():
+    for template in shipped().tasks.values():
         text = (TEMPLATES / template.file).read_text(encoding="utf-8")
         for new in (bundle(text, template.inherited), hub_task(text, dataset_path="a", dataset_name="b", revision="c")):
             assert [c.strip() for c in comments(new)] == [c.strip() for c in comments(text)], template.name

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from golden import shipped
 from places import TEMPLATES
 from rows import StubDataset
 
@@ -66,7 +67,7 @@ def test_the_shipped_folder_holds_the_ten_tasks_of_the_recipe() -> None:
         "meta_mmlu_pretrain",
         "meta_mmlu_pro_instruct",
         "meta_mmlu_pro_pretrain",
-    } <= set(discover(TEMPLATES).tasks)
+    } <= set(shipped().tasks)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_a_folder_of_unknown_family_is_taken_at_its_subsets_unless_two_tasks_cla
 
 def test_each_task_reads_the_first_part_that_offers_it() -> None:
     selections, groups = select(
-        discover(TEMPLATES),
+        shipped(),
         ["meta_instruct", "meta_pretrain"],
         [INSTRUCT_31, PRETRAIN_31, INSTRUCT_32, PRETRAIN_32],
         where="",
@@ -132,7 +133,7 @@ def test_each_task_reads_the_first_part_that_offers_it() -> None:
 
 
 def test_a_reading_is_a_metric_of_the_task(folder: Path) -> None:
-    assert discover(TEMPLATES).tasks["meta_ifeval"].spec.reading == "one_or_all_strict,none"
+    assert shipped().tasks["meta_ifeval"].spec.reading == "one_or_all_strict,none"
     edit(yaml_of(folder), ("    format: verified", "    reading: one_or_none,none\n    format: verified"))
     with pytest.raises(TemplateError, match=r"meta_eval\.reading: 'one_or_none,none' is no metric"):
         discover(folder)
@@ -153,7 +154,7 @@ def test_a_copied_folder_is_a_task_with_its_own_files(folder: Path) -> None:
 
 
 def test_a_task_brings_the_files_of_what_it_includes() -> None:
-    files = {file.as_posix() for file in discover(TEMPLATES).tasks["meta_bbh"].files}
+    files = {file.as_posix() for file in shipped().tasks["meta_bbh"].files}
     assert files == {"_generative_yaml", "bbh/bbh_3shot_cot.yaml", "bbh/utils.py", *COMMON}
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import cli, process
-from golden import all_tasks
+from command import cli
+from forked import forked
+from golden import all_tasks, shipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from noted import noted
@@ -31,7 +32,6 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
 from meta_eval.source import sample as embedded
-from meta_eval.templates import discover
 from meta_eval.verify import SAME_VERDICT, Proof, TaskProof, out_folder, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
@@ -46,7 +46,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def verified(sample: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], dict[str, str]]:
     before = tree(sample)
-    done = process("verify", sample, "--json", cwd=sample.parent)
+    done = forked("verify", sample, "--json", cwd=sample.parent)
     return done, json.loads(done.stdout), before
 
 
@@ -623,7 +623,7 @@ def test_the_plug_in_of_lm_eval_is_the_replay_model() -> None:
 
 
 def test_every_template_names_a_verdict_that_it_scores() -> None:
-    for name, template in discover(TEMPLATES).tasks.items():
+    for name, template in shipped().tasks.items():
         metric, _, under = template.verdict.partition(",")
         assert metric in template.metrics, name
         assert under in template.filters, name
