@@ -8,13 +8,10 @@ objects, operators, lambdas; the body of a function is anything whose brackets m
 import re
 from dataclasses import dataclass
 
-from .calls import MAX_LENGTH
+from .bfcl_tokens import CLOSING, SourceError, Tokens
+from .expressions import MAX_LENGTH
 
 MAX_DEPTH = 48  # of expressions inside one another
-
-
-class SourceError(ValueError):
-    """The text is no call of the language."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,6 @@ class _Expression:
     given: "tuple[_Expression, ...]" = ()
 
 
-_TOKEN = re.compile(
-    r"""\s+|//[^\n]*|/\*.*?\*/
-    |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |(?P<template>`(?:\\.|[^`\\])*`)
-    |(?P<number>0[xXbB][\da-fA-F_]+[lLn]?|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d+)(?:[eE][+-]?\d+)?[fFdDlLn]?)
-    |(?P<name>[^\W\d][\w$]*|\$[\w$]*|@[^\W\d]\w*)
-    |(?P<mark>\.\.\.|->|=>|::|\?\.|>>>=|<<=|>>=|\*\*=|&&=|\|\|=|\?\?=|===|!==|\*\*|>>>|[-+*/%&|^=!<>]=|&&|\|\||\?\?
-        |\+\+|--|<<|[-+*/%&|^~!<>=?:;,.(){}\[\]])""",
-    re.VERBOSE | re.DOTALL,
-)
 _ASSIGN = frozenset(
     ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", ">>>=", "**=", "&&=", "||=", "??=")
 )
@@ -66,7 +53,6 @@ _STATEMENTS = frozenset(
     ("if", "else", "for", "while", "do", "return", "switch", "case", "try", "catch", "throw", "import")
 )
 _WORDS = {"Java": _STATEMENTS | {"class", "package"}, "JavaScript": _STATEMENTS | {"var", "let", "const"}}
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def read_call(program: str, language: str) -> Source:
@@ -95,52 +81,8 @@ def read_call(program: str, language: str) -> Source:
     return Source(call.name, arguments, loose)
 
 
-class _Reader:
-    def __init__(self, program: str, language: str) -> None:
-        self.program_text, self.java, self.language = program, language == "Java", language
-        self.tokens: list[tuple[str, str, int, int]] = []
-        at = 0
-        while at < len(program):
-            found = _TOKEN.match(program, at)
-            if found is None or found.end() == at:
-                raise SourceError(f"no token at {at}")
-            if found.lastgroup:
-                if found.lastgroup == "template" and self.java:
-                    raise SourceError("a template")
-                self.tokens.append((found.lastgroup, found[0], at, found.end()))
-            at = found.end()
-        self.at, self.depth = 0, 0
-        self.arrow = "->" if self.java else "=>"
-
-    # Tokens
-
-    def peek(self, ahead: int = 0) -> str:
-        index = self.at + ahead
-        return self.tokens[index][1] if index < len(self.tokens) else ""
-
-    def kind(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
-
-    def take(self, wanted: str = "") -> tuple[str, str, int, int]:
-        token = self.tokens[self.at]
-        if wanted and token[1] != wanted:
-            raise SourceError(f"{token[1]!r} instead of {wanted!r}")
-        self.at += 1
-        return token
-
-    def balanced(self) -> int:
-        """Pass over brackets and all that they hold; the place after them."""
-        open_brackets: list[str] = []
-        while True:
-            _, text, _, end = self.take()
-            if text in _CLOSING:
-                open_brackets.append(_CLOSING[text])
-            elif text in ")]}" and (not open_brackets or open_brackets.pop() != text):
-                raise SourceError("a bracket that closes nothing")
-            if not open_brackets:
-                return end
-
-    # Expressions
+class _Reader(Tokens):
+    """Expressions, from the place of the next token on."""
 
     def program(self) -> _Expression:
         wrapped = 0
@@ -149,7 +91,7 @@ class _Reader:
         self.at = wrapped
         found = self.expression()
         for at in reversed(range(wrapped)):
-            self.take(_CLOSING[self.tokens[at][1]])
+            self.take(CLOSING[self.tokens[at][1]])
         while self.at < len(self.tokens):
             self.take(";")
         if found.kind != "call":
@@ -236,18 +178,18 @@ class _Reader:
         """What stands between brackets, with commas between."""
         self.take(opening)
         found = []
-        while self.peek() != _CLOSING[opening]:
+        while self.peek() != CLOSING[opening]:
             if self.peek() == "..." and not self.java:
                 self.take()
             if self.peek() == "," and opening == "[" and not self.java:
                 self.take()
                 continue
             found.append(self.expression())
-            if self.peek() != _CLOSING[opening]:
+            if self.peek() != CLOSING[opening]:
                 self.take(",")
                 if opening == "(" and self.peek() == ")" and self.java:
                     raise SourceError("a comma at the end")
-        return tuple(found), self.take(_CLOSING[opening])[3]
+        return tuple(found), self.take(CLOSING[opening])[3]
 
     def primary(self) -> _Expression:
         kind, text, start, end = self.tokens[self.at]

@@ -3,7 +3,7 @@
 Nobody has seen these rows: what stands here follows the public evaluations that Meta says it used, and where Meta
 changed them, Meta's own words (eval_details.md). Assumed of the rows: ``input_correct_responses`` are alternatives,
 each the text of all calls that are asked for. Each benchmark has a module of its own, which says what is right;
-calls.py reads calls that are Python. Nothing is ever executed.
+calls.py and expressions.py read calls that are Python. Nothing is ever executed.
 """
 
 import functools

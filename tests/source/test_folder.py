@@ -70,6 +70,15 @@ def test_a_snapshot_of_the_hub(tmp_path: Path) -> None:
     assert (dataset.kind, dataset.dataset_id, dataset.notices) == ("folder", str(root), ())
 
 
+@pytest.mark.parametrize("before", ["\n", " \n\n", "\ufeff", "\ufeff\n"])
+def test_a_card_may_begin_with_blanks_as_on_the_hub(tmp_path: Path, before: str) -> None:
+    root = fill(tmp_path, "data.jsonl", "other.jsonl")
+    front_matter(root, "configs:\n- config_name: gpqa\n  data_files: data.jsonl\n")
+    card = root / "README.md"
+    card.write_text(before + card.read_text())
+    assert "gpqa" in opened(root).subsets
+
+
 def test_plain_files(tmp_path: Path) -> None:
     root = tmp_path / "Meta-Llama-3.1-405B-evals"
     write_rows(root / "mmlu_pro.jsonl", [make_row()])

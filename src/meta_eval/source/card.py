@@ -21,8 +21,9 @@ from meta_eval.source.base import Subset
 
 CARD = "README.md"
 
-# Between the first two lines of three hyphens, where a card begins with one.
-_FRONT_MATTER = re.compile(r"\ufeff*---[^\S\n]*\n(.*?)^---[^\S\n]*$", re.DOTALL | re.MULTILINE)
+# Between the first two lines of three hyphens, where a card begins with one, as the hub splits it. huggingface_hub's
+# DatasetCard reads the YAML in it without limits and takes a key twice, and no local folder needs what it imports.
+_FRONT_MATTER = re.compile(r"[\ufeff\s]*---[^\S\n]*\n(.*?)^---[^\S\n]*$", re.DOTALL | re.MULTILINE)
 _CONFIG = re.compile(r"(?P<stem>.+?-evals)__(?P<subset>.+)__details")
 _DETAILS = re.compile(
     r"(?:(?P<folder>.+)/)?Details_(?P<subset>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)"

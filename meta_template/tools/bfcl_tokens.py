@@ -1,0 +1,65 @@
+"""The tokens of a call in Java or JavaScript."""
+
+import re
+
+CLOSING = {"(": ")", "[": "]", "{": "}"}
+_TOKEN = re.compile(
+    r"""\s+|//[^\n]*|/\*.*?\*/
+    |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    |(?P<template>`(?:\\.|[^`\\])*`)
+    |(?P<number>0[xXbB][\da-fA-F_]+[lLn]?|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d+)(?:[eE][+-]?\d+)?[fFdDlLn]?)
+    |(?P<name>[^\W\d][\w$]*|\$[\w$]*|@[^\W\d]\w*)
+    |(?P<mark>\.\.\.|->|=>|::|\?\.|>>>=|<<=|>>=|\*\*=|&&=|\|\|=|\?\?=|===|!==|\*\*|>>>|[-+*/%&|^=!<>]=|&&|\|\||\?\?
+        |\+\+|--|<<|[-+*/%&|^~!<>=?:;,.(){}\[\]])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class SourceError(ValueError):
+    """The text is no call of the language."""
+
+
+class Tokens:
+    """The tokens of a program, and which is next: at its end an IndexError says that it is cut off."""
+
+    def __init__(self, program: str, language: str) -> None:
+        self.program_text, self.java, self.language = program, language == "Java", language
+        self.tokens: list[tuple[str, str, int, int]] = []
+        at = 0
+        while at < len(program):
+            found = _TOKEN.match(program, at)
+            if found is None or found.end() == at:
+                raise SourceError(f"no token at {at}")
+            if found.lastgroup:
+                if found.lastgroup == "template" and self.java:
+                    raise SourceError("a template")
+                self.tokens.append((found.lastgroup, found[0], at, found.end()))
+            at = found.end()
+        self.at, self.depth = 0, 0
+        self.arrow = "->" if self.java else "=>"
+
+    def peek(self, ahead: int = 0) -> str:
+        index = self.at + ahead
+        return self.tokens[index][1] if index < len(self.tokens) else ""
+
+    def kind(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def take(self, wanted: str = "") -> tuple[str, str, int, int]:
+        token = self.tokens[self.at]
+        if wanted and token[1] != wanted:
+            raise SourceError(f"{token[1]!r} instead of {wanted!r}")
+        self.at += 1
+        return token
+
+    def balanced(self) -> int:
+        """Pass over brackets and all that they hold; the place after them."""
+        open_brackets: list[str] = []
+        while True:
+            _, text, _, end = self.take()
+            if text in CLOSING:
+                open_brackets.append(CLOSING[text])
+            elif text in ")]}" and (not open_brackets or open_brackets.pop() != text):
+                raise SourceError("a bracket that closes nothing")
+            if not open_brackets:
+                return end
