@@ -144,9 +144,10 @@ def record(
     salt: str = "one",
     planted: Mapping[str, Sequence[int]] | None = None,
     chat: bool = False,
+    model: Any = None,
     **settings: Any,
 ) -> Path:
-    """Run lm-eval with a model of no weights, and have it write results and samples as its command line does.
+    """Run lm-eval with a model of no weights, or with ``model``, and have it write results and samples as its command line does.
 
     Args:
         include: The tasks: ours, or a pack.
@@ -166,7 +167,7 @@ def record(
     tracker = EvaluationTracker(output_path=str(output))
     with quiet(), patch("lm_eval.evaluator.add_env_info"):  # it asks pip for seconds what this machine has
         results = simple_evaluate(
-            model=_model(salt, planted or {}),
+            model=_model(salt, planted or {}) if model is None else model,
             tasks=list(names),
             task_manager=TaskManager(include_path=str(include), include_defaults=False),
             evaluation_tracker=tracker,

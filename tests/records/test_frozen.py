@@ -18,12 +18,17 @@ from meta_eval.records.frozen import wanted
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
 
 
-def asked(run: Path) -> dict[tuple[int, str], tuple[str, str, float]]:
-    """By doc and filter the hash of the prompt, the answer and its verdict."""
+def asked(run: Path, prompt: str = "hash") -> dict[tuple[int, str], tuple[str, str, float]]:
+    """By doc and filter the prompt or its hash, the answer and its verdict."""
     (path,) = run.rglob("samples_gsm8k_*.jsonl")
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return {
-        (one["doc_id"], one["filter"]): (one["prompt_hash"], one["resps"][0][0], one["exact_match"]) for one in samples
+        (one["doc_id"], one["filter"]): (
+            one["prompt_hash"] if prompt == "hash" else one["arguments"]["gen_args_0"]["arg_0"],
+            one["resps"][0][0],
+            one["exact_match"],
+        )
+        for one in samples
     }
 
 
@@ -89,3 +94,39 @@ def test_what_lm_eval_cannot_measure_of_a_board_is_said(caplog: pytest.LogCaptur
 def test_a_board_has_its_own_shots() -> None:
     with pytest.raises(UserError, match="leaderboard_v1 says the shots of its tasks itself"):
         wanted(["leaderboard_v1@3"], TASKS, "tasks")
+
+
+class Tokenizer:
+    """What lm-eval asks of transformers' (which is where an engine is): the same rendering as of `recorded_runs`."""
+
+    bos_token, chat_template = "<s>", "[role] content"
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **_: object) -> str:
+        return "<s>" + "".join(f"[{one['role']}] {one['content']} " for one in messages)
+
+
+@pytest.mark.parametrize("multiturn", [True, False])
+def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, multiturn: bool
+) -> None:
+    monkeypatch.setattr("meta_eval.records.chat._tokenizer", lambda *_: Tokenizer())
+    templates = own_gsm8k(tmp_path / "templates")
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "fewshot_as_multiturn": multiturn}
+    pack = prepare(tmp_path / "pack", "gsm8k@2", apply_chat_template=True, **keys)
+    record(templates, tmp_path / "plain", ["gsm8k"], num_fewshot=2, chat=True, fewshot_as_multiturn=multiturn)
+    record(pack, tmp_path / "frozen", ["gsm8k"])
+    plain, frozen = (
+        {key: (text.removeprefix("<s>"), *rest) for key, (text, *rest) in asked(tmp_path / run, "text").items()}
+        for run in ("plain", "frozen")
+    )
+    assert frozen == plain
+    manifest = read_manifest(pack)
+    (entry,) = manifest.tasks.values()
+    assert entry.record is not None
+    assert (entry.record.bos, entry.record.chat_template, entry.warnings["prompt_with_bos"]) == ("<s>", True, 8)
+    assert manifest.needs_bos
+
+
+def test_no_template_is_put_around_recorded_prompts(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="apply_chat_template: the prompts of sample are as they were recorded"):
+        prepare(tmp_path / "pack", "meta_gpqa", apply_chat_template=True)

@@ -118,6 +118,14 @@ class Config(Settings, Public):
         "records",
     )
     originals: Originals = Field(Originals(), description="where the joins find the ground truth: [below](#originals)")
+    apply_chat_template: bool = Field(
+        False,
+        description="of `evals_dataset: lm-eval`: render the prompts with the model's chat template, as lm_eval's flag "
+        "of this name does; recorded prompts stay as they are",
+    )
+    fewshot_as_multiturn: bool = Field(
+        True, description="under a chat template, examples are turns of their own; false puts all into one turn"
+    )
     bundle: bool = Field(
         True,
         description="write every doc into the pack, so that the GPU machine needs no hub and no token; `false` leaves "

@@ -218,6 +218,8 @@ class PreparedFrom(_Entry):
     tasks: tuple[str, ...]
     template_dir: str
     originals: dict[str, Original]
+    apply_chat_template: bool = False
+    fewshot_as_multiturn: bool = True
     bundle: bool
     choice_scoring: Literal["likelihood", "next_token"] = "likelihood"
     allow_unmatched: bool

@@ -12,6 +12,7 @@ from meta_eval.boundary.names import is_name
 from meta_eval.catalog import boards
 from meta_eval.errors import ConfigError, DataError, PackError, SourceError
 from meta_eval.notes import log
+from meta_eval.records.chat import Chat
 from meta_eval.records.code import TaskCode, group_members, has_task
 from meta_eval.records.rows import ROLLING, Row, Rows
 
@@ -92,12 +93,13 @@ def _ask(tasks: dict[str, int | None], name: str, shots: int | None, where: str)
         raise ConfigError(f"{name} is asked for with two numbers of shots", where=where, hint="Name it once")
 
 
-def freeze(code: TaskCode, shots: int | None) -> tuple[Rows, int]:
+def freeze(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple[Rows, int]:
     """Have lm-eval load a task and build its requests.
 
     Args:
         code: The task.
         shots: Examples in front of each question; None for the task's own number.
+        chat: The chat template that renders its prompts; None for none.
 
     Returns:
         The rows, without answers, and the shots that they have.
@@ -128,18 +130,26 @@ def freeze(code: TaskCode, shots: int | None) -> tuple[Rows, int]:
     if not docs:
         raise DataError("has no docs", where=where)
     instances: dict[int, list[Any]] = {}
-    for one in evaluator.instances(code.name, task):
+    for one in evaluator.instances(code.name, task, **_how(chat)):
         instances.setdefault(one.doc_id, []).append(one)
-    rows = Rows([], None, None)
+    rows = Rows([], None, chat.bos if chat else None)
     with quiet():
         targets = [task.doc_to_target(doc) for doc in docs]
     for number, doc in enumerate(docs):
         of_doc = sorted(instances[number], key=lambda one: one.idx)
-        rows.rows.append(_row(doc, of_doc, targets[number], f"{where}, doc {number}", rows))
+        rows.rows.append(_row(doc, of_doc, targets[number], f"{where}, doc {number}", rows, chat))
     return rows, int(task.get_config("num_fewshot") or 0)
 
 
-def _row(doc: Mapping[str, Any], instances: Sequence[Any], target: Any, where: str, rows: Rows) -> Row:
+def _how(chat: Chat | None) -> dict[str, Any]:
+    if chat is None:
+        return {}
+    return {"apply_chat_template": True, "fewshot_as_multiturn": chat.multiturn, "chat_template": chat.render}
+
+
+def _row(
+    doc: Mapping[str, Any], instances: Sequence[Any], target: Any, where: str, rows: Rows, chat: Chat | None
+) -> Row:
     from lm_eval.utils import handle_non_serializable, hash_string
 
     kind, first = instances[0].request_type, instances[0].args
@@ -155,13 +165,16 @@ def _row(doc: Mapping[str, Any], instances: Sequence[Any], target: Any, where: s
         settings = json.loads(json.dumps(first[1], default=str))
         rows.generation = settings if rows.generation is None else rows.generation
     text = json.dumps(doc, indent=2, default=handle_non_serializable, ensure_ascii=False)
+    prompt = chat.bare(first[0]) if chat and kind != ROLLING else first[0]
+    if prompt != first[0]:
+        rows.warnings["prompt_with_bos"] = rows.warnings.get("prompt_with_bos", 0) + 1
     choices = () if kind in ("generate_until", ROLLING) else tuple(str(one.args[1]) for one in instances)
     return Row(
         doc=json.loads(text),
-        prompt=first[0],
+        prompt=prompt,
         continuations=choices,
         question_hash=hash_string(text),
-        prompt_hash=hashlib.sha256(first[0].encode("utf-8", "surrogatepass")).hexdigest(),
+        prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
         gold=str(target),
     )
 

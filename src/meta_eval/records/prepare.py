@@ -22,6 +22,7 @@ from meta_eval.pack.write import check_target, write_pack
 from meta_eval.records.asked import Made, check_requests
 from meta_eval.records.baseline import open_baseline, with_baseline
 from meta_eval.records.boards import board_groups
+from meta_eval.records.chat import Chat, chat_of
 from meta_eval.records.code import TaskCode, find_code, group_text
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
@@ -63,6 +64,12 @@ def prepare(
         config, config_place = load_config(Path(config)), str(config)
     check_target(Path(config.work_dir))
     baseline = open_baseline(config, config_place)
+    if config.apply_chat_template and config.evals_dataset != LM_EVAL:
+        raise ConfigError(
+            f"the prompts of {config.evals_dataset} are as they were recorded, and no template is put around them",
+            where=f"{config_place}: apply_chat_template",
+            hint="Set it to false",
+        )
     pack = _assemble(config, config_place, progress)
     if baseline is not None:
         pack = with_baseline(pack, baseline, progress, f"{config_place}: baseline")
@@ -118,17 +125,22 @@ def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pac
     tasks, groups = wanted(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
     codes = {name: find_code(name, Path(config.template_dir)) for name in tasks}
     codes, groups = _without_unsafe(codes, groups, config, config_place)
+    chat = chat_of(config, f"{config_place}: apply_chat_template")
     return _made(
-        config, groups, progress, lambda context: [_frozen(code, tasks[name], context) for name, code in codes.items()]
+        config,
+        groups,
+        progress,
+        lambda context: [_frozen(code, tasks[name], context, chat) for name, code in codes.items()],
     )
 
 
-def _frozen(code: TaskCode, shots: int | None, context: Context) -> Made:
+def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> Made:
     context.progress(f"{code.name}: asking lm-eval for its docs")
-    rows, shots = freeze(code, shots)
+    rows, shots = freeze(code, shots, chat)
     entry = RecordEntry(
-        model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=None, chat_template=False,
-        shots=str(shots), task_version=code.version, code=code.origin, code_version=code.version,
+        model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=chat.bos if chat else None,
+        chat_template=chat is not None, shots=str(shots), task_version=code.version, code=code.origin,
+        code_version=code.version,
     )  # fmt: skip
     revision = revision_of(rows)
 

@@ -129,19 +129,20 @@ class Evaluator:
         task.config.process_docs = None  # they are made
         return task
 
-    def instances(self, name: str, task: Any) -> list[Any]:
+    def instances(self, name: str, task: Any, **how: Any) -> list[Any]:
         """lm-eval's requests of all docs of a task, as its evaluator has them built for any model.
 
         Args:
             name: The task.
             task: What `load` gave; it holds none of them afterwards.
+            how: Further arguments of lm-eval's ``build_all_requests``: a chat template.
 
         Raises:
             PackError: lm-eval cannot build them.
         """
         with self._at_work(name):
-            # As the evaluator calls it where neither a chat template nor a cache of requests is asked for.
-            task.build_all_requests(limit=None, samples=None, rank=0, world_size=1)
+            # As the evaluator calls it where no cache of requests is asked for.
+            task.build_all_requests(limit=None, samples=None, rank=0, world_size=1, **how)
         built: list[Any] = task.instances
         task._instances = None
         return built

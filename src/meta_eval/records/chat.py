@@ -1,0 +1,80 @@
+"""The model's chat template, as lm-eval's engines render it: of the tokenizer that lies with the model."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meta_eval.config import Config
+from meta_eval.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """How prompts are rendered.
+
+    Attributes:
+        render: Messages to text; ``add_generation_prompt`` as lm-eval passes it.
+        bos: The text of the tokenizer's BOS; None where it has none.
+        multiturn: Whether examples are turns of their own.
+    """
+
+    render: Callable[..., str]
+    bos: str | None
+    multiturn: bool
+
+    def bare(self, prompt: str) -> str:
+        """Without the BOS in front, which every engine adds."""
+        while self.bos and prompt.startswith(self.bos):
+            prompt = prompt[len(self.bos) :]
+        return prompt
+
+
+def chat_of(config: Config, where: str) -> Chat | None:
+    """The template of a configuration; None where none is asked for.
+
+    Raises:
+        ConfigError: The tokenizer cannot be loaded, or it has no chat template.
+    """
+    if not config.apply_chat_template:
+        return None
+    place = str(config.model_args.get("tokenizer", config.model_name))
+    tokenizer = _tokenizer(place, where)
+    if not getattr(tokenizer, "chat_template", None):
+        raise ConfigError(f"the tokenizer of {place} has no chat template", where=where, hint="Set it to false")
+
+    def render(messages: Sequence[Any], add_generation_prompt: bool = True) -> str:
+        return _rendered(tokenizer, messages, add_generation_prompt)
+
+    bos = tokenizer.bos_token
+    return Chat(render, bos if isinstance(bos, str) and bos else None, config.fewshot_as_multiturn)
+
+
+def _tokenizer(place: str, where: str) -> Any:
+    from meta_eval.verify.evaluate import quiet
+
+    try:
+        with quiet():
+            return importlib.import_module("transformers").AutoTokenizer.from_pretrained(place)
+    except ImportError:
+        raise ConfigError(
+            "a chat template is rendered by transformers, which is not installed", where=where,
+            hint="pip install transformers jinja2",
+        ) from None  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = str(error).partition("\n")[0]
+        raise ConfigError(f"the tokenizer of {place} cannot be loaded: {said:.200}", where=where) from None
+
+
+def _rendered(tokenizer: Any, messages: Sequence[Any], opened: bool) -> str:
+    """As lm-eval does it: a template that takes no system turn is given the others alone."""
+    from jinja2.exceptions import TemplateError
+
+    settings = {"tokenize": False, "add_generation_prompt": opened, "continue_final_message": not opened}
+    try:
+        return str(tokenizer.apply_chat_template(messages, **settings))
+    except TemplateError:
+        others = [one for one in messages if one["role"] != "system"]
+        return str(tokenizer.apply_chat_template(others, **settings))
