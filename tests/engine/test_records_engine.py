@@ -13,6 +13,13 @@ import pytest
 from places import REPOSITORY
 from recorded_runs import SHAPES
 
+PLANTED: Mapping[str, list[int]] = {
+    "arc_challenge": [0, 3],
+    "hellaswag": [0, 1, 2],
+    "leaderboard_mmlu_pro": [0, 1, 2, 3, 4, 5],
+    "winogrande": [1, 4],
+}
+
 pytestmark = pytest.mark.engine
 
 
@@ -28,7 +35,9 @@ def found(tmp_path_factory: pytest.TempPathFactory, taught_model: tuple[Path, Ma
     command = [python, helpers / "engine_records.py", tmp_path_factory.mktemp("records"), taught_model[0]]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
-    printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    printed: dict[str, Any] = json.loads(
+        next(line for line in done.stdout.splitlines() if line.startswith('{"verify"'))
+    )
     return printed
 
 
@@ -42,6 +51,14 @@ def test_the_same_model_again_differs_nowhere(found: dict[str, Any]) -> None:
 
 
 def test_another_model_differs_where_it_was_planted_and_only_there(found: dict[str, Any]) -> None:
-    differing = {name: figures for name, figures in found["other"].items() if any(figures)}
-    assert set(differing) and set(differing) <= {"arc_challenge", "gsm8k", "ifeval", "leaderboard_mmlu_pro"}
-    assert {(grader, prompts) for grader, _, prompts, _ in differing.values()} == {(0.0, 0.0)}
+    assert found["planted"] == {name: list(docs) for name, docs in PLANTED.items()}
+    flips = {name: figures[3] for name, figures in found["other"].items() if figures[3]}
+    assert flips == {name: len(docs) for name, docs in found["verdicts"].items() if docs}
+    assert flips
+    moved = {name: figures for name, figures in found["other"].items() if any(figures[:3])}
+    assert set(moved) <= set(flips)
+    assert {(grader, prompts) for grader, _, prompts, _ in moved.values()} <= {(0.0, 0.0)}
+
+
+def test_a_task_frozen_with_the_models_chat_template_asks_as_lm_eval_does(found: dict[str, Any]) -> None:
+    assert found["chat"] is True

@@ -1,15 +1,16 @@
 """Run where the engine is: lm-eval's own tasks over our rows on vLLM, started once; what verify and report make of it.
 
-    python engine_records.py FOLDER MODEL    prints one JSON object as its last line
+    python engine_records.py FOLDER MODEL    its last line on stdout is a JSON object
 
 A recorded run, its pack, the same model again over the pack, and another one: the same engine, which is asked something
-else for the docs that are planted.
+else for the docs that are planted. Then lm-eval's GSM8K with the model's chat template, and frozen with it.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,55 +18,104 @@ from typing import Any
 
 from lm_eval.models.vllm_causallms import VLLM
 from packs import prepare
-from recorded_runs import SHAPES, record, task_folder
+from recorded_runs import SHAPES, own_gsm8k, record, task_folder
 
 from meta_eval import report, verify
 
-PLANTED = {"arc_challenge": [0, 3], "gsm8k": [1], "ifeval": [0, 2], "leaderboard_mmlu_pro": [0, 1, 2, 3, 4, 5]}
+PLANTED: Mapping[str, Sequence[int]] = {
+    "arc_challenge": [0, 3], "hellaswag": [0, 1, 2], "leaderboard_mmlu_pro": [0, 1, 2, 3, 4, 5], "winogrande": [1, 4],
+}  # fmt: skip
+TEMPLATE = "{{ bos_token }}{% for one in messages %}[{{ one.role }}] {{ one.content }} {% endfor %}"
 
 
-class Other(VLLM):  # type: ignore[misc]
-    """The engine; of ``planted`` docs it is asked the prompt backwards."""
+class Engine(VLLM):  # type: ignore[misc]
+    """vLLM; of ``planted`` docs it is asked the prompt backwards."""
 
     planted: Mapping[str, Sequence[int]] = {}
 
-    def _other(self, requests: Sequence[Any]) -> list[Any]:
-        found = []
-        for request in requests:
-            if request.doc_id in self.planted.get(request.task_name, ()):
-                request = copy.copy(request)
-                request.arguments = (request.args[0][::-1], *request.args[1:])
-            found.append(request)
-        return found
+    def _asked(self, requests: Sequence[Any]) -> list[Any]:
+        return [self._other(one) if one.doc_id in self.planted.get(one.task_name, ()) else one for one in requests]
+
+    def _other(self, request: Any) -> Any:
+        other = copy.copy(request)
+        other.arguments = (request.args[0][::-1], *request.args[1:])
+        return other
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        return list(super().generate_until(self._other(requests), disable_tqdm))
+        return list(super().generate_until(self._asked(requests), disable_tqdm))
 
     def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        return list(super().loglikelihood(self._other(requests), disable_tqdm))
+        return list(super().loglikelihood(self._asked(requests), disable_tqdm))
 
 
-def main(folder: Path, model: str) -> None:
+def samples(run: Path, task: str) -> dict[int, dict[str, Any]]:
+    """By doc its first sample."""
+    (path,) = run.rglob(f"samples_{task}_*.jsonl")
+    found: dict[int, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        found.setdefault(one["doc_id"], one)
+    return found
+
+
+def differing(first: Path, second: Path, task: str, *fields: str) -> list[int]:
+    one, other = samples(first, task), samples(second, task)
+    return [doc for doc in one if any(one[doc][field] != other[doc][field] for field in fields)]
+
+
+def recorded(folder: Path, model: str, engine: Engine) -> dict[str, Any]:
     names = list(SHAPES)
-    engine = Other(
-        pretrained=model, dtype="float32", max_model_len=4096, enforce_eager=True, seed=42, add_bos_token=True,
-        gpu_memory_utilization=0.3, batch_size="auto",
-    )  # fmt: skip
-    record(task_folder(folder / "tasks", names), folder / "run", names, model=engine, gen_kwargs={"max_gen_toks": 24})
-    pack = prepare(folder / "pack", "recorded", evals_dataset=str(folder / "run"), model_name=model, max_model_len=4096)
-    found: dict[str, Any] = {"verify": {}, "again": {}, "other": {}}
+    run = record(
+        task_folder(folder / "tasks", names), folder / "run", names, model=engine, gen_kwargs={"max_gen_toks": 24}
+    )
+    pack = prepare(folder / "pack", "recorded", evals_dataset=str(run), model_name=model, max_model_len=4096)
+    found: dict[str, Any] = {"verify": {}, "again": {}, "other": {}, "planted": {}, "verdicts": {}}
     for name, task in verify(pack).tasks.items():
         total = task.tallies.total if task.tallies else None
         found["verify"][name] = [task.status, total and total.agreed, total and total.docs]
     for which, planted in (("again", {}), ("other", PLANTED)):
         engine.planted = planted
         record(pack, folder / which, names, model=engine)
-        judged = report([folder / which], pack=pack)
-        for task in judged.tasks:
+        for task in report([folder / which], pack=pack).tasks:
             if task.apart and task.apart.model and task.apart.prompts:
                 parts = [task.apart.grader.value, task.apart.model.value, task.apart.prompts.value]
                 found[which][task.name] = [*parts, task.flips.compared - task.flips.agreed if task.flips else None]
-    print(json.dumps(found))
+    engine.planted = {}
+    for name in PLANTED:
+        found["planted"][name] = differing(run, folder / "other", name, "resps")
+        found["verdicts"][name] = differing(run, folder / "other", name, "acc")
+    return found
+
+
+def chat(folder: Path, model: str, engine: Engine) -> bool:
+    """Whether the frozen task asks, and is answered, as lm-eval's own."""
+    templates = own_gsm8k(folder / "gsm8k")
+    settings = {"num_fewshot": 2, "chat": True, "fewshot_as_multiturn": True, "gen_kwargs": {"max_gen_toks": 8}}
+    record(templates, folder / "plain", ["gsm8k"], model=engine, **settings)
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "apply_chat_template": True}
+    pack = prepare(folder / "chat_pack", "gsm8k@2", model_name=model, max_model_len=4096, **keys)
+    record(pack, folder / "frozen", ["gsm8k"], model=engine, gen_kwargs={"max_gen_toks": 8})
+    one, other = samples(folder / "plain", "gsm8k"), samples(folder / "frozen", "gsm8k")
+    bos = engine.tokenizer.bos_token
+    return [_said(doc, bos) for doc in one.values()] == [_said(doc, bos) for doc in other.values()]
+
+
+def _said(sample: Mapping[str, Any], bos: str) -> tuple[str, str]:
+    prompt: str = sample["arguments"]["gen_args_0"]["arg_0"]
+    return prompt.removeprefix(bos), sample["resps"][0][0]
+
+
+def main(folder: Path, taught: str) -> None:
+    model = Path(shutil.copytree(taught, folder / "model"))
+    path = model / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template": TEMPLATE}), encoding="utf-8")
+    engine = Engine(
+        pretrained=str(model), dtype="float32", max_model_len=4096, enforce_eager=True, seed=42, add_bos_token=True,
+        gpu_memory_utilization=0.3, batch_size="auto",
+    )  # fmt: skip
+    found = recorded(folder, str(model), engine)
+    found["chat"] = chat(folder, str(model), engine)
+    sys.stdout.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

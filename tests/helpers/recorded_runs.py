@@ -78,6 +78,15 @@ MMLU_PRO = [
     }
     for n in range(6)
 ]
+WINOGRANDE = [
+    {
+        "sentence": f"The cup {n} did not fit in the box, for the _ was too large.",
+        "option1": f"cup {n}",
+        "option2": "box",
+        "answer": "12"[n % 2],
+    }
+    for n in range(6)
+]
 LAMBADA = [{"text": f"The cat sat on mat {n} and slept", "domain": None} for n in range(4)]
 WIKITEXT = [{"page": f"Rain fell on town {n}. It did not stop."} for n in range(3)]
 
@@ -92,6 +101,7 @@ SHAPES: Shapes = {
     "ifeval": (IFEVAL, ("train",), 0),
     "leaderboard_bbh_navigate": (BBH, ("test",), 3),
     "leaderboard_mmlu_pro": (MMLU_PRO, ("validation", "test"), 2),
+    "winogrande": (WINOGRANDE, ("train", "validation"), 2),
     "lambada_openai": (LAMBADA, ("test",), 0),
     "wikitext": (WIKITEXT, ("train", "validation", "test"), 0),
 }

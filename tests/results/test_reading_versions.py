@@ -342,5 +342,5 @@ def test_changed_prompts_are_not_called_metas_own(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(1319, published(84.5), subset="gsm8k"))
     built = build_report(run, judge(run, pack))
     notes = yaml.safe_load(eval_results.render(built))[0]["notes"]
-    assert "1319 of 1319 prompts are not Meta's own" in notes
-    assert "Meta's own prompts" not in notes
+    assert "1319 of 1319 prompts are not the recorded ones" in notes
+    assert "the recorded prompts" not in notes

@@ -165,7 +165,7 @@ def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_
             client.right(one) if one.request.kind == "choices" else Said(one.request, text=f"<think>{one.request.doc}")
         )
 
-    with pytest.raises(CanaryError, match="answers begin as Meta's recorded one"):
+    with pytest.raises(CanaryError, match="answers begin as the recorded one"):
         ask(thinks, forces=False)
     done = ask(thinks, likes=True)
     assert done.canary is not None
@@ -210,7 +210,7 @@ def test_what_is_forced_is_no_answer_of_the_run(ask: Callable[..., Ran]) -> None
     ("how", "words"),
     [
         (of("", flat=True), "the likelihoods of the continuations are all alike"),
-        (nonsense, "the likeliest of the choices is Meta's on 0 of 16 docs"),
+        (nonsense, "the likeliest of the choices is the recorded one on 0 of 16 docs"),
         (with_bos(1, seen=1), "With no BOS it answers as recorded"),
         (
             lambda ask, _: Said(ask.request, choices=[(float("nan"), None)] * len(ask.request.continuations)),

@@ -81,7 +81,7 @@ def test_a_folder_that_holds_something_is_left_alone(pack: Path) -> None:
     with pytest.raises(UserError, match="stock: is there already, and not empty"):
         write_stock("stock", pack=pack)
     assert [path.name for path in Path("stock").iterdir()] == ["mine"]
-    with pytest.raises(UserError, match="Meta recorded no text to any of these docs"):
+    with pytest.raises(UserError, match="no text is recorded of any of these docs"):
         write_stock("other", pack=pack, tasks=[CHOICES])
     assert not Path("other").exists()
     assert write_stock("few", pack=pack, docs=6).tasks[f"fidelity_{TEXTS}"] == 3

@@ -49,7 +49,7 @@ def run(
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
-        canary: Compare the first answers with Meta's recorded ones, and stop where the set-up is broken.
+        canary: Compare the first answers with the recorded ones, and stop where the set-up is broken.
         stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin.
         progress: Called with what is being done, the answers so far, and how many there will be.
 

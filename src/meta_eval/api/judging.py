@@ -28,7 +28,7 @@ def report(
     skip_damaged: bool = False,
     progress: Progress = silent,
 ) -> Report:
-    """Does it hold? The drop of each task from Meta's answers, and one decision over all.
+    """Does it hold? The drop of each task from the recorded answers, and one decision over all.
 
     ::
 

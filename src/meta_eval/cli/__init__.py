@@ -1,7 +1,8 @@
 """The command line: arguments, exit codes, and what is printed where. How things are done stands elsewhere.
 
 stdout is for machines: the command to paste, or one JSON object. Words for people go to stderr. Exit codes: 0 done,
-1 verify found verdicts that are not Meta's, 2 something that the user can fix, 70 a bug of meta-eval, 130 interrupted.
+1 verify found verdicts that are not the recorded ones, 2 something that the user can fix, 70 a bug of meta-eval, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ app.command("prepare", short_help="Make a task pack, and print the lm_eval comma
 app.command("preflight", short_help="Check what can go wrong before generation, without a GPU.")(preflight.preflight)
 # Its name until lm-eval had a `validate` of its own, which checks something else.
 app.command("validate", hidden=True)(preflight.preflight)
-app.command("verify", short_help="Prove a pack: replay Meta's answers, compare every verdict.")(verify.verify)
+app.command("verify", short_help="Prove a pack: replay recorded answers, compare every verdict.")(verify.verify)
 app.command("run", short_help="Ask the model and judge it; the same command goes on.")(run.run)
 app.command("fidelity", short_help="Is it the same model? Recorded answers, token by token.")(fidelity.fidelity)
 app.command("selfcheck", short_help="Check an engine with a model whose answers are known.")(selfcheck.selfcheck)
 app.command("slurm", short_help="Write the jobs of a run for a Slurm cluster.")(slurm.slurm)
 app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)
 app.command("grade", short_help="Score answers from anywhere as lm_eval would.")(grade.grade)
-app.command("report", short_help="Judge a run beside the published numbers and Meta's verdicts.")(report.report)
+app.command("report", short_help="Judge a run beside recorded answers and published numbers.")(report.report)
 app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(report.compare)
 app.command("init", short_help="Write eval_config.yaml and meta_template/ to edit.")(init.init)
 app.add_typer(tasks.app, name="tasks")

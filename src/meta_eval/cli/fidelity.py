@@ -1,4 +1,4 @@
-"""``meta-eval fidelity``: how likely does a copy of the model find the answers that Meta recorded?"""
+"""``meta-eval fidelity``: how likely does a copy of the model find the recorded answers?"""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fidelity(
     edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Is it the same model? Ask how likely it finds each token of Meta's recorded answers, in one prefill a doc.
+    """Is it the same model? Ask how likely it finds each token of the recorded answers, in one prefill a doc.
     Whatever ends it, every answer is kept, and the same command goes on.
 
     Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted; with --gate 0 same, 1

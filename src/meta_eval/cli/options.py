@@ -30,7 +30,7 @@ EDITED = typer.Option(
 )
 ALLOW_CODE = typer.Option(False, "--allow-code", help="Also grade tasks whose scoring runs code that a model wrote.")
 CANARY = typer.Option(
-    True, "--canary/--no-canary", help="Compare the first 32 answers with Meta's, and stop if they are far off."
+    True, "--canary/--no-canary", help="Compare the first 32 answers with the recorded, stop if they are far off."
 )
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")

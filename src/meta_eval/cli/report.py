@@ -1,4 +1,4 @@
-"""``meta-eval report`` and ``meta-eval compare``: does a run hold, beside Meta's answers or another run?"""
+"""``meta-eval report`` and ``meta-eval compare``: does a run hold, beside recorded answers or another run?"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def report(
     repeats: bool = _REPEATS,
     skip_damaged: bool = _SKIP_DAMAGED,
 ) -> None:
-    """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from Meta's answers, with intervals, beside a margin.
+    """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from the recorded answers, with intervals, beside a margin.
 
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """

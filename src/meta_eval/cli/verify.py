@@ -1,4 +1,4 @@
-"""``meta-eval verify``: replay Meta's recorded answers through a pack and compare every verdict with Meta's."""
+"""``meta-eval verify``: replay recorded answers through a pack and compare every verdict with the recorded one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def verify(
         None,
         "--min-agreement",
         metavar="SHARE",
-        help="Share of docs, 0 to 1, on which our verdict must be Meta's; default: what each task's template says.",
+        help="Share of docs, 0 to 1, on which our verdict must be the recorded one; default: what each task says.",
     ),
     regrade: Path | None = typer.Option(
         None,
@@ -39,7 +39,7 @@ def verify(
     edited: bool = options.EDITED,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
-    """Prove a pack without a model: Meta's recorded answers in, lm-eval's verdicts out, compared doc by doc.
+    """Prove a pack without a model: recorded answers in, lm-eval's verdicts out, compared doc by doc.
 
     Exit codes: 0 every task that was checked agrees, 1 one does not or is not finished, 2 something that you can fix.
     """

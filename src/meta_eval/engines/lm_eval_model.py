@@ -41,7 +41,7 @@ _RESERVED = {
     "max_length": "use the key max_model_len",
     "max_model_len": "use the key max_model_len",
     "batch_size": "use the key batch_size",
-    "add_bos_token": "it is always True: Meta's prompts hold no BOS, and exactly one must be there",
+    "add_bos_token": "it is always True: the prompts of a pack hold no BOS, and exactly one must be there",
     "max_gen_toks": "each task sets its own",
 }
 

@@ -48,7 +48,7 @@ class Server(Engine):
         "num_concurrent": "use the key concurrency",
         "max_retries": "use the key retries",
         "timeout": "use the key request_timeout",
-        "add_bos_token": "it is always True: Meta's prompts hold no BOS, and exactly one must be there",
+        "add_bos_token": "it is always True: the prompts of a pack hold no BOS, and exactly one must be there",
         "tokenized_requests": "it is always True: a prompt goes out as the token ids that were checked",
         "tokenizer_backend": "it is always huggingface: the server's own would be asked for each prompt",
         "generation_config": "it is always vllm: the model's own could bring penalties and a limit to the answers",

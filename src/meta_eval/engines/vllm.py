@@ -26,7 +26,7 @@ class VLLM(Engine):
         "dtype": "use the key dtype",
         "seed": "use the key seed",
         "batch_size": "use the key batch_size",
-        "add_bos_token": "it is always True: Meta's prompts hold no BOS, and exactly one must be there",
+        "add_bos_token": "it is always True: the prompts of a pack hold no BOS, and exactly one must be there",
         "max_gen_toks": "each task sets its own",
     }
 

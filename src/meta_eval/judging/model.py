@@ -16,6 +16,9 @@ from meta_eval.stats import Apart, Interval
 # Whose recorded answers and verdicts a run stands beside, where its pack says nothing else.
 META = "Meta's"
 
+# How the source of a number begins that is the score of a recorded run.
+RECORDED = "recorded: "
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
@@ -28,6 +31,11 @@ class Published:
     shots: str | None
     source: str
     note: str | None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether nobody published it: it is the score of a recorded run."""
+        return self.source.startswith(RECORDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,14 +102,19 @@ def _asked(instances: Sequence[Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _fits(row: Row, instances: Sequence[Any]) -> bool:
-    wanted = [(row.prompt, one) for one in row.continuations] if row.continuations else [(row.prompt,)]
-    return list(_asked(instances)) == wanted
+    return list(_asked(instances)) == _wanted(row)
+
+
+def _wanted(row: Row) -> list[tuple[str, ...]]:
+    if not row.continuations:
+        return [(row.prompt,)]
+    return list(zip(row.prompts or [row.prompt] * len(row.continuations), row.continuations, strict=True))
 
 
 def _differs(row: Row, number: int, instances: Sequence[Any], made: Made) -> DataError:
     asked = list(_asked(instances))
     what = f"{len(asked)} requests and {max(1, len(row.continuations))} were recorded"
-    wanted = [(row.prompt, one) for one in row.continuations] if row.continuations else [(row.prompt,)]
+    wanted = _wanted(row)
     if len(asked) == len(wanted):
         ours, theirs = next((one, other) for one, other in zip(asked, wanted, strict=True) if one != other)
         kind = 0 if ours[0] != theirs[0] else 1

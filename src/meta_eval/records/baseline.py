@@ -19,8 +19,9 @@ from meta_eval.notes import Progress, log
 from meta_eval.pack.build import Pack
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
+from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
 from meta_eval.records.rows import Row, Rows, read_rows
-from meta_eval.records.runs import Record, is_record, open_record
+from meta_eval.records.runs import ALL, Record, is_record, open_record
 from meta_eval.results.answers import arguments
 from meta_eval.results.run import TaskRun, read_newest
 from meta_eval.results.samples import open_samples
@@ -39,9 +40,10 @@ class _Doc:
     prompt: str
     gold: str | None
     continuations: tuple[str, ...]
+    prompts: tuple[str, ...]
 
 
-def open_baseline(config: Config, config_place: str) -> Record | None:
+def open_baseline(config: Config, config_place: str, progress: Progress) -> Record | None:
     """The record that the configuration names; None where it names none.
 
     Raises:
@@ -53,9 +55,13 @@ def open_baseline(config: Config, config_place: str) -> Record | None:
     if not config.bundle:
         raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
     try:
-        if not is_record(config.baseline):
+        if is_record(config.baseline):
+            return open_record(config.baseline, None)
+        asked = config.model_copy(update={"evals_dataset": config.baseline, "evals_revision": None})
+        repository = details_on_hub(asked, progress)
+        if repository is None or not holds_samples(repository):
             raise ConfigError(f"{config.baseline} is no folder that lm_eval wrote samples into", where=where)
-        return open_record(config.baseline, None)
+        return open_on_hub(repository, None, (ALL,), where)
     except UserError as error:
         hint = "Name one run: the folder or results file of `lm_eval --log_samples --output_path`"
         raise ConfigError(error.what, where=where, hint=hint) from None
@@ -153,9 +159,9 @@ def _docs(content: bytes) -> list[_Doc]:
 
     table = pq.read_table(io.BytesIO(content))
     nothing = [None] * table.num_rows
-    names = ("input_question_hash", "prompt", "gold", "continuations")
+    names = ("input_question_hash", "prompt", "gold", "continuations", "recorded_prompts")
     columns = [table.column(one).to_pylist() if one in table.column_names else nothing for one in names]
-    return [_Doc(a, b, c, tuple(d or ())) for a, b, c, d in zip(*columns, strict=True)]
+    return [_Doc(a, b, c, tuple(d or ()), tuple(e or ())) for a, b, c, d, e in zip(*columns, strict=True)]
 
 
 def _pairs(docs: Sequence[_Doc], rows: Rows) -> dict[int, Row]:
@@ -185,7 +191,8 @@ def _gold(row: Row) -> str:
 
 
 def _line(number: int, doc: _Doc, row: Row, *, regraded: bool) -> Mapping[str, Any]:
-    same = doc.prompt == row.prompt and (not row.continuations or doc.continuations == row.continuations)
+    same = (doc.prompt, doc.prompts) == (row.prompt, row.prompts)
+    same = same and (not row.continuations or doc.continuations == row.continuations)
     # As many answers as the doc has requests, or today's graders cannot take them.
     whole = regraded and len(row.continuations) == (len(doc.continuations) if row.continuations else 0)
     return {

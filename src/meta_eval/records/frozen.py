@@ -155,9 +155,10 @@ def _row(
     kind, first = instances[0].request_type, instances[0].args
     if any(len(one.args) > 2 for one in instances):
         raise DataError("is asked with a picture or a sound, which no pack holds", where=where)
-    if not isinstance(first[0], str) or any(one.args[0] != first[0] for one in instances):
+    several = len({one.args[0] for one in instances}) > 1
+    if not isinstance(first[0], str) or (several and len({one.args[1] for one in instances}) > 1):
         raise DataError(
-            "is asked with a prompt of its own for each choice, which no pack holds yet",
+            "is asked with another prompt and another continuation for each choice, which no pack holds",
             where=where,
             hint="Leave the task out of tasks",
         )
@@ -176,6 +177,7 @@ def _row(
         question_hash=hash_string(text),
         prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
         gold=str(target),
+        prompts=tuple(chat.bare(one.args[0]) if chat else one.args[0] for one in instances) if several else (),
     )
 
 

@@ -63,7 +63,7 @@ def prepare(
     if not isinstance(config, Config):
         config, config_place = load_config(Path(config)), str(config)
     check_target(Path(config.work_dir))
-    baseline = open_baseline(config, config_place)
+    baseline = open_baseline(config, config_place, progress)
     if config.apply_chat_template and config.evals_dataset != LM_EVAL:
         raise ConfigError(
             f"the prompts of {config.evals_dataset} are as they were recorded, and no template is put around them",

@@ -35,6 +35,7 @@ class Row:
         question_hash: lm-eval's hash of the doc, or the one that the doc brings.
         prompt_hash: SHA-256 of the prompt.
         gold: The target, as text.
+        prompts: Where each choice was asked with a prompt of its own, all of them; empty where all share one.
         responses: By request, each of its answers: texts, or pairs of log-likelihood and whether it is greedy; of
             rolling likelihoods numbers. None where nothing was recorded.
         metrics: What each metric gave, by ``metric,filter``, as lm-eval wrote it; None where nothing was.
@@ -46,6 +47,7 @@ class Row:
     question_hash: str
     prompt_hash: str
     gold: str
+    prompts: tuple[str, ...] = ()
     responses: list[list[Any]] | None = None
     metrics: dict[str, Any] | None = None
 
@@ -137,7 +139,7 @@ class _Reading:
         if not isinstance(own, dict):
             raise DataError(f"is {type(own).__name__} and no object with columns", where=where)
         requests = self._requests(sample, where)
-        prompt = requests[0][0]
+        prompt, prompts = requests[0][0], tuple(self._bare(one[0]) for one in requests)
         self._check_hash(prompt, sample.get("prompt_hash"), where)
         bare = self._bare(prompt)
         if bare != prompt and self.output_type != ROLLING:
@@ -151,6 +153,7 @@ class _Reading:
                 doc=own,
                 prompt=prompt,
                 continuations=self._continuations(requests),
+                prompts=prompts if len(set(prompts)) > 1 else (),
                 question_hash=hashed if isinstance(hashed, str) else doc.question_hash,
                 prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
                 gold=str(sample.get("target")),
@@ -186,9 +189,9 @@ class _Reading:
             )
         if len(requests) > 1 and self.output_type != "multiple_choice":
             raise DataError(f"was asked {len(requests)} times, and its task asks once", where=where)
-        if len({one[0] for one in requests}) > 1:
+        if len({one[0] for one in requests}) > 1 and len({one[1] for one in requests}) > 1:
             raise DataError(
-                "was asked with a prompt of its own for each choice, which no record holds yet",
+                "was asked with another prompt and another continuation for each choice, which no record holds",
                 where=where,
                 hint="Leave the task out of tasks",
             )

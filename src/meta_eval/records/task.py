@@ -74,6 +74,9 @@ def make_task(
     if code.settings.get("use_prompt"):
         raise TemplateError("use_prompt: makes prompts in a way that no record replaces", where=where)
     template = _template(code, rows.generation)
+    each = any(row.prompts for row in rows.rows)
+    if each:
+        _check_metrics(code, where)
     table = docs_table(rows, template.output_type, verdict)
     content = parquet_bytes(table)
     docs_file = f"{code.name}.parquet"
@@ -86,6 +89,7 @@ def make_task(
         verdict=verdict,
         published=[one.our_metric for one in published],
         delimiter=delimiter,
+        each=each,
     )
     entry = TaskEntry(
         template=file.as_posix(),
@@ -106,7 +110,7 @@ def make_task(
         recorded_settings={"num_few_shot": (record.shots,)} if record.shots else {},
         choice_scoring=None if rows.generation is not None or template.output_type == ROLLING else "likelihood",
         kept_likelihood=_kept_likelihood(template, context),
-        longest_prompt=length_entry(template, table, context),
+        longest_prompt=length_entry(template, _longest(table), context),
         published=tuple(published),
         format="verified",
         filters=tuple(filters),
@@ -138,7 +142,7 @@ def docs_table(rows: Rows, output_type: str, verdict: str) -> pa.Table:
         "subtask_name": pa.array([_text(row.doc.get("subtask_name")) for row in each], text),
         "cluster": pa.array([_text(row.doc.get("cluster")) for row in each], text),
         "input_question_hash": pa.array([row.question_hash for row in each], text),
-        "input_final_prompts_hash": pa.array([[row.prompt_hash] for row in each], texts),
+        "input_final_prompts_hash": pa.array([_hashes(row) for row in each], texts),
         "recorded_output": pa.array([_output(row) for row in each], text),
         "recorded_is_correct": pa.array([_is_correct(row, verdict) for row in each], pa.bool_()),
         "recorded_metrics": pa.array([_json(row.metrics) for row in each], text),
@@ -148,6 +152,8 @@ def docs_table(rows: Rows, output_type: str, verdict: str) -> pa.Table:
         columns["continuations"] = pa.array([row.continuations for row in each], texts)
         costs = [_costs(row) for row in each]
         columns["recorded_negative_log_likelihoods"] = pa.array(costs, pa.list_(pa.float64()))
+    if any(row.prompts for row in each):
+        columns["recorded_prompts"] = pa.array([row.prompts for row in each], texts)
     return pa.table(columns)
 
 
@@ -160,6 +166,7 @@ def task_yaml(
     verdict: str,
     published: Sequence[str],
     delimiter: str | None,
+    each: bool = False,
 ) -> str:
     """The YAML that lm-eval takes for the task: it includes the task's own.
 
@@ -171,6 +178,7 @@ def task_yaml(
         verdict: ``metric,filter``.
         published: Each ``metric,filter`` that the record has a score of.
         delimiter: See `make_task`.
+        each: Whether each choice has a prompt of its own.
     """
     metadata = code.settings.get("metadata")
     tree: dict[str, Any] = {
@@ -190,7 +198,9 @@ def task_yaml(
         "description": "",
         "gen_prefix": None,
     }
-    if code.settings.get("output_type") != ROLLING:
+    if each:  # doc_to_text is then the number of the right one, and doc_to_target what is scored behind each
+        tree["doc_to_choice"] = "recorded_prompts"
+    elif code.settings.get("output_type") != ROLLING:
         tree["doc_to_text"] = "recorded_prompt"
     if delimiter is not None:
         tree["target_delimiter"] = delimiter
@@ -205,6 +215,40 @@ def task_yaml(
     yaml.representer.ignore_aliases = lambda _: True
     yaml.dump(tree, out)
     return _HEAD.format(origin=code.origin) + out.getvalue()
+
+
+def _check_metrics(code: TaskCode, where: str) -> None:
+    """Refuse metrics that divide by the length of a choice: a pack has the whole prompt in its place.
+
+    Raises:
+        TemplateError: There is one.
+    """
+    listed = code.settings.get("metric_list")
+    names = [one.get("metric") for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    by_length = [name for name in names if name in ("acc_norm", "acc_bytes", "acc_mutual_info")]
+    if by_length:
+        raise TemplateError(
+            f"{by_length[0]} counts the characters of a choice, which in a pack are those of the whole prompt, since "
+            "each choice has a prompt of its own",
+            where=where,
+            hint="Leave the task out of tasks",
+        )
+
+
+def _hashes(row: Row) -> list[str]:
+    if not row.prompts:
+        return [row.prompt_hash]
+    return [hashlib.sha256(one.encode("utf-8", "surrogatepass")).hexdigest() for one in row.prompts]
+
+
+def _longest(table: pa.Table) -> pa.Table:
+    """The table with the longest of a doc's prompts, where it has several."""
+    import pyarrow as pa
+
+    if "recorded_prompts" not in table.column_names:
+        return table
+    longest = [max(prompts, key=len) for prompts in table.column("recorded_prompts").to_pylist()]
+    return table.set_column(table.column_names.index("prompt"), "prompt", pa.array(longest, pa.string()))
 
 
 def _template(code: TaskCode, generation: Mapping[str, Any] | None) -> Template:

@@ -74,7 +74,7 @@ def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
         for one in alarm.tasks
         if alarm.kind == "changed prompts" and one.task == task.name
     )
-    prompts = f"{changed} of {task.docs} prompts are not Meta's own" if changed else "Meta's own prompts"
+    prompts = f"{changed} of {task.docs} prompts are not the recorded ones" if changed else "the recorded prompts"
     notes = [f"{task.name}: {prompts}", f"{score.averaging} average"]
     if score.published and score.published.shots is not None:
         notes.insert(1, f"{score.published.shots}-shot")

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from meta_eval.stats import Interval
 
 YARDSTICK = (
-    "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and Meta's engine was "
-    "another. What two runs of one model differ in on your engine is the yardstick (--against)"
+    "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and was another "
+    "engine's. What two runs of one model differ in on your engine is the yardstick (--against)"
 )
 
 

@@ -107,7 +107,8 @@ class _Side:
 def _sides(report: Report) -> tuple[_Side, _Side]:
     if report.kind != "compare":
         whose = report.whose
-        return _Side("ours", "ours", "this run"), _Side(whose, f"{whose}, recorded", f"{whose} recorded answers")
+        other = _Side(whose, f"{whose}, recorded", f"{report.whose_recorded} answers")
+        return _Side("ours", "ours", "this run"), other
     first, second = (
         _Side(run.label, f"{run.label} · {name}", f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}")
         for run, name in zip(report.runs, _names(report.runs), strict=True)

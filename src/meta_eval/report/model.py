@@ -72,6 +72,17 @@ class Report:
         return next(found, META)
 
     @property
+    def whose_recorded(self) -> str:
+        """The same before *answers* or *verdicts*: ``Meta's recorded``, or ``the record's``."""
+        return f"{META} recorded" if self.whose == META else self.whose
+
+    @property
+    def beside(self) -> str:
+        """What the scores stand beside: ``published numbers``, or of a recorded run its ``recorded scores``."""
+        found = [score.published for task in self.tasks for score in task.scores if score.published]
+        return "recorded scores" if found and all(one.recorded for one in found) else "published numbers"
+
+    @property
     def exit_code(self) -> int:
         """0, or where the report is a gate 0 for SHIP, 1 for DON'T, 3 for NOT SHOWN."""
         return self.decision.exit_code if self.gated else 0

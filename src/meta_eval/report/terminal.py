@@ -49,7 +49,8 @@ def show(report: Report, console: Console) -> None:
         _show_apart(told, console, say)
     if any(task.scores for task in report.tasks):
         console.print(_scores(report))
-        say.line("Percent; differences of the run and of the baseline from the published number.", "dim")
+        beside = report.beside.removesuffix("s")
+        say.line(f"Percent; differences of the run and of the baseline from the {beside}.", "dim")
     for line in _besides(report):
         say.line(line, "dim")
     explained = _explained(report)
@@ -154,7 +155,8 @@ def _show_apart(rows: list[apart.Row], console: Console, say: Speaker) -> None:
 
 
 def _scores(report: Report) -> Table:
-    table = _table("docs", "B" if report.kind == "compare" else "ours", "95 %", "publ.", "diff.", "base.")
+    publ = "rec." if report.beside.startswith("rec") else "publ."
+    table = _table("docs", "B" if report.kind == "compare" else "ours", "95 %", publ, "diff.", "base.")
     for task in report.tasks:
         for number, score in enumerate(task.scores):
             comparable = score.published and score.difference is not None

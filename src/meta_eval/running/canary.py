@@ -1,4 +1,4 @@
-"""The canary: a few docs are answered first and compared with Meta's recorded answers, before hours are spent.
+"""The canary: a few docs are answered first and compared with the recorded answers, before hours are spent.
 
 What stops a run, and why it is certain enough (each number is reasoned; real models were not at hand to measure it):
 
@@ -14,8 +14,8 @@ What stops a run, and why it is certain enough (each number is reasoned; real mo
 * **The recorded answers are likelier with another number of BOS**, where the engine can be forced
   (`running.evidence`). What share of their tokens is the likeliest one tells of the others what may be wrong.
 * **Likelihoods say nothing**: not a number, or alike for all continuations of every doc, to `ALIKE` nats.
-* **The likeliest continuation is Meta's on so few docs** that one which agrees on half of them would do so with a
-  probability below `CHANCE`. Of four choices a broken model agrees on a quarter.
+* **The likeliest continuation is the recorded one on so few docs** that one which agrees on half of them would do so
+  with a probability below `CHANCE`. Of four choices a broken model agrees on a quarter.
 
 Fewer docs than these need are never a verdict; they are shown. What is suspect is asked again with one BOS less and one
 more, where token ids go in: an answer that is then the recorded one names the cause.
@@ -222,8 +222,8 @@ class Summary:
         words = []
         if self.texts:
             words.append(
-                f"of {self.texts} texts {self.begin} begin as Meta's and {self.equal} are equal word for word "
-                f"(common prefix {self.prefix:.0%})"
+                f"of {self.texts} texts {self.begin} begin as the recorded ones and {self.equal} are equal word for "
+                f"word (common prefix {self.prefix:.0%})"
             )
         if self.choices:
             words.append(
@@ -249,12 +249,12 @@ def suspicion(seen: Sequence[Compared], *, own_opening: bool = False) -> str | N
         return f"every answer is degenerate ({', '.join(sorted(ways))})"
     begin = sum(one.alike > 0 for one in texts)
     if texts and not own_opening and at_most(begin, len(texts), BEGINS_ALIKE) < CHANCE:
-        return f"{begin} of {len(texts)} answers begin as Meta's recorded one"
+        return f"{begin} of {len(texts)} answers begin as the recorded one"
     if len(choices) >= FEWEST and all(one.flat for one in choices):
         return "the likelihoods of the continuations are all alike, or no numbers"
     same = sum(bool(one.same) for one in choices)
     if choices and at_most(same, len(choices), CHOOSES_ALIKE) < CHANCE:
-        return f"the likeliest of the choices is Meta's on {same} of {len(choices)} docs"
+        return f"the likeliest of the choices is the recorded one on {same} of {len(choices)} docs"
     return None
 
 

@@ -118,7 +118,7 @@ def run(
         grade_only: Ask nothing, and start nothing: grade what is answered.
         allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
-        canary: Compare the first answers with Meta's recorded ones, and stop where the set-up is broken.
+        canary: Compare the first answers with the recorded ones, and stop where the set-up is broken.
         stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin. The
             results say so, and are no whole run's.
         progress: Called with what is being done, and how far it is.

@@ -112,7 +112,7 @@ def write_stock(
                 found[name] = len(rows)
                 (there / f"{name}.yaml").write_text(_yaml(there, name, rows), encoding="utf-8")
             if not found:
-                raise UserError("Meta recorded no text to any of these docs", where=str(pack))
+                raise UserError("no text is recorded of any of these docs", where=str(pack))
             listed = "".join(f"  - {name}\n" for name in found)
             (there / f"{GROUP}.yaml").write_text(f"group: {GROUP}\ntask:\n{listed}", encoding="utf-8")
             for source in ("pack_docs.py", "stock_fidelity.py", "work_dir.gitignore"):

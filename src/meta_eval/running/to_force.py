@@ -49,7 +49,7 @@ class ToForce:
                 self.left[request.task] = self.left.get(request.task, 0) + self._is_left(request)
         if not any(self.hashes.values()):
             raise UserError(
-                "Meta recorded no answer to any of these docs", where=str(pack),
+                "no answer is recorded of any of these docs", where=str(pack),
                 hint="A pack of your own data has nothing to be compared with; name other tasks with --tasks",
             )  # fmt: skip
 

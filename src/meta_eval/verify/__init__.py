@@ -33,7 +33,7 @@ from meta_eval.verify.tally import Explanations, Tallies, Tally, macro, tally_ta
 
 __all__ = ["SAME_VERDICT", "Proof", "Status", "TaskProof", "out_folder", "verify"]
 
-_GITIGNORE = "# These files quote Meta's gated evals datasets; `meta-eval verify` makes them anew.\n*\n"
+_GITIGNORE = "# These files quote evals datasets, which may be gated; `meta-eval verify` makes them anew.\n*\n"
 
 # Below the agreement asked for; not every doc was scored; nothing was compared, for a reason; the task cannot be run.
 Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
@@ -149,7 +149,7 @@ def verify(
     edited: bool = False,
     progress: Progress = silent,
 ) -> Proof:
-    """Replay Meta's recorded answers through a pack and compare every verdict with Meta's.
+    """Replay the recorded answers through a pack and compare every verdict with the recorded one.
 
     ::
 

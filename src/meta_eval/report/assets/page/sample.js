@@ -104,7 +104,7 @@ function block(title, text, { end = false, runs = null, extra = [], note = "" } 
 
 function answerBlock(answer, runs = null) {
   const extra = answer.verdict === null ? [] : [" · ", verdict(answer.verdict, false)];
-  return block(answer.side === "recorded" ? `${recorded} recorded answer` : `Answer, ${answer.whose}`, answer.text, { runs, extra, note: sizeOf(answer) });
+  return block(answer.side === "recorded" ? `${recorded === "Meta's" ? `${recorded} recorded` : recorded} answer` : `Answer, ${answer.whose}`, answer.text, { runs, extra, note: sizeOf(answer) });
 }
 
 // Two answers side by side, with what the other has not marked.
