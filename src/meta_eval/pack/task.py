@@ -16,6 +16,7 @@ from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.checks import warning_in_words
+from meta_eval.pack.choice_tokens import wants_counts, with_counts
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.docs import TaskDocs, read_docs
 from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
@@ -90,9 +91,10 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
     check_functions(functools.partial(place_of, root), template)
     docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
     next_token = _is_choice(template) and config.choice_scoring == "next_token"
+    counts = wants_counts(template) and not next_token
     docs = read_docs(
         root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched,
-        written=docs_file is not None and not next_token, progress=context.progress,
+        written=docs_file is not None and not next_token and not counts, progress=context.progress,
     )  # fmt: skip
     join = _join_entry(template, docs.joined, docs.matched)
     published = _published(template, dataset, docs, context)
@@ -104,6 +106,8 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
             template, docs.table, config, functools.partial(place_of, root), bundled=docs_file is not None
         )
     table = token.docs if token else docs.table
+    if wants_counts(template) and token is None:
+        table = with_counts(template, table, config)
     longest = length_entry(template, docs.table, context)
     content = docs.content.result() if docs.content else parquet_bytes(table) if docs_file else b""
     files = _files(template, dataset, context.templates, docs, docs_file, content)

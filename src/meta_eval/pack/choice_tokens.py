@@ -1,0 +1,68 @@
+"""How many tokens each choice is, for a task that compares likelihoods by token.
+
+lm-eval tells a task's scorer the likelihoods alone, so the counts stand in the docs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meta_eval.config import Config
+from meta_eval.errors import ConfigError
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.templates.spec import Template
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tokenizers import Tokenizer
+
+METRIC = "acc_token"
+COLUMN = "choice_tokens"
+
+_BATCH = 64
+
+
+def wants_counts(template: Template) -> bool:
+    """Whether a metric of the task divides by tokens."""
+    listed = template.settings.get("metric_list") or ()
+    return template.output_type == "multiple_choice" and any(one.get("metric") == METRIC for one in listed)
+
+
+def with_counts(template: Template, docs: pa.Table, config: Config) -> pa.Table:
+    """The docs with the column: of each choice the tokens behind those of the prompt, as lm-eval parts them.
+
+    Raises:
+        ConfigError: A model's tokenizer is not on this machine, or models of a sweep count otherwise.
+    """
+    import pyarrow as pa
+
+    own = config.model_args.get("tokenizer")
+    models = (config.model_name, *config.other_models) if own is None else (str(own),)
+    found: list[list[int]] | None = None
+    for model in models:
+        tokenizer = find_tokenizer(model)
+        hint = f"Download it, or leave {METRIC} out of the task's metric_list"
+        if tokenizer is None:
+            raise ConfigError(
+                f"{METRIC} counts tokens, and the tokenizer of {model} is not on this machine",
+                where=f"task {template.name}",
+                hint=hint,
+            )
+        counts = _counts(docs, tokenizer)
+        if found is not None and counts != found:
+            raise ConfigError(f"{model} counts other tokens than {models[0]}", where=f"task {template.name}", hint=hint)
+        found = counts
+    return docs.append_column(COLUMN, pa.array(found, pa.list_(pa.int64())))
+
+
+def _counts(docs: pa.Table, tokenizer: Tokenizer) -> list[list[int]]:
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    found = []
+    for batch in docs.select(["prompt", "continuations"]).to_batches(_BATCH):
+        for prompt, ends in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            texts = [prompt.rstrip(), *(prompt + end for end in ends)]
+            context, *whole = (len(one.ids) for one in tokenizer.encode_batch(texts, add_special_tokens=False))
+            # One that is merged into the context's last token is still a token of its own to the division.
+            found.append([max(length - context, 1) for length in whole])
+    return found
