@@ -30,7 +30,8 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
-from meta_eval.fidelity.tokens import Choices, Forced, Header, choices_path, write_choices, write_tokens
+from meta_eval.fidelity.table_file import Header
+from meta_eval.fidelity.tokens import Choices, Forced, choices_path, write_choices, write_tokens
 
 ANSWER = 48  # tokens at most
 LONGEST = 9_500  # of a prompt

@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from meta_eval.errors import UserError
+from meta_eval.fidelity.table_file import Header, TokensError
 from meta_eval.fidelity.tokens import (
     Choices,
     Forced,
-    Header,
-    TokensError,
     choices_path,
     read_choices,
     read_tokens,

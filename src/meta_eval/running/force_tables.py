@@ -13,7 +13,8 @@ import numpy as np
 
 from meta_eval.answers.read import Answer, Answers
 from meta_eval.errors import UserError
-from meta_eval.fidelity.tokens import Choices, Forced, Header, choices_path, write_choices, write_tokens
+from meta_eval.fidelity.table_file import Header
+from meta_eval.fidelity.tokens import Choices, Forced, choices_path, write_choices, write_tokens
 from meta_eval.pack.manifest import MANIFEST
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.client import TOO_LONG

@@ -1,0 +1,202 @@
+"""How a table lies in a parquet file: what it is of in the file's own metadata, and columns of fixed types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import numpy as np
+
+from meta_eval.boundary.inputs import open_regular, reason
+from meta_eval.boundary.outputs import replacing
+from meta_eval.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+# Rows that are held at a time, reading or writing: some MiB of arrays.
+BATCH = 256
+
+# Under which name of the file's metadata the header is.
+_KEY = b"meta_eval"
+
+# The columns of a table by name, in order, and their types in arrow's words; a list of lists has two stars.
+Schema = Mapping[str, str]
+
+# Columns that may be empty.
+_MAY_BE_NULL = ("subtask", "top_k_ids", "top_k_logprobs")
+
+
+class TokensError(UserError):
+    """A file is no table of a fidelity run, or is damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a table is of.
+
+    Attributes:
+        model: The copy that was asked.
+        engine: What answered, such as ``vllm 0.32.0``.
+        settings_sha256: Of the settings that an answer depends on, as in the journal.
+        manifest_sha256: Of the pack's manifest.
+        tokenizer_sha256: Of the tokenizer's file; ``""`` where it is not known.
+        answers: Whose answers were forced: ``recorded``.
+        docs: By task the docs that were to be asked.
+        left_out: By task those of them that are not in the table, and why: by a reason how many.
+        seed: By which docs were drawn; None where all were asked.
+        rows: Of the table, set as it is written.
+        tokens: Of all answers, set as it is written.
+        schema_version: Of the table.
+    """
+
+    model: str
+    engine: str
+    settings_sha256: str
+    manifest_sha256: str
+    tokenizer_sha256: str
+    answers: str = "recorded"
+    docs: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    seed: int | None = None
+    rows: int = 0
+    tokens: int = 0
+    schema_version: int = SCHEMA_VERSION
+
+
+def damaged(what: str, where: str) -> TokensError:
+    """What is said of a file that breaks off, or that somebody changed."""
+    return TokensError(what, where=where, hint="The table is damaged: make it again with `meta-eval fidelity`")
+
+
+def write(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
+    """Write a table, whole or not at all; its header with ``rows``, and as ``tokens`` the lengths of one column.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrow, number, tokens = _arrow(schema), 0, 0
+    with replacing(path) as text:
+        out = cast("BinaryIO", cast("Any", text).buffer)
+        with pq.ParquetWriter(out, arrow, compression="zstd") as writer:
+            left = iter(rows)
+            while some := list(islice(left, BATCH)):
+                number += len(some)
+                tokens += sum(len(row[count]) for row in some)
+                writer.write_batch(pa.RecordBatch.from_pylist(some, schema=arrow))
+            done = Header(**{**asdict(header), "rows": number, "tokens": tokens})
+            writer.add_key_value_metadata({_KEY: json.dumps(asdict(done)).encode()})
+    return done
+
+
+def read_header(path: Path, schema: Schema) -> Header:
+    """The header of a table, of this version and with these columns.
+
+    Raises:
+        TokensError: It is none.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    hint = "Name a table that `meta-eval fidelity` wrote"
+    try:
+        with open_regular(path) as file, pq.ParquetFile(file) as parquet:
+            words = (parquet.metadata.metadata or {}).get(_KEY)
+            arrow, rows = parquet.schema_arrow, parquet.metadata.num_rows
+    except OSError as error:
+        raise TokensError(f"cannot be read ({reason(error)})", where=str(path), hint=hint) from None
+    except (pa.ArrowException, ValueError) as error:
+        raise TokensError(
+            f"is no parquet file, or a damaged one ({reason(error)})", where=str(path), hint=hint
+        ) from None
+    try:
+        given = json.loads(words or b"")
+        version = given["schema_version"]
+        if version == SCHEMA_VERSION:
+            known = {own.name for own in fields(Header)}
+            header = Header(**{name: value for name, value in given.items() if name in known})
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise TokensError("is no table of a fidelity run", where=str(path), hint=hint) from None
+    if version != SCHEMA_VERSION:
+        raise TokensError(
+            f"is of version {version!r:.40} and not {SCHEMA_VERSION}",
+            where=str(path), hint="Read it with the meta-eval that wrote it, or make it again",
+        )  # fmt: skip
+    if not _is_header(header):
+        raise TokensError("its header does not hold what one holds", where=str(path), hint=hint)
+    expected = _arrow(schema)
+    wrong = [one.name for one in expected if one.name not in arrow.names or arrow.field(one.name).type != one.type]
+    if wrong or header.rows != rows:
+        what = f"has no column {wrong[0]} of its type" if wrong else f"has {rows:,} rows and not {header.rows:,}"
+        raise TokensError(what, where=str(path), hint=hint)
+    return header
+
+
+def _is_header(header: Header) -> bool:
+    texts = (header.model, header.engine, header.settings_sha256, header.manifest_sha256, header.tokenizer_sha256)
+    counts = (header.rows, header.tokens, *(header.docs.values() if isinstance(header.docs, dict) else [None]))
+    left = header.left_out.values() if isinstance(header.left_out, dict) else [None]
+    return (
+        all(isinstance(one, str) for one in (*texts, header.answers))
+        and all(isinstance(one, int) and one >= 0 for one in counts)
+        and all(isinstance(one, dict) and all(isinstance(count, int) for count in one.values()) for one in left)
+        and (header.seed is None or isinstance(header.seed, int))
+    )
+
+
+def batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a table, some at a time; lists as arrays.
+
+    Raises:
+        TokensError: The file is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with open_regular(path) as file, pq.ParquetFile(file) as parquet:
+            for batch in parquet.iter_batches(size, columns=list(schema)):
+                columns = {name: batch.column(name) for name in schema}
+                empty = [name for name, one in columns.items() if one.null_count and name not in _MAY_BE_NULL]
+                if empty:
+                    raise damaged(f"{empty[0]} is empty", str(path))
+                yield [
+                    {name: _value(one[number], schema[name]) for name, one in columns.items()}
+                    for number in range(batch.num_rows)
+                ]
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise damaged(f"cannot be read ({reason(error)})", str(path)) from None
+
+
+def _value(scalar: Any, word: str) -> Any:
+    """Lists as arrays, without a detour over Python's numbers. Lists of lists must be of one length."""
+    if "*" not in word or not scalar.is_valid:
+        return scalar.as_py()
+    values, shape = scalar.values, [len(scalar.values)]
+    if word.endswith("**"):
+        lengths = np.unique(values.value_lengths().to_numpy(zero_copy_only=False))
+        if len(lengths) > 1:
+            raise ValueError("lists within a list are not of one length")
+        values, shape = values.flatten(), [len(values), -1]
+    return values.to_numpy(zero_copy_only=True).reshape(shape)  # (nulls within raise ArrowInvalid)
+
+
+def _arrow(schema: Schema) -> pa.Schema:
+    import pyarrow as pa
+
+    def of(name: str, word: str) -> pa.Field:
+        kind = getattr(pa, {"bool": "bool_"}.get(bare := word.rstrip("*"), bare))()
+        for _ in range(word.count("*")):
+            kind = pa.list_(kind)
+        return pa.field(name, kind, nullable=name in _MAY_BE_NULL)
+
+    return pa.schema([of(name, word) for name, word in schema.items()])
