@@ -1,10 +1,10 @@
 """How few tokens tell a copy from its original, and how often a mistake of a set-up is named.
 
-    python benchmarks/fidelity_power.py TABLES [HELD_OUT]     # writes fidelity_power.svg, prints the tables
+    python benchmarks/fidelity_power.py TABLES [HELD_OUT…]    # writes fidelity_power.svg, prints the tables
 
-TABLES and HELD_OUT are folders of tools/forced_tokens.py, of two models that tools/taught_llama.py taught
-with two seeds: the thresholds of the diagnosis were chosen on the first alone. Docs are drawn from those in the tables,
-with replacement for power and without for verdicts and diagnosis.
+Each is a folder of tools/forced_tokens.py, of models that tools/taught_llama.py taught with other seeds: what the
+thresholds of the diagnosis were chosen on comes first. Docs are drawn with replacement; for verdicts and diagnosis from
+those that were probed, as many short and long ones as there are.
 
 **Power**: the distance of the copy over the docs drawn, beside the 99th percentile of the original's from itself (other
 attention kernels) over as many docs: 1 % false alarms. What is printed is the fewest docs, with their tokens, of which
@@ -18,33 +18,39 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
 
 from meta_eval.fidelity.against import against
-from meta_eval.fidelity.columns import Columns, Vocabulary, columns
-from meta_eval.fidelity.diagnosis import (
+from meta_eval.fidelity.causes import (
     BOS,
+    CACHE,
     CHAT,
     DAMAGE,
     POSITIONS,
+    QUANTISED,
     ROPE,
-    ROUNDING,
     TEMPLATE,
     TOKENIZER,
     TRUNCATION,
     TWO_BOS,
-    diagnose,
 )
+from meta_eval.fidelity.columns import Columns, Vocabulary, columns
+from meta_eval.fidelity.diagnosis import diagnose
 from meta_eval.fidelity.pairing import AgainstError, Pair, pair
+from meta_eval.fidelity.probes import Probed, Probes, read_probes
 from meta_eval.fidelity.tokens import Forced, read_tokens
+from meta_eval.fidelity.told_apart import Probing
+from meta_eval.fidelity.variants import START
+
+Key = tuple[str, int]
+Said = tuple[str, tuple[str, ...]]
 
 DRAWS = 2000
-FEW_DRAWS = 100
-DOCS_OF_A_DRAW = 24
+ALARM_DRAWS, FEW_DRAWS = 1000, 100
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 ALARMS, POWER = 0.01, 0.8
 BEGINNING = 4  # tokens of an answer that name its topic
@@ -59,7 +65,8 @@ NAMES = {
 }  # fmt: skip
 SHORT = {
     BOS: "no BOS", TWO_BOS: "two BOS", TEMPLATE: "template", TRUNCATION: "cut", ROPE: "RoPE scaling",
-    ROUNDING: "rounding", DAMAGE: "weights", POSITIONS: "RoPE base", CHAT: "chat model", TOKENIZER: "tokenizer",
+    CACHE: "KV cache", QUANTISED: "coarser weights", DAMAGE: "mis-sharded", POSITIONS: "RoPE base",
+    CHAT: "chat model", TOKENIZER: "tokenizer",
 }  # fmt: skip
 WIDTH, LEFT, ROW, TOP = 720, 190, 20, 46
 
@@ -125,7 +132,20 @@ def power(found: dict[str, Copy]) -> list[tuple[str, float, int | None, float | 
     return sorted(rows, key=lambda row: row[1])
 
 
-def alarms(folder: Path, docs: int, draws: int = 1000) -> int:
+def exceeded(copy: Copy, docs: int) -> float:
+    """The share of fresh draws of the original beside itself that lie beyond the limit of as many docs."""
+    limit = np.quantile(distances(copy, docs, np.random.default_rng(docs)), 1 - ALARMS)
+    return float((distances(copy, docs, np.random.default_rng(20_000 + docs)) > limit).mean())
+
+
+def at_most(count: int, draws: int = ALARM_DRAWS) -> float:
+    """The one-sided upper limit of 95 % of a share of which so many draws were (Clopper and Pearson 1934)."""
+    from scipy.stats import beta
+
+    return float(beta.ppf(0.95, count + 1, draws - count))
+
+
+def alarms(folder: Path, docs: int, draws: int = ALARM_DRAWS) -> int:
     """How many of so many draws, with replacement, call the original different from itself."""
     before, after = (list(read_tokens(folder / f"{one}.parquet")) for one in ("reference", "again"))
     rng, wrong = np.random.default_rng(3), 0
@@ -136,29 +156,35 @@ def alarms(folder: Path, docs: int, draws: int = 1000) -> int:
     return wrong
 
 
-def drawn(folder: Path, name: str) -> Counter[tuple[str, tuple[str, ...]]]:
-    """Verdicts and what is named, over draws without replacement."""
-    reference, copy = (read_tokens(folder / f"{one}.parquet") for one in ("reference", name))
+def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAWS) -> Counter[Said]:
+    """Verdicts and what is named, over draws with replacement of the docs that were probed: the short and the long."""
+    tables = [read_tokens(folder / f"{one}.parquet") for one in ("reference", name)]
     try:
-        pair(reference, copy)
+        pair(*tables)
     except AgainstError:
-        return Counter({("refused", ()): FEW_DRAWS})
-    before, after = ({(one.task, one.doc): one for one in table} for table in (reference, copy))
-    keys, rng, found = sorted(before), np.random.default_rng(7), Counter[tuple[str, tuple[str, ...]]]()
-    for _ in range(FEW_DRAWS):
-        some = [keys[at] for at in rng.choice(len(keys), min(DOCS_OF_A_DRAW, len(keys)), replace=False)]
-        both = of(before, after, some)
+        return Counter({("refused", ()): draws})
+    sides = [({(one.task, one.doc): one for one in table}, read_probes(table.path)) for table in tables]
+    keys = [sorted({key[:2] for key in sides[0][1] if (key[2] == START) == long}) for long in (False, True)]
+    rng, found = np.random.default_rng(7), Counter[Said]()
+    for _ in range(draws):
+        some = [of[at] for of in keys for at in rng.integers(len(of), size=len(of))]
+        (first, ours), (second, theirs) = (sample(*side, some) for side in sides)
+        both = Pair(first, second, None, 0.0, 0, 0, 0)
         judged = against(both)
-        finding = diagnose(judged, both, SPECIAL)
+        finding = diagnose(judged, both, SPECIAL, Probing(both, ours, theirs) if probed else None)
         found[judged.outcome, finding.causes if finding else ()] += 1
     return found
 
 
-def of(
-    before: dict[tuple[str, int], Forced], after: dict[tuple[str, int], Forced], keys: Sequence[tuple[str, int]]
-) -> Pair:
-    first, second = (columns([table[key] for key in keys]) for table in (before, after))
-    return Pair(first, second, None, 0.0, 0, 0, 0)
+def sample(answers: dict[Key, Forced], probes: Probes, keys: Sequence[Key]) -> tuple[Columns, Probes]:
+    """Some docs with their probes, each under a number of its own."""
+    by_doc: dict[Key, list[Probed]] = {}
+    for one in probes.values():
+        by_doc.setdefault((one.task, one.doc), []).append(one)
+    table = columns([replace(answers[key], doc=number) for number, key in enumerate(keys)])
+    return table, {
+        (key[0], number, one.probe): replace(one, doc=number) for number, key in enumerate(keys) for one in by_doc[key]
+    }
 
 
 def svg(rows: Sequence[tuple[str, float, int | None, float | None, Copy]]) -> str:
@@ -206,9 +232,23 @@ def main() -> int:
     rows = power(found)
     docs, tokens = len(found["again"].sums), int(found["again"].tokens.sum())
     same = found["again"].sums.sum() / tokens
-    print(f"{docs} docs, {tokens:,} tokens; the original beside itself: {same:.4f} nats a token; called different:")
-    called = {size: alarms(folders[0], size) for size in (10, 24, 48)}
-    print("; ".join(f"{count} of 1,000 draws of {size} docs" for size, count in called.items()) + "\n")
+    print(f"{docs} docs, {tokens:,} tokens; the original beside itself: {same:.4f} nats a token\n")
+    called = {f"called different, draws of {size} docs": alarms(folders[0], size) for size in (10, 24, 48)}
+    for folder in folders:
+        seen = drawn(folder, "again", draws=ALARM_DRAWS)
+        called[f"{folder.name}, called different"] = sum(
+            count for (outcome, _), count in seen.items() if outcome == "different"
+        )
+        called[f"{folder.name}, a cause is named"] = sum(count for (_, named), count in seen.items() if named)
+    for what, count in called.items():
+        print(f"the original again, {what}: {count} of {ALARM_DRAWS:,}, at most {100 * at_most(count):.2f} %")
+    beyond = {size: exceeded(found["again"], size) for size in SIZES}
+    worst = max(beyond, key=lambda size: beyond[size])
+    error = (2 * ALARMS * (1 - ALARMS) / DRAWS) ** 0.5  # of the limit and of the draws
+    print(
+        f"beyond the limit of the plot, fresh draws: {100 * np.mean(list(beyond.values())):.2f} % in the mean of all "
+        f"sizes, at the most {100 * beyond[worst]:.2f} % ({worst} docs); Monte-Carlo error of one {100 * error:.2f} %\n"
+    )
     print(
         "| copy | distance, nats | docs, tokens that tell | docs that accuracy needs | docs flipped, of which worse |"
     )
@@ -219,13 +259,13 @@ def main() -> int:
         flips, worse = (copy.before != copy.after).sum(), (copy.before & ~copy.after).sum()
         print(f"| {label} | {distance:.4f} | {told} | {beside} | {flips}, {worse} |")
     Path(__file__).with_name("fidelity_power.svg").write_text(svg(rows), encoding="utf-8")
-    wrong = sum(count > 10 for count in called.values())
-    for folder in folders:
-        print(f"\n{folder.name}: {FEW_DRAWS} draws of {DOCS_OF_A_DRAW} docs, margin 0.02\n")
+    wrong = sum(count > ALARMS * ALARM_DRAWS for count in called.values())
+    for folder, probed in (*((folder, True) for folder in folders), (folders[0], False)):
+        print(f"\n{folder.name}: {FEW_DRAWS} draws, margin 0.02, {'with' if probed else 'without'} probes\n")
         print("| copy | same / different / not shown | what is named, percent of all draws |")
         print("|---|--:|---|")
         for name, label in {"again": "the original again", **NAMES, "other_tokenizer": "another tokenizer"}.items():
-            seen = drawn(folder, name)
+            seen = drawn(folder, name, probed=probed)
             outcomes = Counter[str]()
             for (outcome, _), count in seen.items():
                 outcomes[outcome] += count
@@ -239,7 +279,6 @@ def main() -> int:
             shown = "refused" if outcomes["refused"] else " / ".join(
                 str(outcomes[one]) for one in ("same", "different", "not shown"))  # fmt: skip
             print(f"| {label} | {shown} | {said} |")
-            wrong += name == "again" and outcomes["different"] > ALARMS * FEW_DRAWS
     return int(wrong > 0)
 
 

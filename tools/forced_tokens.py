@@ -4,9 +4,9 @@
 
 MODEL is what taught_llama.py wrote, and CHAT_MODEL a copy of it that was taught on in chat alone. The model answers
 prompts of its own language first, most of them greedily, in bfloat16: these are the recorded answers. Then every copy
-is asked how likely it finds them, by transformers and in one prefill a doc: ``OUT/NAME.parquet``, and the choices of
-the base prompts beside it; ``--small`` writes neither choices nor the likeliest tokens (tests/data/fidelity is made so,
-with ``--docs 48``). Needs torch and transformers, which meta-eval itself does not.
+is asked how likely it finds them, by transformers and in one prefill a doc: ``OUT/NAME.parquet``, beside it the probes
+of fidelity and the choices of the base prompts; ``--small`` writes neither choices nor the likeliest tokens, and fewer
+digits (tests/data/fidelity is made so, with ``--docs 48``). Needs torch and transformers, which meta-eval does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,22 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
+from meta_eval.answers.logprobs import TokenLogprobs
+from meta_eval.answers.read import Answer, Answers
+from meta_eval.answers.requests import Encoder, Request
+from meta_eval.fidelity.probes import Probed, probes_path, write_probes
 from meta_eval.fidelity.table_file import Header
 from meta_eval.fidelity.tokens import Choices, Forced, choices_path, write_choices, write_tokens
+from meta_eval.running.client import Ask, Client, Said, with_token_ids
+from meta_eval.running.probing import Probing, chosen
+from meta_eval.running.selfcheck import settings_of
 
 ANSWER = 48  # tokens at most
 LONGEST = 9_500  # of a prompt
 SHORTEST = 30
 CHOICES = 4
 KEPT = 8  # the likeliest tokens of each place
+DIGITS = 4  # of the log-probabilities of small tables
 WINDOW = 2_048  # of a copy whose context is cut
 
 
@@ -55,12 +63,12 @@ class Doc:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One way of serving the model: what becomes of its weights, its settings, and of a prompt's token ids."""
+    """One way of serving the model: what becomes of its weights, its settings, and of the token ids that it is sent."""
 
     name: str
     weights: Callable[[LlamaForCausalLM], None] = lambda _: None
     config: Callable[[Any], None] = lambda _: None
-    prompt: Callable[[Tokenizer, str], list[int]] | None = None
+    fed: Callable[[Tokenizer, list[int]], list[int]] = lambda _, ids: ids
     attention: str = "sdpa"
     dtype: torch.dtype = torch.bfloat16
     tokenizer: Callable[[], Tokenizer] | None = None
@@ -115,25 +123,37 @@ def heads_swapped(model: LlamaForCausalLM) -> None:
 # What happens to a context
 
 
-def cut(tokenizer: Tokenizer, text: str) -> list[int]:
-    ids = with_bos(tokenizer, text)
-    return ids if len(ids) <= WINDOW else ids[-WINDOW:]
+def stripped(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+    return ids[1:] if len(ids) > 1 and ids[0] == tokenizer.token_to_id(BOS) else ids
+
+
+def cut(_: Tokenizer, ids: list[int]) -> list[int]:
+    return ids[-WINDOW:]
+
+
+def as_text(change: Callable[[Tokenizer, str], list[int]]) -> Callable[[Tokenizer, list[int]], list[int]]:
+    """What an engine does that makes text of the ids that it is sent, but for a BOS at their start."""
+
+    def feed(tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+        bare = stripped(tokenizer, ids)
+        return [*ids[: len(ids) - len(bare)], *change(tokenizer, tokenizer.decode(bare, skip_special_tokens=False))]
+
+    return feed
 
 
 def untold(tokenizer: Tokenizer, text: str) -> list[int]:
     """The chat's headers left out."""
-    return with_bos(tokenizer, text.replace(USER, "").replace(ASSISTANT, "").replace(END_OF_TURN, "\n"))
+    return pieces(tokenizer, text.replace(USER, "").replace(ASSISTANT, "").replace(END_OF_TURN, "\n"))
 
 
 def spelled(tokenizer: Tokenizer, text: str) -> list[int]:
     """Special tokens as the text that they look like."""
-    parts = text.replace("<|", "\0<\0|").split("\0")
-    return [tokenizer.token_to_id(BOS), *(one for part in parts for one in pieces(tokenizer, part))]
+    return Encoder(tokenizer).spelled(text)
 
 
 def told_twice(tokenizer: Tokenizer, text: str) -> list[int]:
     """A server that puts its chat template around a prompt that has one."""
-    return with_bos(tokenizer, f"{USER}{text}{END_OF_TURN}{ASSISTANT}")
+    return pieces(tokenizer, f"{USER}{text}{END_OF_TURN}{ASSISTANT}")
 
 
 def rope(**other: Any) -> Callable[[Any], None]:
@@ -178,12 +198,12 @@ def copies(chat: Path | None) -> list[Copy]:
         Copy("noise10", weights=each_matrix(noisy(0.10))),
         Copy("kv8", attention=quantised_cache(8)),
         Copy("kv4", attention=quantised_cache(4)),
-        Copy("no_bos", prompt=pieces),
-        Copy("two_bos", prompt=lambda tokenizer, text: [tokenizer.token_to_id(BOS), *with_bos(tokenizer, text)]),
-        Copy("no_template", prompt=untold),
-        Copy("spelled_template", prompt=spelled),
-        Copy("template_twice", prompt=told_twice),
-        Copy("truncated", prompt=cut),
+        Copy("no_bos", fed=stripped),
+        Copy("two_bos", fed=lambda tokenizer, ids: [tokenizer.token_to_id(BOS), *ids]),
+        Copy("no_template", fed=as_text(untold)),
+        Copy("spelled_template", fed=as_text(spelled)),
+        Copy("template_twice", fed=as_text(told_twice)),
+        Copy("truncated", fed=cut),
         Copy("rope_off", config=rope()),
         Copy("rope_theta", config=rope(rope_theta=10_000.0)),
         Copy("shards", weights=heads_swapped),
@@ -240,25 +260,78 @@ def record(model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Iterator[Doc]) -
     return found
 
 
-@torch.no_grad()
-def forced(model: LlamaForCausalLM, tokenizer: Tokenizer, copy: Copy, docs: Sequence[Doc]) -> Iterator[Forced]:
+class CopyClient(Client):
+    """A copy behind the interface through which fidelity asks engines."""
+
+    def __init__(self, model: LlamaForCausalLM, tokenizer: Tokenizer, copy: Copy) -> None:
+        super().__init__(settings_of("vllm"), model=copy.name, logs=Path())
+        self._llama, self._tokenizer, self._copy = model, tokenizer, copy
+
+    @property
+    def engine(self) -> str:
+        return f"transformers, {self._copy.attention}, {self._copy.dtype}"
+
+    @torch.no_grad()
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        for ask in asks:
+            own = list(ask.forced_ids)
+            likely = scores(self._llama, self._copy.fed(self._tokenizer, list(ask.prompt_ids or ())), own)
+            top, ids = likely.topk(KEPT)
+            said = likely.gather(1, torch.tensor(own)[:, None])
+            ranks = (likely > said).sum(1) + 1
+            yield Said(
+                ask.request, prompt_tokens=len(ask.prompt_ids or ()),
+                forced=TokenLogprobs(
+                    own, said[:, 0].tolist(), ranks.tolist(), ids[:, 0].tolist(), top[:, 0].tolist(), ids.tolist(),
+                    top.tolist(),
+                ),
+            )  # fmt: skip
+
+
+def request(doc: Doc) -> Request:
+    return Request(
+        f"{doc.task}/{doc.number}", doc.task, doc.number, 0, "force", doc.prompt, continuations=(doc.answer,)
+    )
+
+
+def forced(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterator[Forced]:
     """One prefill a doc."""
-    for doc in docs:
-        context = (copy.prompt or with_bos)(tokenizer, doc.prompt)
-        own = pieces(tokenizer, doc.answer)
-        likely = scores(model, context, own)
-        top, ids = likely.topk(KEPT)
-        given = torch.tensor(own)
-        said = likely.gather(1, given[:, None])[:, 0]
+    for said in client.answer(with_token_ids(map(request, docs), encoder)):
+        one = said.forced
+        assert one is not None
         yield Forced(
-            task=doc.task, subtask=None, doc=doc.number,
-            request_sha256=hashlib.sha256(json.dumps([doc.prompt, doc.answer]).encode()).hexdigest(),
-            prompt_tokens=len(with_bos(tokenizer, doc.prompt)),
-            token_ids=np.array(own, np.int32), logprobs=said.numpy().astype(np.float32),
-            ranks=((likely > said[:, None]).sum(1) + 1).numpy().astype(np.int32),
-            top_ids=ids[:, 0].numpy().astype(np.int32), top_logprobs=top[:, 0].numpy().astype(np.float32),
-            top_k_ids=ids.numpy().astype(np.int32), top_k_logprobs=top.numpy().astype(np.float32),
+            said.request.task, None, said.request.doc, said.request.sha256, said.prompt_tokens or 0,
+            np.array(one.ids, np.int32), np.array(one.logprobs, np.float32), np.array(one.ranks, np.int32),
+            np.array(one.top_ids, np.int32), np.array(one.top_logprobs, np.float32),
+            np.array(one.top_k_ids, np.int32), np.array(one.top_k_logprobs, np.float32),
         )  # fmt: skip
+
+
+def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterator[Probed]:
+    """What fidelity asks besides."""
+    by_doc = {(doc.task, doc.number): doc for doc in docs}
+    lengths: dict[str, dict[int, int]] = {}
+    for doc in docs:
+        lengths.setdefault(doc.task, {})[doc.number] = len(doc.prompt)
+    short, long = (
+        [request(by_doc[task, number]) for task, numbers in some.items() for number in numbers]
+        for some in chosen(lengths)
+    )
+    given = Answers()
+    probing = Probing(short, long)
+    asks = [*with_token_ids([*short, *long], encoder), *probing.asks(encoder)]
+    for said in client.answer(asks):
+        key = said.request.id, said.request.sha256
+        given.given[key] = Answer(
+            said.request.id, said.request.prompt_sha256, key[1], None, (), None, said.prompt_tokens, None, said.forced,
+            None, client.engine, client.model, None, "",
+        )  # fmt: skip
+    return probing.table(given)
+
+
+def shortened(one: Probed) -> Probed:
+    """With the digits that tests need: the file is half as large."""
+    return replace(one, logprobs=one.logprobs.round(DIGITS), top_logprobs=one.top_logprobs.round(DIGITS))
 
 
 def scores(model: LlamaForCausalLM, context: Sequence[int], continuation: Sequence[int]) -> torch.Tensor:
@@ -275,7 +348,7 @@ def choices(
     """What the copy says of the beginnings of the topics' answers, beside what the reference said."""
     spoken = language()
     for doc in docs:
-        context = (copy.prompt or with_bos)(tokenizer, doc.prompt)
+        context = copy.fed(tokenizer, with_bos(tokenizer, doc.prompt))
         sums = []
         for topic in TOPICS[:CHOICES]:
             own = pieces(tokenizer, f" {topic}: {next(iter(spoken.following[topic]))}")
@@ -313,10 +386,17 @@ def main() -> None:
             hashlib.sha256(own.to_str().encode()).hexdigest(), docs={},
         )  # fmt: skip
         path = arguments.out / f"{copy.name}.parquet"
-        rows = forced(model, own, copy, docs)
+        client, encoder = CopyClient(model, own, copy), Encoder(own)
+        rows = forced(client, encoder, docs)
         if arguments.small:
-            rows = (replace(one, top_k_ids=None, top_k_logprobs=None) for one in rows)
+            rows = (
+                replace(one, top_k_ids=None, top_k_logprobs=None, logprobs=one.logprobs.round(DIGITS),
+                        top_logprobs=one.top_logprobs.round(DIGITS))
+                for one in rows
+            )  # fmt: skip
         done = write_tokens(path, header, rows)
+        probes = probed(client, encoder, docs)
+        write_probes(probes_path(path), header, map(shortened, probes) if arguments.small else probes)
         base = [doc for doc in docs if doc.task == "meta_base" and not arguments.small]
         if base:
             write_choices(choices_path(path), header, choices(model, own, copy, base, recorded))

@@ -1,12 +1,13 @@
-"""Each mistake of a set-up leaves a trace, and is named, alone or with what tokens cannot tell it from.
+"""Each mistake of a set-up is named as itself, and as nothing else; without probes with what leaves the same trace.
 
-The tables were made by ``tools/forced_tokens.py --docs 48`` (without the likeliest tokens): a taught tiny Llama beside
-itself, set up wrongly in one way each.
+The tables were made by ``tools/forced_tokens.py --docs 48 --small``: a taught tiny Llama beside itself, set up wrongly
+in one way each, and behind the changed prompts of the probes.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,30 +15,88 @@ import pytest
 from places import REPOSITORY
 
 from meta_eval.fidelity.against import against
-from meta_eval.fidelity.columns import Vocabulary, columns
-from meta_eval.fidelity.diagnosis import (
+from meta_eval.fidelity.alone import alone
+from meta_eval.fidelity.causes import (
     BOS,
+    CACHE,
     CHAT,
     DAMAGE,
     POSITIONS,
+    QUANTISED,
     ROPE,
-    ROUNDING,
     TEMPLATE,
     TOKENIZER,
     TRUNCATION,
     TWO_BOS,
-    alone,
-    diagnose,
 )
-from meta_eval.fidelity.pairing import AgainstError, pair
+from meta_eval.fidelity.columns import Vocabulary, columns
+from meta_eval.fidelity.diagnosis import diagnose
+from meta_eval.fidelity.pairing import AgainstError, Pair, pair
+from meta_eval.fidelity.probes import Probed, Probes, read_probes
 from meta_eval.fidelity.tokens import Forced, Tokens, read_tokens, write_tokens
+from meta_eval.fidelity.told_apart import Probing
+from meta_eval.fidelity.variants import ALONE
 
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
 SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
 
+MISTAKES = {
+    "no_bos": BOS, "two_bos": TWO_BOS, "no_template": TEMPLATE, "spelled_template": TEMPLATE,
+    "template_twice": TEMPLATE, "truncated": TRUNCATION, "rope_off": ROPE, "rope_theta": POSITIONS,
+    "chat_model": CHAT, "kv4": CACHE, "shards": DAMAGE, "int4": QUANTISED,
+}  # fmt: skip
+
+
+@cache
+def read(name: str) -> tuple[tuple[Forced, ...], Probes]:
+    return tuple(table(name)), read_probes(TABLES / f"{name}.parquet")
+
 
 def table(name: str) -> Tokens:
     return read_tokens(TABLES / f"{name}.parquet")
+
+
+def probed(before: str, after: str, noise: float = 0.0) -> tuple[str, ...]:
+    """What is named with probes; with noise, as of an engine that is not deterministic."""
+    rng = np.random.default_rng(0)
+    (ours, asked), (theirs, too) = read(before), read(after)
+    if noise:
+        theirs = tuple(noisy(one, rng, noise) for one in theirs)
+        too = {key: noisy_probe(one, rng, noise) for key, one in too.items()}
+    both = Pair(columns(ours), columns(theirs), None, 0.0, 0, 0, 0)
+    found = diagnose(against(both), both, SPECIAL, Probing(both, asked, too))
+    return found.causes if found else ()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+@pytest.mark.parametrize("copy", MISTAKES)
+def test_each_mistake_is_named_as_itself_and_as_nothing_else(copy: str, noise: float) -> None:
+    assert probed("reference", copy, noise) == (MISTAKES[copy],)
+
+
+@pytest.mark.parametrize("copy", ["reference", "again"])
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2])
+def test_of_an_identical_model_nothing_is_named(copy: str, noise: float) -> None:
+    assert probed("reference", copy, noise) == ()
+
+
+def test_too_few_probes_name_what_tokens_alone_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, probes = read("shards")
+    both = Pair(columns(read("reference")[0]), columns(answers), None, 0.0, 0, 0, 0)
+    few = [key for key in probes if key[2] == ALONE][:5]
+    probing = Probing(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
+    found = diagnose(against(both), both, SPECIAL, probing)
+    assert found is not None and found.causes == (DAMAGE, POSITIONS)
+
+
+def test_probes_of_other_requests_say_nothing() -> None:
+    answers, probes = read("two_bos")
+    both = Pair(columns(read("reference")[0]), columns(answers), None, 0.0, 0, 0, 0)
+    other = {key: replace(one, request_sha256="0" * 64) for key, one in probes.items()}
+    assert not Probing(both, read("reference")[1], other).is_enough
+    assert diagnose(against(both), both, SPECIAL, Probing(both, read("reference")[1], probes)) is not None
+    found = diagnose(against(both), both, SPECIAL, Probing(both, read("reference")[1], other))
+    assert found is not None and len(found.causes) > 1
 
 
 def causes(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIAL) -> tuple[str, ...]:
@@ -57,12 +116,12 @@ def causes(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIA
         ("rope_off", (ROPE, TRUNCATION)),
         ("chat_model", (CHAT, DAMAGE)),
         ("shards", (DAMAGE, POSITIONS)),
-        ("kv4", (ROUNDING, DAMAGE, TWO_BOS, TEMPLATE, BOS)),
-        ("int4", (ROUNDING, DAMAGE, TWO_BOS)),
-        ("two_bos", (ROUNDING, DAMAGE, TWO_BOS, TEMPLATE, BOS)),
+        ("kv4", (QUANTISED, CACHE, TWO_BOS, TEMPLATE, BOS)),
+        ("int4", (QUANTISED, CACHE, TWO_BOS)),
+        ("two_bos", (QUANTISED, CACHE, TWO_BOS, TEMPLATE, BOS)),
     ],
 )
-def test_each_mistake_is_named(copy: str, named: tuple[str, ...]) -> None:
+def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tuple[str, ...]) -> None:
     assert causes(table("reference"), table(copy)) == named
 
 
@@ -79,15 +138,33 @@ def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[
     assert (found.causes if found else None) == named
 
 
+@pytest.mark.parametrize(
+    ("copy", "named"),
+    [
+        ("reference", None), ("again", None), ("int4", None), ("two_bos", None), ("no_bos", (BOS,)),
+        ("template_twice", (TEMPLATE,)), ("truncated", (TRUNCATION,)),
+    ],
+)  # fmt: skip
+def test_without_a_baseline_probes_tell_a_bos_and_a_cut(copy: str, named: tuple[str, ...] | None) -> None:
+    answers, probes = read(copy)
+    found = alone(columns(answers), probes)
+    assert (found.causes if found else None) == named
+
+
 def written(path: Path, answers: list[Forced]) -> Tokens:
     write_tokens(path, table("reference").header, answers)
     return read_tokens(path)
 
 
-def noisy(one: Forced, rng: np.random.Generator) -> Forced:
+def noisy_probe(one: Probed, rng: np.random.Generator, size: float) -> Probed:
+    return replace(one, logprobs=one.logprobs + rng.normal(0, size, len(one.logprobs)).astype(np.float32))
+
+
+def noisy(one: Forced, rng: np.random.Generator, size: float = 1e-3) -> Forced:
     """As an engine gives it that is not deterministic."""
-    moved = np.minimum(one.logprobs + rng.normal(0, 1e-3, len(one.logprobs)).astype(np.float32), -1e-6)
-    return replace(one, logprobs=moved, top_logprobs=np.maximum(one.top_logprobs, moved))
+    moved = np.minimum(one.logprobs + rng.normal(0, size, len(one.logprobs)).astype(np.float32), -1e-6)
+    own = one.logprobs == one.top_logprobs
+    return replace(one, logprobs=moved, top_logprobs=np.where(own, moved, np.maximum(one.top_logprobs, moved)))
 
 
 def test_without_bits_to_compare_a_cut_prompt_is_named_with_what_it_looks_like(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from command import cli
 from fake_model import FakeClient, model_folder
-from forced_tables import answer, drawn, moved, table
+from forced_tables import HEADER, answer, drawn, moved, table
 from packs import prepare
 from rich.console import Console
 from runs import write_run
@@ -89,15 +89,51 @@ def test_without_a_tokenizer_there_are_ids(tmp_path: Path) -> None:
     assert "shown by their ids" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_choices_alone_are_figures_and_no_comparison(tmp_path: Path) -> None:
-    whole = table(tmp_path / "a.parquet", drawn(3, 4))
-    row = Choices("meta_arc", 0, "0", np.array([-1.0, -2.0], np.float32), np.array([-1.5, -2.5], np.float32), 0)
-    write_choices(choices_path(tmp_path / "b.parquet"), whole.header, [row])
-    found = fidelity_report(tmp_path / "b.parquet")
-    assert found.figures == () and found.choices[0].mean_difference.value == 0.5
-    assert "the best choice is the same in 100.00 %" in found.summary
-    with pytest.raises(UserError, match="holds choices alone"):
-        fidelity_report(tmp_path / "b.parquet", against=whole.path)
+def of_choices(path: Path, size: float, docs: int = 40) -> Path:
+    """A table of a base model: choices alone, off by some nats from one and the same."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for doc in range(docs):
+        recorded = rng.normal(-3, 1, 4).astype(np.float32)
+        ours = recorded + rng.normal(0, size, 4).astype(np.float32)
+        rows.append(Choices("meta_arc", doc, f"{doc:064d}", ours, recorded, int(recorded.argmax())))
+    write_choices(choices_path(path), HEADER, rows)
+    return path
+
+
+def test_choices_stand_beside_the_recorded_ones(tmp_path: Path) -> None:
+    found = fidelity_report(of_choices(tmp_path / "b.parquet", 0.1))
+    assert found.figures == () and found.choices[0].mean_difference.value == pytest.approx(0.08, abs=0.02)
+    assert "the best choice is the same in" in found.summary
+    texts = table(tmp_path / "a.parquet", drawn(3, 4))
+    with pytest.raises(UserError, match="holds choices alone, and the baseline holds none"):
+        fidelity_report(tmp_path / "b.parquet", against=texts.path)
+
+
+@pytest.mark.parametrize(("size", "outcome", "code"), [(0.001, "same", 0), (0.2, "different", 1)])
+def test_the_choices_of_two_copies_are_compared_as_numbers(
+    tmp_path: Path, size: float, outcome: str, code: int
+) -> None:
+    (tmp_path / "base").mkdir()
+    of_choices(tmp_path / "base" / "a.parquet", 0)
+    copy = of_choices(tmp_path / "b.parquet", size)
+    (tmp_path / "gate.yaml").write_text("fidelity: {margin: 0.02}\n")
+    found = fidelity_report(copy, against=tmp_path / "base", gate=tmp_path / "gate.yaml")
+    assert (found.outcome, found.exit_code, found.against) == (outcome, code, None)
+    assert found.choices_against is not None
+    assert found.choices_against.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
+    write_html(tmp_path / "page.html", found)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for view in (page, render_fidelity(found), printed(found), found.summary):
+        assert outcome in view and f"{found.choices_against.all.distance.value:.3f}"[:5] in view
+
+
+def test_choices_count_beside_texts(tmp_path: Path) -> None:
+    for name, size in (("a", 0.0), ("b", 0.2)):
+        of_choices(table(tmp_path / f"{name}.parquet", drawn(30, 20)).path, size)
+    found = fidelity_report(tmp_path / "b.parquet", against=tmp_path / "a.parquet")
+    assert found.against is not None and found.choices_against is not None
+    assert (found.against.outcome, found.choices_against.outcome, found.outcome) == ("same", "different", "different")
 
 
 @pytest.fixture
@@ -162,6 +198,7 @@ def test_a_report_shows_the_tables_that_lie_beside_its_results(tmp_path: Path) -
     write_run(tmp_path / "out", [True, False, True])
     (tmp_path / "out" / "fidelity").mkdir()
     table(tmp_path / "out" / "fidelity" / "m.parquet", drawn(3, 4))
+    of_choices(tmp_path / "out" / "fidelity" / "base.parquet", 0.1)
     done = cli(
         "report",
         str(tmp_path / "out"),
@@ -172,8 +209,11 @@ def test_a_report_shows_the_tables_that_lie_beside_its_results(tmp_path: Path) -
         str(tmp_path / "r.md"),
     )
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["fidelity"]
+    of_base, found = json.loads(done.stdout)["fidelity"]
     assert (found["model"], found["figures"][0]["tokens"]) == ("my/model", 12)
+    assert (of_base["figures"], of_base["choices"][0]["docs"]) == ([], 40)
     assert "fidelity of my/model: 100.00 % of 12 tokens" in " ".join(done.stderr.split())
     assert "How likely it finds the recorded answers" in (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Fidelity of my/model: 100.00 % of 12 tokens" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "log-likelihoods of the choices of 40 docs" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "choices of</th>" in (tmp_path / "r.html").read_text(encoding="utf-8")

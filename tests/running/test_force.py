@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,17 @@ from fake_model import FakeClient, model_folder
 from noted import noted
 from packs import prepare, read_docs
 
-from meta_eval import Config
-from meta_eval import fidelity as measure
+from meta_eval import Config, fidelity
 from meta_eval.answers.requests import Request
 from meta_eval.errors import UserError
+from meta_eval.fidelity.probes import read_probes
 from meta_eval.fidelity.tokens import read_choices, read_tokens
+from meta_eval.fidelity.variants import ALONE, MOST, PROMPTS, START
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.run import Interrupted
+
+# The docs alone; the probes have tests of their own.
+measure = partial(fidelity, probe=False)
 
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
 
@@ -228,7 +233,7 @@ def test_what_made_the_pack_cannot_be_changed_beside_it(pack: Path) -> None:
 
 
 def test_the_command_says_what_it_wrote(pack: Path) -> None:
-    done = cli("fidelity", str(pack), "--docs", "5", "--json", cwd=pack.parent)
+    done = cli("fidelity", str(pack), "--docs", "5", "--no-probe", "--json", cwd=pack.parent)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["answers"] == said["asked"] == 5
@@ -270,3 +275,49 @@ def test_a_configuration_is_prepared_first(pack: Path) -> None:
     assert (Path("new"), done.tables.answers) == (done.pack, 3)
     with pytest.raises(UserError, match="names 2 models"):
         measure(Config(**{**keys, "model_name": ["m", "other"]}))
+
+
+def test_probes_are_asked_first_and_once_and_lie_beside_the_table(pack: Path, client: type[FakeClient]) -> None:
+    done = fidelity(pack=pack, tasks=[TEXTS])
+    assert done.tables is not None and done.tables.texts is not None and done.tables.probes is not None
+    assert done.probed == len(client.asked) - done.asked > 100
+    found = read_probes(done.tables.texts)
+    assert len(found) == done.probed
+    texts = {(one.task, one.doc): one for one in read_tokens(done.tables.texts)}
+    assert {name for *_, name in found} == {*PROMPTS, START}
+    for (task, doc, name), one in found.items():
+        assert one.prompt_tokens == texts[task, doc].prompt_tokens
+        own = texts[task, doc].token_ids[:MOST]
+        assert one.token_ids.tolist() == (own[1:] if name == ALONE else own).tolist()
+    again = fidelity(pack=pack, tasks=[TEXTS])
+    assert (again.probed, again.asked) == (0, 0)
+
+
+def test_probes_that_were_cut_off_are_asked_with_the_rest(pack: Path, client: type[FakeClient]) -> None:
+    def before(given: int) -> None:
+        if given == 9:
+            raise KeyboardInterrupt
+
+    client.before = staticmethod(before)  # type: ignore[assignment]
+    with pytest.raises(Interrupted):
+        fidelity(pack=pack, tasks=[TEXTS])
+    client.before = staticmethod(lambda _given: None)  # type: ignore[assignment]
+    done = fidelity(pack=pack, tasks=[TEXTS])
+    whole = fidelity(pack=pack, tasks=[TEXTS], output="undisturbed")
+    assert done.probed == whole.probed - 9
+    assert done.tables is not None and done.tables.probes is not None
+    assert whole.tables is not None and whole.tables.probes is not None
+    assert done.tables.probes.read_bytes() == whole.tables.probes.read_bytes()
+
+
+def test_of_shards_the_first_asks_the_probes(pack: Path) -> None:
+    first, second = (fidelity(pack=pack, tasks=[TEXTS], shard=(number, 2)) for number in range(2))
+    assert first.probed > second.probed == 0
+    done = fidelity(pack=pack, tasks=[TEXTS], ask=False)
+    assert done.tables is not None and done.tables.texts is not None
+    assert len(read_probes(done.tables.texts)) == first.probed
+
+
+def test_a_table_of_choices_alone_has_no_probes(pack: Path) -> None:
+    done = fidelity(pack=pack, tasks=[CHOICES])
+    assert (done.probed, done.tables.probes if done.tables else 0) == (0, None)

@@ -164,6 +164,14 @@ class Encoder:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
+    def spelled(self, text: str) -> list[int]:
+        """The tokens of a text in which special tokens are no more than the signs that they are written with."""
+        self._tokenizer.encode_special_tokens = True
+        try:
+            return self.pieces(text)
+        finally:
+            self._tokenizer.encode_special_tokens = False
+
     def fields(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
         """The token ids of some requests, as they stand in the file.
 

@@ -78,6 +78,7 @@ def fidelity(
     top_k: int = 0,
     shard: tuple[int, int] = (0, 1),
     ask: bool = True,
+    probe: bool = True,
     answers: Sequence[Path | str] = (),
     output: Path | str | None = None,
     edited: bool = False,
@@ -104,6 +105,7 @@ def fidelity(
         top_k: How many of the likeliest tokens are kept for each place.
         shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
         ask: Ask; else take what is answered.
+        probe: Ask a few docs again, behind prompts that tell apart what may be wrong.
         answers: Files of answers to what `export` writes with ``force``; then nothing is asked.
         output: The folder in which ``fidelity/`` lies; None for the pack's output_path.
         edited: Take a pack that was edited as it is.
@@ -125,6 +127,7 @@ def fidelity(
         top_k=top_k,
         shard=shard,
         ask=ask,
+        probe=probe,
         edited=edited,
         progress=progress,
         answers=[Path(one) for one in answers],

@@ -37,6 +37,9 @@ def fidelity(
     shard: str = typer.Option(
         "0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."
     ),
+    probe: bool = typer.Option(
+        True, "--probe/--no-probe", help="Ask a few docs again, to tell causes apart: 136 prefills at most."
+    ),
     no_ask: bool = typer.Option(False, "--no-ask", help="Ask nothing: take what is answered."),
     answers: list[Path] = typer.Option(
         [], "--answers", metavar="FILE", help="Answers to what `export --force` wrote, instead of asking."
@@ -96,7 +99,7 @@ def fidelity(
         with Log("asking") as steps, ended_in_order():
             measured = api.fidelity(
                 config, pack=pack, overrides=overrides, tasks=names, docs=docs, top_k=top_k, shard=part,
-                ask=not no_ask, answers=answers, output=output, edited=edited, progress=steps.progress,
+                ask=not no_ask, probe=probe, answers=answers, output=output, edited=edited, progress=steps.progress,
             )  # fmt: skip
     except Interrupted as end:
         err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
@@ -140,16 +143,22 @@ def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gat
 
 def _baseline(against: Path) -> Path:
     """The baseline's table, opened once, so that nothing is asked for the sake of one that cannot be read."""
-    from meta_eval.fidelity.tokens import read_tokens
+    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
     from meta_eval.report.fidelity_build import find_table
 
-    return read_tokens(find_table(against)).path
+    path = find_table(against)
+    if path.exists() or not choices_path(path).exists():
+        return read_tokens(path).path
+    read_choices(choices_path(path))
+    return path
 
 
 def _texts_of(choices: Path | None) -> Path:
     """Where the table of texts would lie of which only choices are there."""
+    from meta_eval.fidelity.tokens import texts_path
+
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
-    return choices.with_name(choices.name.replace(".choices.parquet", ".parquet"))
+    return texts_path(choices)
 
 
 def _write(found: FidelityReport, html: Path | None, markdown: Path | None) -> None:
@@ -209,11 +218,13 @@ def _object(measured: Measured) -> dict[str, Any]:
     found = {
         "table": None if tables is None else tables.texts,
         "choices": None if tables is None else tables.choices,
+        "probes": None if tables is None else tables.probes,
         "journal": measured.answers,
         "engine": measured.engine,
         "before": measured.before,
         "asked": measured.asked,
         "failed": measured.failed,
+        "probed": measured.probed,
         "answers": None if tables is None else tables.answers,
         "tokens": None if tables is None else tables.tokens,
         "left_out": None if tables is None else tables.left_out,

@@ -34,8 +34,6 @@ from meta_eval.stats.ratio import Mean, mean_of_tokens
 
 Outcome = Literal["same", "different", "not shown"]
 
-EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "not shown": 3}
-
 # Nats a token. Several times what one model in bfloat16 gives beside itself with other kernels and other batches, and
 # less than four-bit weights: benchmarks/README.md has both.
 MARGIN = 0.02
@@ -154,6 +152,7 @@ class Against:
         changes: The tokens whose likeliest one changed, by how much less likely the recorded one became; the first few.
         reasons: Why it is what it is, sentences without a full stop.
         notes: What must be known of the tables.
+        min_docs: Fewer docs decide nothing.
     """
 
     outcome: Outcome
@@ -165,10 +164,12 @@ class Against:
     changes: tuple[Change, ...]
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
+    min_docs: int = FEWEST_DOCS
 
     @property
-    def exit_code(self) -> int:
-        return EXIT_CODES[self.outcome]
+    def is_enough(self) -> bool:
+        """Whether there are docs enough to decide anything."""
+        return self.all.docs >= self.min_docs
 
 
 def against(
@@ -208,6 +209,7 @@ def against(
         changes=_changes(both, difference),
         reasons=reasons,
         notes=_notes(both),
+        min_docs=min_docs,
     )
 
 

@@ -17,6 +17,9 @@ TIE = 1e-6
 # Where positions are parted, in tokens from the start of the prompt; 8,192 is where Llama 3.1 begins to scale RoPE.
 EDGES = (1024, 4096, 8192)
 
+# The opening of an answer: so many tokens at its start.
+OPENING = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -123,8 +126,8 @@ def kinds_of(table: Columns, vocabulary: Vocabulary | None = None) -> list[tuple
     names = ("positions below 1k", "1k to 4k", "4k to 8k", "from 8k on")
     found: list[tuple[str, NDArray[np.bool_]]] = [
         ("first token", table.at == 0),
-        ("tokens 2 to 16", (table.at > 0) & (table.at < 16)),
-        ("later tokens", table.at >= 16),
+        ("tokens 2 to 16", (table.at > 0) & (table.at < OPENING)),
+        ("later tokens", table.at >= OPENING),
     ]
     if vocabulary is not None:
         found.append(("digits", _among(table.ids, vocabulary.digits)))

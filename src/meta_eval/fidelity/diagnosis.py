@@ -1,38 +1,49 @@
 """Where a copy differs from a baseline, and which mistakes of a set-up leave such a trace.
 
 Each signature was made on purpose with a tiny Llama (tools/forced_tokens.py); docs/fidelity_check.md has how often each
-is named and what it is taken for. Tokens do not tell all of them apart: then a finding names all that it may be.
+is named and what it is taken for. The tokens of a table do not tell all of them apart: probes do
+(`meta_eval.fidelity.told_apart`), and without them a finding names all that it may be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.fidelity.against import LEVEL, Against
-from meta_eval.fidelity.columns import Columns, Vocabulary
+from meta_eval.fidelity.causes import (
+    BOS,
+    CACHE,
+    CHAT,
+    DAMAGE,
+    POSITIONS,
+    QUANTISED,
+    ROPE,
+    SAME_IDS,
+    TEMPLATE,
+    TRUNCATION,
+    TWO_BOS,
+    Finding,
+)
+from meta_eval.fidelity.columns import OPENING, Columns, Vocabulary
 from meta_eval.fidelity.pairing import Pair
+from meta_eval.fidelity.told_apart import (
+    DRAWN_ANEW,
+    Probing,
+    another_prompt,
+    drawn_anew,
+    numbers,
+    unread,
+    without_context,
+)
 from meta_eval.stats.ratio import Mean, mean_of_tokens
 
-BOS = "no BOS"
-TWO_BOS = "a second BOS"
-TEMPLATE = "another chat template, or its special tokens read as text"
-TRUNCATION = "prompts cut to fit, at their start"
-ROPE = "RoPE scaling that is not the model's"
-ROUNDING = "coarser numbers: quantised weights, a quantised KV cache"
-DAMAGE = "other weights, or weights put together wrongly (a mis-sharded layer)"
-POSITIONS = "another RoPE base"
-CHAT = "a chat model under prompts for a base model"
-TOKENIZER = "another tokenizer than the weights'"
-
-# The opening of an answer is its first so many tokens; it stands out where it is so many times as far as the rest, and
-# may do so from the lower number on: rounding comes to twice.
-_OPENING, _STANDS_OUT, _MAY_STAND_OUT = 16, 4.0, 1.5
-# Without a baseline: where the first token is so many times as far below the likeliest as later ones, and so many nats.
-_FIRST_STANDS_OUT, _FIRST = 5.0, 0.5
+# The opening of an answer stands out where it is so many times as far as the rest, and may do so from the lower number
+# on: rounding comes to twice.
+_STANDS_OUT, _MAY_STAND_OUT = 4.0, 1.5
 # Early positions and late ones, in tokens from the start of the prompt; and how many times as far the late ones are
 # where positions are at fault. Rounding grows with the context too: up to fifteen times, as measured.
 _EARLY, _LATE = 512, 2048
@@ -45,82 +56,47 @@ _GROSS = 0.1
 _ENDS = 0.3
 # Docs on either side of a length that tell a step.
 _FEWEST = 3
-_SAME_IDS = "Compare the token ids that the engine was given with those of `meta-eval export`: one BOS, one template"
-# The median rank of recorded tokens beyond which a model cannot have said them, and their mean log-probability.
-_LOST_RANK, _LOST = 50, -6.0
+# Of a model that is sound, though it would end its answers sooner: the share of likeliest tokens before these ends.
+_SOUND = 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What the tokens show, and what may have caused it.
+def diagnose(
+    found: Against, both: Pair, vocabulary: Vocabulary | None = None, probing: Probing | None = None
+) -> Finding | None:
+    """What sets the copy apart from the baseline; None for nothing.
 
-    Attributes:
-        causes: Each of them would leave this trace; several where tokens cannot tell them apart.
-        evidence: One sentence without a full stop.
-        todo: What to look at, one sentence without a full stop.
-    """
-
-    causes: tuple[str, ...]
-    evidence: str
-    todo: str
-
-
-def diagnose(found: Against, both: Pair, vocabulary: Vocabulary | None = None) -> Finding | None:
-    """What sets the copy apart from the baseline; None where it is the same within the margin.
+    A prompt that was changed on its way is named whatever the verdict: it may hardly matter to these docs. Everything
+    else needs a copy that is different, or bits that are the same.
 
     Args:
         found: The comparison.
         both: What was compared.
         vocabulary: Of the tokenizer: without it nobody knows which tokens end an answer.
+        probing: The probes of both; None where not both were asked, and then more is named together.
     """
-    if found.outcome == "same":
-        return None
+    made = None if probing is None else (another_prompt(probing) or unread(probing))
+    if made is not None or found.outcome == "same":
+        return made
     table, distance = both.before, np.abs(both.difference)
-    certain = _step(table, distance) or _some_tasks(table, distance)
+    step = None if probing is not None and probing.knows_starts else _step(table, distance)
+    certain = step or _some_tasks(table, distance)
     if certain is not None or found.outcome == "not shown":
         return certain
 
     def mean(where: NDArray[np.bool_]) -> Mean | None:
         return mean_of_tokens(*table.sums(distance, where)) if where.any() else None
 
+    opening = _opening(table, mean, found.margin)
+    if probing is None or not probing.is_enough:
+        return (
+            opening or _late(table, mean, found.margin) or _gross(both, mean, vocabulary) or _spread(table, mean, found)
+        )
     return (
-        _opening(table, mean, found.margin)
-        or _late(table, mean, found.margin)
-        or _gross(both, mean, vocabulary)
-        or _spread(table, mean, found)
-    )
-
-
-def alone(table: Columns) -> Finding | None:
-    """Without a baseline: tokens that the copy could not have said, or not begun with; None for neither."""
-    return _lost(table) or _first_alone(table)
-
-
-def _first_alone(table: Columns) -> Finding | None:
-    first, later = table.at == 0, table.at >= _OPENING
-    if not first.any() or not later.any():
-        return None
-    opening, rest = (mean_of_tokens(*table.sums(table.margins, where)) for where in (first, later))
-    if not _above(opening, _FIRST) or opening.value < _FIRST_STANDS_OUT * rest.value:
-        return None
-    return Finding(
-        (TEMPLATE, BOS),
-        f"the first token of an answer is {opening.value:.2g} nats below the likeliest, later ones {rest.value:.2g}",
-        _SAME_IDS,
-    )
-
-
-def _lost(table: Columns) -> Finding | None:
-    known = table.ranks[table.ranks > 0]
-    mean = float(table.logprobs.mean(dtype=float)) if len(table.logprobs) else 0.0
-    rank = float(np.median(known)) if len(known) else 0.0
-    if mean > _LOST or (len(known) and rank < _LOST_RANK):
-        return None
-    where = f", and half of them rank below place {rank:,.0f}" if len(known) else ""
-    return Finding(
-        (TOKENIZER, DAMAGE, POSITIONS),
-        f"the recorded tokens have a mean log-probability of {mean:.1f} nats{where}: the copy could not have said them",
-        "Compare the tokenizer's file with the one that the weights came with, and load the weights on one device",
+        without_context(probing, found.all.distance.value, found.margin)
+        # It was asked with other numbers of BOS, too, and none of these is it.
+        or (replace(opening, causes=(TEMPLATE,)) if opening else None)
+        or (_chat(both, vocabulary) if drawn_anew(probing)[0] < DRAWN_ANEW else None)
+        or numbers(probing, found.all.distance.value, found.margin, gross=_early(table, mean) >= _GROSS)
     )
 
 
@@ -163,23 +139,23 @@ def _some_tasks(table: Columns, distance: NDArray[np.float64]) -> Finding | None
 
 def _opening(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], margin: float) -> Finding | None:
     """The first tokens far away, the later ones nearer: something between prompt and answer, or before both."""
-    first, later = mean(table.at < _OPENING), mean(table.at >= _OPENING)
+    first, later = mean(table.at < OPENING), mean(table.at >= OPENING)
     if first is None or later is None or not _above(first, margin) or first.value < _STANDS_OUT * later.value:
         return None
     hit: list[str] = []
     spared: list[str] = []
     for task in table.tasks:
-        own = mean((table.at < _OPENING) & table.of(task))
+        own = mean((table.at < OPENING) & table.of(task))
         interval = own.positive_interval(LEVEL) if own else None
         if interval is not None and interval.upper < first.value / 2:
             spared.append(task)
         elif own is not None and _above(own, margin):
             hit.append(task)
     evidence = (
-        f"the first {_OPENING} tokens of an answer are off by {first.value:.2g} nats, later ones by {later.value:.2g}"
+        f"the first {OPENING} tokens of an answer are off by {first.value:.2g} nats, later ones by {later.value:.2g}"
     )
     where = f"; so in {', '.join(hit)}, and hardly in {', '.join(spared)}" if hit and spared else ""
-    return Finding((TEMPLATE, BOS), f"{evidence}{where}", _SAME_IDS)
+    return Finding((TEMPLATE, BOS), f"{evidence}{where}", SAME_IDS)
 
 
 def _late(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], margin: float) -> Finding | None:
@@ -201,10 +177,10 @@ def _gross(
 ) -> Finding | None:
     """Far away already at early positions, and all through the answers."""
     table = both.before
-    early = mean((table.position < _EARLY) & (table.at >= _OPENING)) or mean(table.at >= _OPENING)
-    if early is None or early.value < _GROSS:
+    early = _early(table, mean)
+    if early < _GROSS:
         return None
-    everywhere = f"tokens at every position are off, early ones by {early.value:.2g} nats"
+    everywhere = f"tokens at every position are off, early ones by {early:.2g} nats"
     ends = _ends(both, vocabulary)
     if ends is not None and ends >= _ENDS:
         return Finding(
@@ -216,6 +192,29 @@ def _gross(
         (DAMAGE, POSITIONS, CHAT) if ends is None else (DAMAGE, POSITIONS),
         everywhere,
         "Load the weights on one device, compare rope_theta, and the checksums of the weights' files",
+    )
+
+
+def _early(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None]) -> float:
+    """How far tokens at early positions are, behind the opening of their answers; 0 where there are none."""
+    early = mean((table.position < _EARLY) & (table.at >= OPENING)) or mean(table.at >= OPENING)
+    return 0.0 if early is None else early.value
+
+
+def _chat(both: Pair, vocabulary: Vocabulary | None) -> Finding | None:
+    """A sound model that ends its answers sooner than the baseline."""
+    ends = _ends(both, vocabulary)
+    if vocabulary is None or ends is None or ends < _ENDS:
+        return None
+    goes_on = ~np.isin(both.after.top_ids, np.fromiter(vocabulary.special, np.int32, len(vocabulary.special)))
+    sound = both.after.first[goes_on]
+    if not len(sound) or sound.mean() < _SOUND:
+        return None
+    return Finding(
+        (CHAT,),
+        f"{100 * ends:.0f} % of the answers would end sooner, and {100 * sound.mean():.0f} % of all other tokens are "
+        "the likeliest ones: it is a sound model of another kind",
+        "Look whether these are the weights of the model that the pack is for: base or instruct",
     )
 
 
@@ -231,10 +230,10 @@ def _ends(both: Pair, vocabulary: Vocabulary | None) -> float | None:
 
 def _spread(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], found: Against) -> Finding:
     """Nothing stands out enough: what comes so is named with rounding."""
-    causes = [ROUNDING, DAMAGE, TWO_BOS]
+    causes = [QUANTISED, CACHE, TWO_BOS]
     for near, far, times, more in (
         (table.position < _EARLY, table.position >= _LATISH, _MAY_BE_FAR, (ROPE,)),
-        (table.at >= _OPENING, table.at < _OPENING, _MAY_STAND_OUT, (TEMPLATE, BOS)),
+        (table.at >= OPENING, table.at < OPENING, _MAY_STAND_OUT, (TEMPLATE, BOS)),
     ):
         one, other = mean(near), mean(far)
         if one is not None and other is not None and other.value >= times * one.value:

@@ -33,6 +33,21 @@ Schema = Mapping[str, str]
 _MAY_BE_NULL = ("subtask", "top_k_ids", "top_k_logprobs")
 
 
+# What is in the tables that lie beside one of answers, as their names say it.
+CHOICES, PROBES = "choices", "probes"
+
+
+def beside(table: Path, what: str) -> Path:
+    """The path of a table that lies beside one of answers."""
+    return table.with_name(f"{table.name.removesuffix('.parquet')}.{what}.parquet")
+
+
+def tables_in(folder: Path) -> list[Path]:
+    """The tables of answers in a folder, sorted."""
+    ends = tuple(f".{what}.parquet" for what in (CHOICES, PROBES))
+    return sorted(path for path in folder.glob("*.parquet") if not path.name.endswith(ends))
+
+
 class TokensError(UserError):
     """A file is no table of a fidelity run, or is damaged."""
 

@@ -15,7 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.fidelity.table_file import BATCH, Header, Schema, batches, damaged, read_header, write
+from meta_eval.fidelity.table_file import (
+    BATCH,
+    CHOICES,
+    Header,
+    Schema,
+    batches,
+    beside,
+    damaged,
+    read_header,
+    tables_in,
+    write,
+)
 
 # Nats by which a log-probability may lie above 0, or above that of the likeliest token, by rounding: engines compute
 # both in float32, and bfloat16 logits differ by less once normalised.
@@ -118,7 +129,17 @@ class Tokens:
 
 def choices_path(path: Path) -> Path:
     """Where the choices of a table lie: beside it."""
-    return path.with_name(f"{path.name.removesuffix('.parquet')}.choices.parquet")
+    return beside(path, CHOICES)
+
+
+def texts_path(path: Path) -> Path:
+    """Where the table of texts lies, or would, that one of choices lies beside; that of texts is its own."""
+    return path.with_name(path.name.replace(f".{CHOICES}.parquet", ".parquet"))
+
+
+def whole_tables(folder: Path) -> list[Path]:
+    """The tables of a folder by that of texts, which need not be there where one of choices is; sorted."""
+    return sorted({*tables_in(folder), *map(texts_path, folder.glob(f"*.{CHOICES}.parquet"))})
 
 
 def write_tokens(path: Path, header: Header, answers: Iterable[Forced]) -> Header:

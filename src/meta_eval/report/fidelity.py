@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.report import fidelity_text as write
 
 if TYPE_CHECKING:
-    from meta_eval.fidelity.against import Against
-    from meta_eval.fidelity.diagnosis import Finding
+    from meta_eval.fidelity.against import Against, Outcome
+    from meta_eval.fidelity.causes import Finding
     from meta_eval.fidelity.figures import ChoiceFigures, Figures
 
 SCHEMA_VERSION = 1
+
+EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "not shown": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class FidelityReport:
         baseline: The model of the baseline, with its engine; None without one.
         baseline_figures: As ``figures``; empty without one.
         against: The comparison; None without a baseline.
+        choices_against: The comparison of the choices; None without a baseline's.
         finding: What sets the copy apart; None for nothing.
         answers: Some answers token by token, the farthest first.
         changes: Some tokens whose likeliest one changed.
@@ -97,6 +100,7 @@ class FidelityReport:
     baseline: str | None = None
     baseline_figures: tuple[Figures, ...] = ()
     against: Against | None = None
+    choices_against: Against | None = None
     finding: Finding | None = None
     answers: tuple[Answer, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -107,12 +111,20 @@ class FidelityReport:
     @property
     def summary(self) -> str:
         """The whole in one line."""
-        return write.headline(self.against, self.figures, self.choices)
+        return write.headline(self.against, self.choices_against, self.figures, self.choices)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """Of texts and choices together; None without a baseline. Either may show a difference, and where both decide
+        something both must be the same."""
+        both = [one for one in (self.against, self.choices_against) if one is not None]
+        said = [one.outcome for one in both if one.is_enough] or [one.outcome for one in both]
+        return next((one for one in ("different", "not shown", "same") if one in said), None)
 
     @property
     def exit_code(self) -> int:
         """0; where it is a gate 0 for the same, 1 for different, 3 for not shown."""
-        return self.against.exit_code if self.gated and self.against else 0
+        return EXIT_CODES[self.outcome] if self.gated and self.outcome else 0
 
     def to_json(self) -> dict[str, Any]:
         """The whole as plain JSON data, without the texts of answers; shares from 0 to 1, nats."""
@@ -123,7 +135,9 @@ class FidelityReport:
             **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline")},
             "figures": [{**_plain(one), "perplexity": _number(one.perplexity)} for one in self.figures],
             "choices": [_plain(one) for one in self.choices],
+            "outcome": self.outcome,
             "against": None if self.against is None else _plain(self.against),
+            "choices_against": None if self.choices_against is None else _plain(self.choices_against),
             "finding": None if self.finding is None else _plain(self.finding),
             "notes": list(self.notes),
             "gated": self.gated,

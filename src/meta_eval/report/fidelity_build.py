@@ -46,11 +46,15 @@ def build(
         UserError: A table cannot be read, or they are not of the same tokens.
     """
     from meta_eval.fidelity import against as beside
+    from meta_eval.fidelity.alone import alone
+    from meta_eval.fidelity.choices import against_choices
     from meta_eval.fidelity.columns import columns
-    from meta_eval.fidelity.diagnosis import alone, diagnose
+    from meta_eval.fidelity.diagnosis import diagnose
     from meta_eval.fidelity.figures import choice_figures, figures
     from meta_eval.fidelity.pairing import pair
+    from meta_eval.fidelity.probes import read_probes
     from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
+    from meta_eval.fidelity.told_apart import Probing
 
     beside_it = choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
@@ -61,22 +65,28 @@ def build(
     whole = columns(tokens) if tokens else None
     some = tuple(figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
     found, both, other = None, None, None
-    if against is not None and tokens is None:
+    margin = (rule.margin if rule else None) or beside.MARGIN
+    least = (rule.min_docs if rule else None) or beside.FEWEST_DOCS
+    of_choices = None
+    if against is not None and choices and choices_path(against).exists():
+        other, theirs = read_choices(choices_path(against))
+        of_choices = against_choices(theirs, choices, margin, least)
+    if against is not None and tokens is not None and (against.exists() or of_choices is None):
+        baseline = read_tokens(against)
+        both, other = pair(baseline, tokens), baseline.header
+        found = beside.against(both, margin, words.vocabulary, least)
+    if against is not None and found is None and of_choices is None:
         raise UserError(
-            "holds choices alone, which are compared with the recorded ones and not with a baseline's",
-            where=str(beside_it), hint="Leave --against out",
+            "holds choices alone, and the baseline holds none", where=str(beside_it),
+            hint="Ask both models the same pack, --tasks and --docs",
         )  # fmt: skip
-    if against is not None and tokens is not None:
-        other = read_tokens(against)
-        both = pair(other, tokens)
-        margin, least = (rule.margin, rule.min_docs) if rule else (None, None)
-        found = beside.against(both, margin or beside.MARGIN, words.vocabulary, least or beside.FEWEST_DOCS)
-    finding = None
-    if found and both:
-        finding = diagnose(found, both, words.vocabulary)
+    finding, probes = None, read_probes(table)
+    if found and both and against is not None:
+        known = read_probes(against)
+        finding = diagnose(found, both, words.vocabulary, Probing(both, known, probes) if known and probes else None)
     elif whole is not None and some:
-        finding = alone(whole)
-    notes = [*(found.notes if found else ()), *write.left_out(first.left_out)]
+        finding = alone(whole, probes)
+    notes = [*(one for own in (found, of_choices) if own for one in own.notes), *write.left_out(first.left_out)]
     if whole is not None and any(one.truncated for one in whole.answers):
         notes.append("some prompts were cut to fit, and their answers say little")
     return FidelityReport(
@@ -85,9 +95,10 @@ def build(
         table=str(table if tokens else beside_it),
         figures=some,
         choices=tuple(choice_figures(choices)),
-        baseline=None if other is None else f"{other.header.model} ({other.header.engine})",
+        baseline=None if other is None else f"{other.model} ({other.engine})",
         baseline_figures=tuple(figures(both.before, words.vocabulary)) if both else (),
         against=found,
+        choices_against=of_choices,
         finding=finding,
         answers=tuple(_answers(whole, both, words)) if whole is not None else (),
         changes=tuple(_changes(both, found, words)) if both and found else (),
@@ -190,22 +201,24 @@ def beside_results(
         UserError: A table cannot be read.
     """
     from meta_eval.fidelity.columns import columns
-    from meta_eval.fidelity.figures import figures
-    from meta_eval.fidelity.tokens import read_tokens
+    from meta_eval.fidelity.figures import choice_figures, figures
+    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens, whole_tables
 
     found, notes = [], []
-    tables = (one for place in places if place.is_dir() for one in sorted((place / "fidelity").glob("*.parquet")))
-    for table in tables:
-        if table.name.endswith(".choices.parquet"):
-            continue
-        tokens = read_tokens(table)
-        if manifest_sha256 is not None and tokens.header.manifest_sha256 != manifest_sha256:
+    for table in (one for place in places if place.is_dir() for one in whole_tables(place / "fidelity")):
+        tokens = read_tokens(table) if table.exists() else None
+        other, choices = read_choices(choices_path(table)) if choices_path(table).exists() else (None, [])
+        header = tokens.header if tokens else other
+        assert header is not None  # noqa: S101 (one of both is there)
+        if manifest_sha256 is not None and header.manifest_sha256 != manifest_sha256:
             notes.append(f"{table} is a table of another pack, and left out")
             continue
-        whole = columns(tokens)
-        if len(whole.row):
-            header = tokens.header
-            found.append(FidelityReport(header.model, header.engine, str(table), tuple(figures(whole))))
+        whole = columns(tokens or ())
+        of_texts = tuple(figures(whole)) if len(whole.row) else ()
+        if of_texts or choices:
+            found.append(
+                FidelityReport(header.model, header.engine, str(table), of_texts, tuple(choice_figures(choices)))
+            )
     return tuple(found), tuple(notes)
 
 
@@ -215,14 +228,11 @@ def find_table(place: Path) -> Path:
     Raises:
         UserError: There is none, or more than one.
     """
+    from meta_eval.fidelity.tokens import texts_path, whole_tables
+
     if not place.is_dir():
-        return place
-    found = sorted(
-        one
-        for folder in (place, place / "fidelity")
-        for one in folder.glob("*.parquet")
-        if not one.name.endswith(".choices.parquet")
-    )
+        return texts_path(place)
+    found = [one for folder in (place, place / "fidelity") for one in whole_tables(folder)]
     if len(found) != 1:
         listed = ", ".join(one.name for one in found)
         raise UserError(

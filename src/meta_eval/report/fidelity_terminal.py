@@ -14,6 +14,7 @@ from meta_eval.report.text import NONE, count, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from meta_eval.fidelity.against import Against
     from meta_eval.report.fidelity import FidelityReport
 
 STYLES = {"same": "bold green", "different": "bold red", "not shown": "bold yellow"}
@@ -23,7 +24,7 @@ def show(report: FidelityReport, console: Console) -> None:
     """Print it: the verdict, what sets the copy apart, the figures, the comparison, the choices."""
     say = Speaker(console)
     say.line(f"{report.model}{f' beside {report.baseline}' if report.baseline else ''}", "bold")
-    say.line(report.summary, STYLES[report.against.outcome] if report.against else "")
+    say.line(report.summary, STYLES[report.outcome] if report.outcome else "")
     if report.finding is not None:
         say.line(f"! {' or: '.join(report.finding.causes)}", "red")
         say.line(f"  {report.finding.evidence}. {report.finding.todo}.", "red")
@@ -31,7 +32,7 @@ def show(report: FidelityReport, console: Console) -> None:
         say.line(f"note: {note}", "yellow")
     say.line()
     if report.against is not None:
-        console.print(_against(report))
+        console.print(_against(report.against))
         say.line(
             "Nats a token; the distance decides, by its 99 % interval beside the margin; a positive shift is worse.",
             "dim",
@@ -48,6 +49,9 @@ def show(report: FidelityReport, console: Console) -> None:
         say.line()
         console.print(_choices(report))
         say.line("Log-likelihoods of choices beside the recorded ones, nats; same best in percent.", "dim")
+        if report.choices_against is not None:
+            console.print(_against(report.choices_against))
+            say.line("Beside the baseline's, nats a choice; changed: percent, of docs with another best.", "dim")
     if report.against is None and report.figures:
         say.line()
         say.line(f"{write.YARDSTICK}.", "dim")
@@ -95,10 +99,8 @@ def _kinds(report: FidelityReport) -> Table:
     return made
 
 
-def _against(report: FidelityReport) -> Table:
+def _against(found: Against) -> Table:
     made = table("task", "verdict", "docs", "distance", "99 %", "shift", "changed")
-    found = report.against
-    assert found is not None  # noqa: S101
     for one in (found.all, *found.tasks):
         outcome = found.outcome if one.name is None else one.outcome
         made.add_row(

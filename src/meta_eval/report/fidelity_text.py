@@ -62,16 +62,24 @@ def left_out(found: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
-def headline(one: Against | None, figures: Sequence[Figures], choices: Sequence[ChoiceFigures]) -> str:
+def beside(one: Against, unit: str) -> str:
+    """A comparison in one line: ``unit`` is a token of texts, or a choice."""
+    clauses = (
+        f"{one.outcome}: distance {nats(one.all.distance.value)} nats a {unit} "
+        f"(99 % interval {nats_interval(one.all.interval)}), margin {one.margin:g}, "
+        f"{plural(one.all.tokens, unit)} of {plural(one.all.docs, 'doc')}",
+        *(reason.replace("a token", f"a {unit}") for reason in one.reasons),
+    )
+    return "; ".join(clauses) + "."
+
+
+def headline(
+    texts: Against | None, of_choices: Against | None, figures: Sequence[Figures], choices: Sequence[ChoiceFigures]
+) -> str:
     """The whole in one line."""
-    if one is not None:
-        clauses = (
-            f"{one.outcome}: distance {nats(one.all.distance.value)} nats a token "
-            f"(99 % interval {nats_interval(one.all.interval)}), margin {one.margin:g}, "
-            f"{plural(one.all.tokens, 'token')} of {plural(one.all.docs, 'doc')}",
-            *one.reasons,
-        )
-        return "; ".join(clauses) + "."
+    if texts is not None or of_choices is not None:
+        sentences = [beside(texts, "token")] if texts else []
+        return " ".join([*sentences, *([f"Choices: {beside(of_choices, 'choice')}"] if of_choices else [])])
     parts = []
     if figures:
         whole = figures[0]

@@ -33,7 +33,7 @@ from meta_eval.answers.match import until
 from meta_eval.answers.recorded import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.running.client import Ask, BackendError, Client, Said
-from meta_eval.running.evidence import Evidence, evidence, forced_asks, other_bos, with_bos
+from meta_eval.running.evidence import Evidence, evidence, forced_asks, other_bos, other_number
 
 # How many docs are asked again in another way.
 VARIANTS = 8
@@ -322,7 +322,7 @@ class Canary:
                 (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
                 (False, "With two BOS it answers as recorded: something strips one"),
             ):
-                asked = [with_bos(ask, self.bos or 0, fewer=fewer) for ask in some]
+                asked = [other_number(ask, self.bos or 0, fewer=fewer) for ask in some]
                 given = [(ask, one) for ask, one in zip_asked(self.client, asked) if one.error is None]
                 again = _agreement(self._compared(given))
                 if again >= 0.5 and again > base + 0.25:

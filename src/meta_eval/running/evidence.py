@@ -14,21 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from meta_eval.answers.recorded import Recorded, forcing
+from meta_eval.fidelity.bos import DOCS, SOUND, gain
+from meta_eval.fidelity.variants import with_bos
 from meta_eval.running.client import Ask, Client
 
 # Tokens of an answer that are forced: enough to tell, and a bound on what the canary costs.
 _MOST = 256
 
-# Below this share of likeliest tokens hardly anything works, and from that one on most does; of so many tokens of so
-# many docs. Reasoned: any language model that reads what precedes finds half of the tokens of plain text,
-# and a copy of the one that wrote it nine in ten; docs/running.md has what the faults of a tiny Llama come to.
-BROKEN, SOUND = 0.25, 0.6
+# Below this share of likeliest tokens hardly anything works, of so many tokens of so many docs; from SOUND on most.
+BROKEN = 0.25
 ENOUGH_TOKENS, ENOUGH_DOCS = 64, 6
-
-# Docs that are forced again with another number of BOS, by how many nats a token these must be likelier, and how
-# seldom coins would fall on one side so often: 15 of 16 do in 3 of 10,000.
-BOS_DOCS, BOS_NATS = 16, 0.05
-_BOS_CHANCE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,36 +97,23 @@ def evidence(client: Client, asks: Sequence[Ask]) -> Evidence | None:
 def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) -> str | None:
     """Whether the recorded answers are likelier with another number of BOS, and what that means.
 
-    Only of a copy that then finds most of their tokens: one that never does is in doubt everywhere, and what a BOS more
-    does to it is the same on every doc, whatever is right.
+    `meta_eval.fidelity.bos` has the rule.
     """
     some = sorted((ask for ask in asks if ask.request.id in found.docs), key=lambda ask: len(ask.prompt_ids or ()))
-    some = some[:BOS_DOCS]
+    some = some[:DOCS]
     likelier = []
     for fewer, name, cause in (
         (True, "no BOS", "something adds a BOS to the one that is sent"),
         (False, "two BOS", "something strips one"),
     ):
-        again = evidence(client, [with_bos(ask, bos, fewer=fewer) for ask in some])
-        if again is None or not again.is_sound:
-            continue
-        gains = [again.docs[one] - found.docs[one] for one in again.docs]
-        better, mean = sum(gain > 0 for gain in gains), sum(gains) / len(gains)
-        if _chance(better, len(gains)) < _BOS_CHANCE and mean > BOS_NATS:
-            words = (
-                f"the recorded answers are likelier with {name}, on {better} of {len(gains)} docs and by {mean:.2f} "
-                f"nats a token. With {name} it answers as recorded: {cause}"
-            )
-            likelier.append((mean, words))
+        again = evidence(client, [other_number(ask, bos, fewer=fewer) for ask in some])
+        gained = gain(found.docs, again.docs, again.top) if again is not None and again.is_sound else None
+        if gained is not None:
+            words = f"the recorded answers are likelier with {name}, {gained}. With {name} it answers as recorded"
+            likelier.append((gained.nats, f"{words}: {cause}"))
     return max(likelier)[1] if likelier else None  # what strips one takes a word of the prompt where none is sent
 
 
-def _chance(hits: int, of: int) -> float:
-    """The probability of so many heads or more: the sign test."""
-    return float(sum(math.comb(of, k) for k in range(hits, of + 1)) / 2**of)
-
-
-def with_bos(ask: Ask, bos: int, *, fewer: bool) -> Ask:
+def other_number(ask: Ask, bos: int, *, fewer: bool) -> Ask:
     """The same with one BOS less or one more."""
-    ids = list(ask.prompt_ids or ())
-    return replace(ask, prompt_ids=ids[1:] if fewer else [bos, *ids])
+    return replace(ask, prompt_ids=with_bos(ask.prompt_ids or (), bos, fewer=fewer))

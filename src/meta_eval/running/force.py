@@ -21,15 +21,16 @@ from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.running.canary import counted
-from meta_eval.running.client import Ask, Said, with_token_ids
+from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import client_of
 from meta_eval.running.force_tables import Tables, write
 from meta_eval.running.journal import Journal
 from meta_eval.running.pace import Pace
+from meta_eval.running.probing import Probing, chosen
 from meta_eval.running.rounds import in_rounds
 from meta_eval.running.run import Interrupted, identity
 from meta_eval.running.to_force import ToForce
-from meta_eval.running.tokens import tokens_of
+from meta_eval.running.tokens import Tokens, tokens_of
 from meta_eval.verify import choose
 
 # Where its answers and tables lie, in the output folder.
@@ -48,6 +49,7 @@ class Measured:
         before: Requests that were answered when it began.
         asked: Requests that it asked.
         failed: Of these, those without an answer.
+        probed: Probes that it asked.
     """
 
     pack: Path
@@ -57,6 +59,7 @@ class Measured:
     before: int = 0
     asked: int = 0
     failed: int = 0
+    probed: int = 0
 
 
 def force(
@@ -68,6 +71,7 @@ def force(
     top_k: int = 0,
     shard: tuple[int, int] = (0, 1),
     ask: bool = True,
+    probe: bool = True,
     answers: Sequence[Path] = (),
     edited: bool = False,
     progress: Progress = silent,
@@ -83,6 +87,7 @@ def force(
         top_k: How many of the likeliest tokens are kept for each place, besides the first.
         shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
         ask: Ask; else only write the table of what is there.
+        probe: Ask a few docs again, behind prompts that tell causes apart; of shards the first does.
         answers: Files of answers to what `export` writes with ``--force``, made anywhere; then nothing is asked.
         edited: Take a pack that was edited as it is.
         progress: Called with what is being done, and how far it is.
@@ -103,7 +108,9 @@ def force(
         progress("looking for what is not answered yet")
         wanted = ToForce(pack, manifest, names, settings, docs, shard, top_k, journal.read())
         done = Measured(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        if ask and any(wanted.left.values()):
+        probing = Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
+        probe = probe and shard[0] == 0 and make_client.can_force and not make_client.loads_anew
+        if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
             wanted.check(make_client, settings.backend)
             progress(f"reading the tokenizer of {model}")
             tokens = tokens_of(model, needed=True)
@@ -116,6 +123,9 @@ def force(
                     return counted(client, with_token_ids(requests, tokens.encoder, top_k=top_k))
 
                 try:
+                    if probe:
+                        progress("asking the probes")
+                        done.probed = _probe(client, journal, probing, tokens)
                     for said in in_rounds(some, wanted):
                         journal.add(said, engine=client.engine)
                         pace.add(said)
@@ -129,8 +139,18 @@ def force(
         if shard[1] == 1:
             progress("writing the table")
             path = output / f"{journal.stem}.parquet"
-            done.tables = write(path, wanted, journal.read(), model=model, settings_sha256=journal.key)
+            done.tables = write(path, wanted, journal.read(), probing, model=model, settings_sha256=journal.key)
     return done
+
+
+def _probe(client: Client, journal: Journal, probing: Probing, tokens: Tokens) -> int:
+    """Ask what of the probes has no answer, once: how many. What an engine does to a probe's BOS is not counted."""
+    asks = () if tokens.encoder is None else probing.asks(tokens.encoder, journal.read().given)
+    asked = 0
+    for _, said in counted(client, asks, check=False):
+        journal.add(said, engine=client.engine)
+        asked += 1
+    return asked
 
 
 def _of_files(

@@ -13,11 +13,13 @@ import numpy as np
 
 from meta_eval.answers.read import Answer, Answers
 from meta_eval.errors import UserError
+from meta_eval.fidelity.probes import probes_path, write_probes
 from meta_eval.fidelity.table_file import Header
 from meta_eval.fidelity.tokens import Choices, Forced, choices_path, write_choices, write_tokens
 from meta_eval.pack.manifest import MANIFEST
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.client import TOO_LONG
+from meta_eval.running.probing import Probing
 from meta_eval.running.to_force import ToForce
 
 # By task, of each request in the order of the pack its hash and its answer.
@@ -31,25 +33,30 @@ class Tables:
     Attributes:
         texts: The table of texts, token by token; None where there is none.
         choices: That of choices; likewise.
-        answers: In both together.
+        probes: That of the probes; likewise.
+        answers: In the first two together.
         tokens: Of the texts.
         left_out: By task the docs that are in no table, by the reason.
     """
 
     texts: Path | None = None
     choices: Path | None = None
+    probes: Path | None = None
     answers: int = 0
     tokens: int = 0
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def write(path: Path, wanted: ToForce, answers: Answers, *, model: str, settings_sha256: str) -> Tables:
-    """Write both tables, in the order of the pack; one that would have no rows is not there.
+def write(
+    path: Path, wanted: ToForce, answers: Answers, probing: Probing | None = None, *, model: str, settings_sha256: str
+) -> Tables:
+    """Write the tables, in the order of the pack; one that would have no rows is not there.
 
     Args:
         path: That of texts; the other lies beside it.
         wanted: What was asked.
         answers: What came of it.
+        probing: What was asked besides; None for nothing.
         model: Which model was asked.
         settings_sha256: Of all settings that an answer depends on.
 
@@ -81,7 +88,11 @@ def write(path: Path, wanted: ToForce, answers: Answers, *, model: str, settings
     if len(kept) < len(used):
         done.choices = choices_path(path)
         write_choices(done.choices, header, _choices(found, wanted))
-    for old in {path, choices_path(path)} - {done.texts, done.choices}:
+    probes = list(probing.table(answers)) if probing is not None and done.texts else []
+    if probes:
+        done.probes = probes_path(path)
+        write_probes(done.probes, header, probes)
+    for old in {path, choices_path(path), probes_path(path)} - {done.texts, done.choices, done.probes}:
         old.unlink(missing_ok=True)  # of another selection of docs; its answers are in the journal
     return done
 

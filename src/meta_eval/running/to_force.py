@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.answers.read import Answer, Answers
@@ -25,6 +25,7 @@ class ToForce:
         total: By task, the requests of this shard.
         left: Those of them that have no answer yet.
         docs: By task the docs that are meant, of all shards.
+        lengths: By task and doc the characters of the prompt, of those with a recorded text.
     """
 
     def __init__(
@@ -40,10 +41,13 @@ class ToForce:
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.hashes: dict[str, dict[str, str]] = {name: {} for name in self._numbers}
+        self.lengths: dict[str, dict[int, int]] = {}
         self._kinds: dict[str, str] = {}
         for number, request in enumerate(self._all()):
             self.hashes[request.task][request.id] = request.sha256
             self._kinds.setdefault(request.kind, request.id)
+            if request.kind == "force":
+                self.lengths.setdefault(request.task, {})[request.doc] = len(request.prompt)
             if number % shard[1] == shard[0]:
                 self.total[request.task] = self.total.get(request.task, 0) + 1
                 self.left[request.task] = self.left.get(request.task, 0) + self._is_left(request)
@@ -88,7 +92,11 @@ class ToForce:
         return {name: sorted(orders[name][at] for at in places) for name, places in chosen(eligible, docs).items()}
 
     def _all(self) -> Iterator[Request]:
-        for name, numbers in self._numbers.items():
+        return self.of_docs(self._numbers)
+
+    def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
+        """The requests of some docs, by task their numbers."""
+        for name, numbers in docs.items():
             recorded, _ = self.recordings.of(name)
             yield from forcings_of(self._evaluator, name, self._limit, recorded, numbers)
 

@@ -1,0 +1,109 @@
+"""What shows of a table without a baseline: what the copy could not have said, and prompts that it does not read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from meta_eval.fidelity.bos import gain
+from meta_eval.fidelity.causes import (
+    BOS,
+    DAMAGE,
+    POSITIONS,
+    SAME_IDS,
+    TEMPLATE,
+    TOKENIZER,
+    TWO_BOS,
+    Finding,
+)
+from meta_eval.fidelity.columns import OPENING, Columns
+from meta_eval.fidelity.probes import Probed, Probes
+from meta_eval.fidelity.told_apart import answers, not_read
+from meta_eval.fidelity.variants import NO_BOS, SECOND_BOS, START
+from meta_eval.stats.ratio import mean_of_tokens
+
+# Where the first token is so many times as far below the likeliest as later ones, and by so many nats at the least.
+_FIRST_STANDS_OUT, _FIRST = 5.0, 0.5
+# The median rank of recorded tokens beyond which a model cannot have said them, and their mean log-probability.
+_LOST_RANK, _LOST = 50, -6.0
+
+_LEVEL = 0.99
+
+
+def alone(table: Columns, probes: Probes | None = None) -> Finding | None:
+    """Tokens that the copy could not have said, or not begun with, and prompts that it does not read.
+
+    Args:
+        table: Of the copy.
+        probes: Its probes; None or empty for none, and then a BOS and a template are named together.
+    """
+    lost = _lost(table)
+    if lost is not None or not probes:
+        return lost or _first(table)
+    certain = _other_bos(table, probes) or _unread(table, probes)
+    first = None if certain else _first(table)
+    knows_bos = any(one.probe == SECOND_BOS for one in probes.values())
+    return certain or (replace(first, causes=(TEMPLATE,)) if first and knows_bos else first)
+
+
+def _first(table: Columns) -> Finding | None:
+    first, later = table.at == 0, table.at >= OPENING
+    if not first.any() or not later.any():
+        return None
+    opening, rest = (mean_of_tokens(*table.sums(table.margins, where)) for where in (first, later))
+    interval = opening.positive_interval(_LEVEL)
+    if interval is None or interval.lower <= _FIRST or opening.value < _FIRST_STANDS_OUT * rest.value:
+        return None
+    return Finding(
+        (TEMPLATE, BOS),
+        f"the first token of an answer is {opening.value:.2g} nats below the likeliest, later ones {rest.value:.2g}",
+        SAME_IDS,
+    )
+
+
+def _lost(table: Columns) -> Finding | None:
+    known = table.ranks[table.ranks > 0]
+    mean = float(table.logprobs.mean(dtype=float)) if len(table.logprobs) else 0.0
+    rank = float(np.median(known)) if len(known) else 0.0
+    if mean > _LOST or (len(known) and rank < _LOST_RANK):
+        return None
+    where = f", and half of them rank below place {rank:,.0f}" if len(known) else ""
+    return Finding(
+        (TOKENIZER, DAMAGE, POSITIONS),
+        f"the recorded tokens have a mean log-probability of {mean:.1f} nats{where}: the copy could not have said them",
+        "Compare the tokenizer's file with the one that the weights came with, and load the weights on one device",
+    )
+
+
+def _other_bos(table: Columns, probes: Probes) -> Finding | None:
+    """A number of BOS with which the recorded answers are likelier: the engine is short of one, or adds one."""
+    for name, cause, said in ((SECOND_BOS, BOS, "a BOS more"), (NO_BOS, TWO_BOS, "a BOS less")):
+        some = _of(probes, name)
+        before = answers(table, some)
+        after = {doc: one for doc, one in some.items() if doc in before}
+        if not after:
+            continue
+        means = {doc: float(before[doc][: len(one.logprobs)].mean()) for doc, one in after.items()}
+        top = np.concatenate([one.logprobs >= one.top_logprobs for one in after.values()]).mean()
+        found = gain(means, {doc: float(one.logprobs.mean(dtype=float)) for doc, one in after.items()}, float(top))
+        if found is not None:
+            return Finding((cause,), f"the recorded answers are likelier with {said}, {found}", SAME_IDS)
+    return None
+
+
+def _unread(table: Columns, probes: Probes) -> Finding | None:
+    """Prompts whose start may be turned round without a bit of difference."""
+    some = _of(probes, START)
+    before = answers(table, some)
+    return not_read(
+        [
+            (one.prompt_tokens, np.array_equal(before[doc][: len(one.logprobs)], one.logprobs.astype(float)))
+            for doc, one in some.items()
+            if doc in before
+        ]
+    )
+
+
+def _of(probes: Probes, name: str) -> dict[tuple[str, int], Probed]:
+    return {(one.task, one.doc): one for one in probes.values() if one.probe == name}

@@ -1,0 +1,110 @@
+"""The probes of a fidelity run: a few docs are asked again behind prompts that a wrong set-up would make of theirs.
+
+`meta_eval.fidelity.variants` has them, `meta_eval.fidelity.told_apart` what they tell. They are requests of kind
+``force`` like all others, answered and kept in the same way; their hash tells them from the doc itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from meta_eval.answers.read import Answers, Key
+from meta_eval.answers.requests import Encoder, Request
+from meta_eval.fidelity.probes import Probed
+from meta_eval.fidelity.variants import MOST, PROMPTS, START, turned_round, variants
+from meta_eval.running.client import Ask, with_token_ids
+
+# Docs with short prompts, which are asked in all ways, and those with the longest, of which the start is changed.
+SHORT, LONG = 16, 8
+
+
+# By task, numbers of docs.
+Docs = Mapping[str, Sequence[int]]
+
+
+class Probing:
+    """What is asked of the docs of a run besides.
+
+    Args:
+        short: Requests of kind ``force`` that are asked in all ways.
+        long: Those of which the start of the prompt is changed.
+    """
+
+    def __init__(self, short: Iterable[Request], long: Iterable[Request]) -> None:
+        self._ways = [(request, PROMPTS) for request in short] + [(request, (START,)) for request in long]
+
+    def is_begun(self, answers: Answers) -> bool:
+        """Whether any probe was asked; so it is where there is none."""
+        keys = [_key(request, name) for request, names in self._ways for name in names]
+        return not keys or any(key in answers.given or key in answers.failed for key in keys)
+
+    def asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[Ask]:
+        """What has no answer yet.
+
+        Args:
+            encoder: Of the model's tokenizer; without a BOS nothing is asked.
+            answered: The ids and hashes of what is.
+        """
+        for request, names in self._ways if encoder.bos is not None else ():
+            left = {name for name in names if _key(request, name) not in answered}
+            for ask in with_token_ids([request] if left else [], encoder):
+                for name, (prompt, answer) in _variants(ask, names, encoder):
+                    if name in left and prompt and answer:
+                        yield Ask(_probe(request, name), prompt, [answer])
+
+    def table(self, answers: Answers) -> Iterator[Probed]:
+        """What was said, in the order of the docs."""
+        for request, names in self._ways:
+            own = answers.given.get((request.id, request.sha256))
+            for name in names:
+                answer = answers.given.get(_key(request, name))
+                if own is None or answer is None or answer.tokens is None:
+                    continue
+                found = answer.tokens
+                yield Probed(
+                    request.task, request.doc, name, _probe(request, name).sha256, own.prompt_tokens or 0,
+                    np.asarray(found.ids, np.int32), np.asarray(found.logprobs, np.float32),
+                    np.asarray(found.top_logprobs, np.float32),
+                )  # fmt: skip
+
+
+def _probe(request: Request, name: str) -> Request:
+    """The request of a probe: that of the doc, with a hash of its own."""
+    return replace(request, settings={"probe": name})
+
+
+def _key(request: Request, name: str) -> Key:
+    return request.id, _probe(request, name).sha256
+
+
+def _variants(ask: Ask, names: Sequence[str], encoder: Encoder) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
+    ids, answer = list(ask.prompt_ids or ()), list(ask.forced_ids)
+    if names == (START,):
+        turned = turned_round(ids)
+        if turned is not None:
+            yield START, (turned, answer[:MOST])
+    elif encoder.bos is not None:
+        yield from variants(ask.request.prompt, ids, answer, encoder.bos, encoder.pieces, encoder.spelled)
+
+
+def chosen(lengths: Mapping[str, Mapping[int, int]]) -> tuple[Docs, Docs]:
+    """The docs that are asked in all ways, the shortest of each task in turn, and the longest of all.
+
+    Args:
+        lengths: By task and doc the length of the prompt; the same lengths give the same docs.
+    """
+    orders = [[(task, doc) for doc in sorted(docs, key=lambda doc: (docs[doc], doc))] for task, docs in lengths.items()]
+    in_turn = [one for row in itertools.zip_longest(*orders) for one in row if one is not None]
+    sizes = sorted((-size, task, doc) for task, docs in lengths.items() for doc, size in docs.items())
+    return _by_task(in_turn[:SHORT]), _by_task([(task, doc) for _, task, doc in sizes[:LONG]])
+
+
+def _by_task(docs: Iterable[tuple[str, int]]) -> Docs:
+    found: dict[str, list[int]] = {}
+    for task, doc in docs:
+        found.setdefault(task, []).append(doc)
+    return {task: sorted(numbers) for task, numbers in found.items()}

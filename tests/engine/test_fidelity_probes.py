@@ -1,0 +1,109 @@
+"""The probes through a real engine: vLLM with a copy that is set up wrongly, and with the same model once more.
+
+The model is the tiny Llama that meta-eval ships. What an engine does to the prompts that it is sent is done by a client
+around vLLM's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from on_engines import SECONDS, project
+from places import REPOSITORY
+
+from meta_eval.fidelity.causes import DAMAGE, POSITIONS, TWO_BOS
+
+pytestmark = pytest.mark.engine
+
+MODEL = REPOSITORY / "src/meta_eval/assets/selfcheck/model"
+
+# meta-eval with a vLLM that puts a BOS before every prompt and does not count it.
+ADDS_BOS = """
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from meta_eval.__main__ import main
+from meta_eval.running import force, vllm
+
+class AddsBos(vllm.VllmClient):
+    def answer(self, asks):
+        for said in super().answer(replace(ask, prompt_ids=[0, *ask.prompt_ids]) for ask in asks):
+            yield replace(said, prompt_tokens=said.prompt_tokens - 1)
+
+force.client_of = lambda *_names, **_keys: AddsBos
+main()
+"""
+
+# The output projection of a layer with the shards of two cards in the wrong order.
+SWAPS = """
+import torch
+from safetensors.torch import load_file, save_file
+tensors = load_file("shards/model.safetensors")
+name = "model.layers.1.self_attn.o_proj.weight"
+first, second = tensors[name].chunk(2, dim=1)
+tensors[name] = torch.cat((second, first), dim=1).contiguous()
+save_file(tensors, "shards/model.safetensors", metadata={"format": "pt"})
+"""
+
+
+def python(folder: Path, *arguments: str) -> str:
+    ours = {"PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+    done = subprocess.run(
+        [Path(os.environ["META_EVAL_RUNS"], "bin/python"), *arguments], cwd=folder, env={**os.environ, **ours},
+        check=False, capture_output=True, text=True, timeout=SECONDS,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def asked(folder: Path, output: str, *arguments: str, code: tuple[str, ...] = ("-m", "meta_eval")) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        python(folder, *code, "fidelity", "work_dir", "--json", "--docs", "60", "--output", output, *arguments)
+    )
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose model was asked."""
+    there = project(tmp_path_factory.mktemp("probes") / "here", MODEL, model_args={"enforce_eager": True})
+    python(there, "-m", "meta_eval", "prepare")
+    said = asked(there, "base")
+    assert said["probed"] > 100
+    return there
+
+
+def causes(said: dict[str, Any]) -> list[str]:
+    finding = said["report"]["finding"]
+    return [] if finding is None else list(finding["causes"])
+
+
+def test_of_the_same_model_in_other_batches_nothing_is_named(folder: Path) -> None:
+    said = asked(folder, "again", "--against", "base", "--set", "model_args=enforce_eager=True,max_num_seqs=2")
+    assert said["report"]["outcome"] == "same"
+    assert causes(said) == []
+
+
+def test_an_engine_that_adds_a_bos_is_named(folder: Path) -> None:
+    said = asked(folder, "two", "--against", "base", code=("-c", ADDS_BOS))
+    assert causes(said) == [TWO_BOS]
+
+
+def test_another_rope_base_is_named(folder: Path) -> None:
+    shutil.copytree(folder / "tiny", folder / "rope")
+    config = json.loads((folder / "rope/config.json").read_text())
+    config["rope_theta"] = config["rope_parameters"]["rope_theta"] = 10_000.0
+    (folder / "rope/config.json").write_text(json.dumps(config))
+    assert causes(asked(folder, "other", "--against", "base", "--set", "model_name=rope")) == [POSITIONS]
+
+
+def test_a_layer_whose_shards_are_swapped_is_named(folder: Path) -> None:
+    shutil.copytree(folder / "tiny", folder / "shards")
+    python(folder, "-c", SWAPS)
+    assert causes(asked(folder, "swapped", "--against", "base", "--set", "model_name=shards")) == [DAMAGE]
