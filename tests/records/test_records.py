@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from noted import noted
-from packs import prepare
+from packs import prepare, read_docs
 from places import REPOSITORY
 from recorded_runs import SHAPES, record, task_folder
 
-from meta_eval import report, verify
+from meta_eval import export, grade, report, verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.stats import Apart
@@ -112,6 +112,26 @@ def test_what_only_the_grader_changed_is_the_graders(shapes: Path, tmp_path: Pat
     assert task.apart is not None
     assert (figures(task.apart), task.apart.regraded, task.apart.changed) == ((0.0, 0.0, 0.0), 2, 0)
     assert task.apart.grader.lost == task.apart.grader.won == 1 / 8
+
+
+def test_choices_with_prompts_of_their_own_are_asked_and_graded_from_a_file(shapes: Path, tmp_path: Path) -> None:
+    export(shapes / "pack", tmp_path / "requests.jsonl", tasks=["winogrande"])
+    text = (tmp_path / "requests.jsonl").read_text(encoding="utf-8")
+    requests = [one for one in map(json.loads, text.splitlines()) if "id" in one]
+    docs = dict(enumerate(read_docs(shapes / "pack", "winogrande")))
+    lines = []
+    for number, one in enumerate(requests):
+        doc, choice = docs[number // 2], number % 2
+        assert (one["id"], one["prompt"]) == (f"winogrande/{number // 2}/{choice}", doc["recorded_prompts"][choice])
+        likelihood, greedy = json.loads(doc["recorded_responses"])[choice][0]
+        answer = {"choices": [{"logprob": likelihood, "is_greedy": greedy}]}
+        lines.append({"id": one["id"], "prompt_sha256": one["prompt_sha256"], **answer})
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    graded = grade(answers, pack=shapes / "pack", tasks=["winogrande"], output=tmp_path / "graded")
+    recorded = [json.loads(doc["recorded_metrics"])["acc,none"] for doc in docs.values()]
+    assert graded.scores["winogrande"]["acc,none"] == sum(recorded) / len(recorded)
+    assert 0 < sum(recorded) < len(recorded)
 
 
 def differing(folder: Path, task: str, metric: str) -> int:

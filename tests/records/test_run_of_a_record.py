@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 from fake_model import FakeClient, model_folder
+from packs import prepare, read_docs
 from places import REPOSITORY
+from recorded_runs import own_gsm8k
+from tokenizers import Tokenizer
 
-from meta_eval import Config
+from meta_eval import Config, fidelity
 from meta_eval.errors import UserError
+from meta_eval.fidelity.tokens import read_choices, read_tokens
 from meta_eval.running.run import run
 
 
@@ -21,6 +25,37 @@ def without_bos(folder: Path) -> Path:
     tree = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**tree, "post_processor": None}), encoding="utf-8")
     return folder
+
+
+def test_fidelity_forces_the_recorded_answers_and_compares_the_recorded_likelihoods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = type("Client", (FakeClient,), {"asked": [], "made": []})
+    monkeypatch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
+    model = without_bos(tmp_path / "m")
+    tasks = {"template_dir": str(REPOSITORY / "tools/lm_eval_tasks"), "model_name": str(model)}
+    pack = prepare(tmp_path / "pack", "tiny_sums,tiny_free", evals_dataset="eval_results", **tasks)
+    done = fidelity(pack=pack)
+    assert done.tables is not None and done.tables.texts is not None and done.tables.choices is not None
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    texts = {one.doc: tokenizer.decode(one.token_ids) for one in read_tokens(done.tables.texts)}
+    assert texts == {number: doc["recorded_output"] for number, doc in enumerate(read_docs(pack, "tiny_free"))}
+    _, found = read_choices(done.tables.choices)
+    for one, doc in zip(found, read_docs(pack, "tiny_sums"), strict=True):
+        assert one.recorded == pytest.approx([-value for value in doc["recorded_negative_log_likelihoods"]], rel=1e-6)
+
+
+def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = type("Client", (FakeClient,), {"asked": [], "made": []})
+    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.chdir(tmp_path)
+    templates = own_gsm8k(tmp_path / "templates")
+    keys = {"evals_dataset": "lm-eval", "tasks": ("gsm8k@2",), "template_dir": str(templates)}
+    ran = run(Config(model_name=str(without_bos(tmp_path / "m")), **keys))
+    assert ran.graded is not None
+    assert (ran.asked, list(ran.graded.scores)) == (8, ["gsm8k"])
 
 
 def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prompts(

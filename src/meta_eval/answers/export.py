@@ -99,7 +99,7 @@ def _encoder(manifest: Manifest) -> Encoder | None:
     if tokenizer is None:
         log.warning(
             f"the tokenizer of {model} is not on this machine: the requests hold text alone, and whoever answers them "
-            "must put one BOS before each prompt"
+            f"must put {'one BOS' if manifest.needs_bos else 'its BOS, where it has one,'} before each prompt"
         )
         return None
     try:

@@ -225,7 +225,7 @@ class Grading:
         return self.evaluator.evaluate(
             name,
             task=task,
-            answers=[_replayed(docs[number], stop) for number in numbers],
+            answers=[_replayed(docs[number], stop, each=bool(task.multiple_input)) for number in numbers],
             indices=numbers if len(numbers) < len(task.eval_docs) else None,
             allow_code=self.allow_code,
             bootstrap_iters=bootstrap_iters,
@@ -256,7 +256,10 @@ def _match_all(
     return found
 
 
-def _replayed(of_doc: Sequence[Answer], stop: Sequence[str]) -> Replayed:
+def _replayed(of_doc: Sequence[Answer], stop: Sequence[str], *, each: bool) -> Replayed:
+    """A doc's answers as a model gives them; ``each`` where each choice has a prompt, and so an answer, of its own."""
+    if each:
+        return {index: [(one.choices[0][0], bool(one.choices[0][1]))] for index, one in enumerate(of_doc)}
     if of_doc[0].text is not None:
         return {0: [until(answer.text or "", stop) for answer in of_doc]}
     return {

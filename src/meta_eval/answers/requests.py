@@ -31,10 +31,11 @@ class Request:
     """One thing to ask.
 
     Attributes:
-        id: ``TASK/DOC``, and ``TASK/DOC/REPEAT`` of a task that asks each doc several times.
+        id: ``TASK/DOC``, and ``TASK/DOC/REPEAT`` of a task that asks each doc several times, or each choice with a
+            prompt of its own.
         task: The task.
         doc: lm-eval's number of the doc.
-        repeat: Which of the times that the doc is asked.
+        repeat: Which of the times that the doc is asked, or which of its choices.
         kind: ``generate``, answered with a text; ``choices``, with the log-likelihood of each continuation; ``force``,
             with that of each token of the one continuation.
         prompt: The text, without BOS.
@@ -107,10 +108,20 @@ def requests_of(
         for instance in evaluator.instances(name, task):  # they count the docs that are there, from 0
             groups.setdefault(chunk[instance.doc_id], []).append(instance)
         for doc, instances in groups.items():
+            if _each_with_a_prompt(instances):
+                for one in sorted(instances, key=lambda one: one.idx):
+                    yield _request(f"{name}/{doc}/{one.idx}", name, doc, one.idx, [one], task)
+                continue
             repeats = instances[0].repeats or 1
             for repeat in range(repeats):
                 own_id = f"{name}/{doc}/{repeat}" if repeats > 1 else f"{name}/{doc}"
                 yield _request(own_id, name, doc, repeat, instances, task)
+
+
+def _each_with_a_prompt(instances: Sequence[Any]) -> bool:
+    """Whether the choices of a doc are told apart by their prompts, and not by what follows."""
+    asked = [one.args for one in instances if one.request_type == "loglikelihood"]
+    return len({prompt for prompt, _ in asked}) > 1 and len({end for _, end in asked}) == 1
 
 
 def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[Any], task: Any) -> Request:
