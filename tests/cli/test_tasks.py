@@ -110,6 +110,6 @@ def test_a_wrong_new_task_is_one_message(arguments: list[str], words: str) -> No
 def test_what_each_verb_does_is_whole_in_eighty_columns() -> None:
     lines = cli("--help").stdout.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in lines] == [
-        "prepare", "preflight", "verify", "run", "fidelity", "selfcheck", "slurm", "export", "grade", "report", "compare", "init", "new-task", "tasks",
+        "prepare", "preflight", "verify", "run", "fidelity", "selfcheck", "slurm", "export", "grade", "publish", "report", "compare", "init", "new-task", "tasks",
     ]  # fmt: skip
     assert all(line.endswith((".", ").")) and not line.endswith("...") for line in lines)

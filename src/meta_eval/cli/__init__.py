@@ -24,6 +24,7 @@ from meta_eval.cli import (
     new_task,
     preflight,
     prepare,
+    publish,
     report,
     run,
     selfcheck,
@@ -63,6 +64,7 @@ app.command("selfcheck", short_help="Check an engine with a model whose answers 
 app.command("slurm", short_help="Write the jobs of a run for a Slurm cluster.")(slurm.slurm)
 app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)
 app.command("grade", short_help="Score answers from anywhere as lm_eval would.")(grade.grade)
+app.command("publish", short_help="Write what others need to make a pack anew: no rows.")(publish.publish)
 app.command("report", short_help="Judge a run beside recorded answers and published numbers.")(report.report)
 app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(report.compare)
 app.command("init", short_help="Write eval_config.yaml and meta_template/ to edit.")(init.init)

@@ -12,9 +12,11 @@ from rich.table import Table
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, say, warn, working
+from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
+    from meta_eval.pack.prepare import Prepared
 
 
 def prepare(
@@ -25,18 +27,20 @@ def prepare(
         metavar="KEY=VALUE",
         help="Override a key, VALUE in YAML; may be repeated: --set tasks=meta_ifeval.",
     ),
+    publication: Path | None = typer.Option(
+        None,
+        "--from",
+        metavar="FOLDER",
+        help="Make the pack anew that `publish` wrote this folder of, and check that it is the same; no configuration "
+        "is read.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout instead of the command."),
 ) -> None:
     """Make a task pack for lm-eval from the configuration, and print the lm_eval command that runs it."""
-    from meta_eval.config import load_config
-
-    settings = load_config(config, overrides)  # before what a mistake in it does not need
+    prepared = _of_configuration(config, overrides) if publication is None else _of_publication(publication, overrides)
     from meta_eval.pack.manifest import MANIFEST
     from meta_eval.preflight import cheap
-    from meta_eval.records.prepare import prepare as run
 
-    with working("starting") as progress:
-        prepared = run(settings, config_place=str(config), progress=progress)
     manifest = prepared.manifest
     for check in cheap(Path(prepared.work_dir)):
         if check.status == "failed":
@@ -62,6 +66,30 @@ def prepare(
             err.print(shlex.join(serve), soft_wrap=True, highlight=False, markup=False)
         err.print(f"wrote {prepared.work_dir}; paste this to run it:")
         say(shlex.join(manifest.command))
+
+
+def _of_configuration(config: Path, overrides: list[str]) -> Prepared:
+    from meta_eval.config import load_config
+
+    settings = load_config(config, overrides)  # before what a mistake in it does not need
+    from meta_eval.records.prepare import prepare as run
+
+    with working("starting") as progress:
+        return run(settings, config_place=str(config), progress=progress)
+
+
+def _of_publication(folder: Path, overrides: list[str]) -> Prepared:
+    other = [one for one in overrides if not one.startswith("work_dir=")]
+    if other:
+        raise ConfigError(
+            f"{other[0]} would make another pack", where="--set", hint="With --from only work_dir can be set"
+        )
+    from meta_eval.pack.publish import rebuild
+
+    with working("starting") as progress:
+        prepared = rebuild(folder, overrides[-1].partition("=")[2] if overrides else None, progress=progress)
+    err.print(f"every file of {prepared.work_dir} is the published one, byte for byte", soft_wrap=True)
+    return prepared
 
 
 def _table(manifest: Manifest) -> Table:
