@@ -13,7 +13,7 @@ from meta_eval.catalog.boards import normalised, part_value
 from meta_eval.records.code import find_code, group_members, has_task
 
 NOWHERE = Path("no such folder")
-PARTS = [(board.name, part) for board in boards.boards().values() for part in board.parts]
+PARTS = [(board.name, part) for board in boards.boards().values() if not board.recorded for part in board.parts]
 
 
 def part_of(board: str, name: str) -> boards.Part:

@@ -54,7 +54,10 @@ class Absent(Fact):
 
 
 class Board(Fact):
-    """A board: its parts, and whether their mean is its number."""
+    """A board: its parts, and whether their mean is its number.
+
+    ``recorded``: its tasks are those of its own recorded runs, and lm-eval has none of these names.
+    """
 
     name: str
     title: str
@@ -63,6 +66,7 @@ class Board(Fact):
     note: str
     parts: tuple[Part, ...]
     absent: tuple[Absent, ...] = ()
+    recorded: bool = False
 
 
 def normalised(value: float, chance: float) -> float:

@@ -20,7 +20,8 @@ def board_groups(tasks: Sequence[str], known: Mapping[str, tuple[str, ...]]) -> 
     for board in boards.boards().values():
         whole: dict[str, None] = {}
         for part in board.parts:
-            members = {name: _members(name, there, known, part) for name in part.tasks}
+            # The tasks of a board's own records are named one by one, and lm-eval knows none of them.
+            members = {name: (name,) if board.recorded else _members(name, there, known, part) for name in part.tasks}
             needed = [task for of_name in members.values() for task in of_name]
             if needed and there.issuperset(needed):
                 whole.update(dict.fromkeys(needed))
@@ -32,9 +33,12 @@ def board_groups(tasks: Sequence[str], known: Mapping[str, tuple[str, ...]]) -> 
 
 def _members(name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.Part) -> tuple[str, ...]:
     """The tasks that a board means by a name: those whose choices it lists, else those of the group."""
-    if name in tasks or has_task(name):
+    if name in tasks:
         return (name,)
     if isinstance(part.choices, Mapping):
         return tuple(part.choices)
+    # Looking a name up takes seconds, and members of lm-eval's groups begin as the group does: mmlu, leaderboard_gpqa.
+    if not any(task.startswith(name.partition("_")[0]) for task in tasks) or has_task(name):
+        return (name,)
     # lm-eval knows all members; of a group that is the record's own only the record does.
     return group_members(name) or known.get(name, (name,))

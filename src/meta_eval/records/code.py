@@ -47,6 +47,8 @@ class TaskCode:
         needed: All files, the chain among them.
         origin: Where it comes from, in words: ``lm-eval 0.4.13``, or ``template_dir``.
         folder: Where its files go in a pack.
+        written: The YAML that prepare writes, where it is not to have the name of ``file``: of code that grades several
+            tasks.
     """
 
     name: str
@@ -58,6 +60,7 @@ class TaskCode:
     needed: tuple[PurePosixPath, ...]
     origin: str
     folder: PurePosixPath
+    written: PurePosixPath | None = None
 
     @property
     def version(self) -> str | None:

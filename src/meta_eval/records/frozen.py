@@ -42,7 +42,8 @@ def wanted(
         name, at, number = asked.partition("@")
         if (at and not number.isdecimal()) or not is_name(name):
             raise ConfigError(f"{asked!r} is no task", where=where, hint="Write arc_challenge, or arc_challenge@25")
-        if board := boards.board(name):
+        board = boards.board(name)
+        if board and not board.recorded:
             if at:
                 raise ConfigError(f"{name} says the shots of its tasks itself", where=where, hint=f"Write {name}")
             _of_board(board, template_dir, tasks, groups, where)

@@ -24,6 +24,8 @@ from meta_eval.records.baseline import open_baseline, with_baseline
 from meta_eval.records.boards import board_groups
 from meta_eval.records.chat import Chat, chat_of
 from meta_eval.records.code import TaskCode, find_code, group_text
+from meta_eval.records.details import files_in, holds_details, open_details
+from meta_eval.records.details_prepare import made_of_details
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
 from meta_eval.records.rows import IN_WORDS, bos_of, read_rows
@@ -90,25 +92,21 @@ def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
     repository = details_on_hub(config, progress)
     if repository is not None and holds_samples(repository):
         return _prepare_record(config, config_place, progress, repository)
+    place = repository or name
+    files = repository.names if repository else files_in(name)
+    if holds_details(files):
+        return _prepare_details(config, config_place, progress, place, files)
     return of_meta.assemble(config, config_place, progress)
 
 
 def _prepare_record(config: Config, config_place: str, progress: Progress, repository: Repository | None) -> Pack:
     progress(f"reading {config.evals_dataset}")
     where = f"{config_place}: tasks"
-    if not config.bundle:
-        raise ConfigError(
-            "a recorded run is written into the pack whole", where=f"{config_place}: bundle", hint="Set bundle: true"
-        )
+    _must_be_bundled(config, config_place)
     if repository is not None:
         record = open_on_hub(repository, config.evals_run, config.tasks, where)
     else:
-        if config.evals_revision is not None:
-            raise ConfigError(
-                "names a commit of the hub, and the record is on this machine",
-                where=f"{config_place}: evals_revision",
-                hint="Of several runs evals_run names the one that is meant",
-            )
+        _must_have_no_revision(config, config_place)
         record = open_record(config.evals_dataset, config.evals_run, config.tasks)
     names, groups = select(record, config.tasks, where)
     groups = {**groups, **board_groups(names, record.groups)}
@@ -116,6 +114,36 @@ def _prepare_record(config: Config, config_place: str, progress: Progress, repos
     codes = {name: find_code(name, template_dir) for name in names}
     codes, groups = _without_unsafe(codes, groups, config, config_place)
     return _made(config, groups, progress, lambda context: [_task(record, code, context) for code in codes.values()])
+
+
+def _prepare_details(
+    config: Config, config_place: str, progress: Progress, place: str | Repository, files: Sequence[str]
+) -> Pack:
+    """The details of the first Open LLM Leaderboard, or of lighteval."""
+    progress(f"reading {config.evals_dataset}")
+    _must_be_bundled(config, config_place)
+    if isinstance(place, str):
+        _must_have_no_revision(config, config_place)
+    record = open_details(place, files, config.evals_run, config.tasks)
+    names, groups = select(record, config.tasks, f"{config_place}: tasks")
+    groups = {**groups, **board_groups(names, record.groups)}
+    return _made(config, groups, progress, lambda context: [made_of_details(record, name, context) for name in names])
+
+
+def _must_be_bundled(config: Config, config_place: str) -> None:
+    if not config.bundle:
+        raise ConfigError(
+            "a recorded run is written into the pack whole", where=f"{config_place}: bundle", hint="Set bundle: true"
+        )
+
+
+def _must_have_no_revision(config: Config, config_place: str) -> None:
+    if config.evals_revision is not None:
+        raise ConfigError(
+            "names a commit of the hub, and the record is on this machine",
+            where=f"{config_place}: evals_revision",
+            hint="Of several runs evals_run names the one that is meant",
+        )
 
 
 def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pack:

@@ -70,6 +70,12 @@ class Rows:
 
 
 IN_WORDS = {
+    "asked_with_two_bos": "were asked with more than one BOS in front; every engine puts one",
+    "asked_without_bos": "were asked without the BOS that this model's tokenizer, and so every engine, puts in front",
+    "other_token_ids": "have other token ids than this model's tokenizer makes of them",
+    "prompt_rebuilt": "came without their prompt as text: it is put together as lighteval does without a chat "
+    "template, and no tokenizer of the model is here that could say whether it was so",
+    "prompt_truncated": "had a prompt that was cut to the model's context; the pack has it whole",
     "doc_hash_differs_in_every_row": "have a doc whose hash is not the recorded one (not one is, so the hashes vouch "
     "for nothing)",
     "duplicate_prompts": "repeat the prompt of another doc",

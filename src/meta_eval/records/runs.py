@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from meta_eval.boundary.inputs import expand
 from meta_eval.boundary.names import RULE, is_name
@@ -139,7 +139,18 @@ def make_record(
     return Record(name, revision or _revision(path, found), found, groups_of(found))
 
 
-def select(record: Record, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+class Listing(Protocol):
+    """What a record offers: tasks and groups by name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tasks(self) -> Collection[str]: ...
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]: ...
+
+
+def select(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """The tasks that names mean, and the groups among them.
 
     Raises:

@@ -80,7 +80,7 @@ def make_task(
     table = docs_table(rows, template.output_type, verdict)
     content = parquet_bytes(table)
     docs_file = f"{code.name}.parquet"
-    file = code.folder / code.file
+    file = code.folder / (code.written or code.file)
     text = task_yaml(
         code,
         docs_file="../" * len(file.parent.parts) + docs_file,

@@ -1,0 +1,155 @@
+"""A row of details as lighteval writes it since 0.10: the columns ``doc``, ``model_response`` and ``metric``.
+
+lighteval keeps prompts as text where vLLM was asked, and else only their token ids. With the model's tokenizer at hand
+the text is what these ids say, checked by making the ids of it again; without it the prompt is put together as
+lighteval's ``PromptManager`` does where no chat template is used.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.errors import DataError
+from meta_eval.records.details_samples import Sample
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# lighteval's names of metrics, and ours of those that a pack grades again.
+_NORMALISED = re.compile(r"acc:logprob_normalization=LogProbCharNorm\(name='norm', ignore_first_space=(True|False)\)")
+
+
+def lighteval_sample(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None) -> Sample:
+    """A row of lighteval's.
+
+    Args:
+        row: ``doc``, ``model_response`` and ``metric``.
+        where: The doc, for messages.
+        tokenizer: The model's; None where it is not on this machine.
+
+    Raises:
+        DataError: It does not say what was asked or answered, or nobody can ask so again.
+    """
+    doc, response, metric = (row.get(name) for name in ("doc", "model_response", "metric"))
+    if not isinstance(doc, dict) or not isinstance(response, dict) or not isinstance(metric, dict):
+        raise DataError("has no doc, model_response and metric", where=where)
+    choices = doc.get("choices")
+    if not isinstance(doc.get("query"), str) or not isinstance(choices, list):
+        raise DataError("does not say what was asked", where=where)
+    golds = doc.get("gold_index")
+    places = golds if isinstance(golds, list) else [golds]
+    right = [one for one in places if isinstance(one, int) and 0 <= one < len(choices)]
+    if not right or len(right) != len(places):
+        raise DataError("does not say which choice is right", where=where)
+    text, likelihoods = _answer(doc, response, where)
+    prompt, rebuilt = _prompt(doc, response, tokenizer, where)
+    metrics = {_named(name): float(value) for name, value in metric.items() if isinstance(value, (bool, int, float))}
+    return Sample(
+        query=doc["query"],
+        prompt=prompt,
+        choices=tuple(map(str, choices)) if likelihoods is not None else (),
+        golds=tuple(right) if likelihoods is not None else tuple(_flat(choices[one] for one in right)),
+        likelihoods=likelihoods,
+        text=text,
+        metrics=metrics,
+        generation=_generation(doc) if text is not None else None,
+        truncated=bool(response.get("truncated_tokens_count")),
+        by_lighteval=True,
+        rebuilt=rebuilt,
+    )
+
+
+def _answer(
+    doc: Mapping[str, Any], response: Mapping[str, Any], where: str
+) -> tuple[str | None, tuple[float, ...] | None]:
+    methods, texts, costs = doc.get("sampling_methods") or [], response.get("text"), response.get("logprobs")
+    if "PERPLEXITY" in methods:
+        raise DataError("was asked for the likelihood of its whole text, which nothing here grades again", where=where)
+    if isinstance(texts, list) and texts:
+        if len(texts) > 1:
+            raise DataError(f"was answered {len(texts)} times, and a pack asks once", where=where)
+        final = response.get("text_post_processed")
+        return str(final[0] if isinstance(final, list) and final else texts[0]), None
+    if not isinstance(costs, list) or not costs:
+        raise DataError("does not say what the model answered", where=where)
+    if doc.get("unconditioned_query") is not None:
+        raise DataError(
+            "was graded beside the likelihood without a question, which nothing here grades again", where=where
+        )
+    if not all(isinstance(one, (int, float)) and not math.isnan(one) for one in costs):
+        raise DataError("holds a likelihood that is no number", where=where)
+    return None, tuple(map(float, costs))
+
+
+def _named(name: str) -> str:
+    found = _NORMALISED.fullmatch(name)
+    if found is None:
+        return name
+    return "acc_norm_no_space" if found[1] == "True" else "acc_norm"
+
+
+def _flat(golds: Any) -> list[str]:
+    return [str(part) for one in golds for part in (one if isinstance(one, list) else [one])]
+
+
+def _generation(doc: Mapping[str, Any]) -> dict[str, Any]:
+    stops, size = doc.get("stop_sequences"), doc.get("generation_size")
+    settings: dict[str, Any] = {"until": list(stops) if isinstance(stops, list) else [], "do_sample": False}
+    return {**settings, "max_gen_toks": size} if isinstance(size, int) else settings
+
+
+def _prompt(
+    doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Tokenizer | None, where: str
+) -> tuple[str, bool]:
+    """The prompt as text, and whether it is only what lighteval would make without a chat template."""
+    given, ids = response.get("input"), response.get("input_tokens")
+    if isinstance(given, str) and given:
+        return given, False
+    if isinstance(given, list) and given:
+        raise DataError(
+            "was asked as chat messages, and only a chat API can be asked so again",
+            where=where,
+            hint="Record the run with an engine that renders the chat template itself",
+        )
+    plain = _plain(doc)
+    if tokenizer is None or not isinstance(ids, list) or not ids:
+        return plain, True
+    bare = _without_bos([int(one) for one in ids], tokenizer)
+    if tokenizer.encode(plain, add_special_tokens=False).ids == bare:
+        return plain, False
+    text = tokenizer.decode(bare, skip_special_tokens=False)
+    if tokenizer.encode(text, add_special_tokens=False).ids != bare:
+        raise DataError(
+            "has its prompt only as token ids, and they are none of this model's tokenizer",
+            where=where,
+            hint="Put the tokenizer of the recorded model on this machine as model_name, or record with vLLM",
+        )
+    return text, False
+
+
+def _without_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
+    plain = tokenizer.encode("a", add_special_tokens=False).ids
+    added = tokenizer.encode("a").ids[: -len(plain) or None]
+    while added and ids[: len(added)] == added:
+        ids = ids[len(added) :]
+    return ids
+
+
+def _plain(doc: Mapping[str, Any]) -> str:
+    """As lighteval 0.13 joins it: instruction, examples with their first gold, question."""
+    parts = [doc["instruction"]] if isinstance(doc.get("instruction"), str) else []
+    for shot in doc.get("fewshot_samples") or ():
+        gold = shot["gold_index"]
+        first = shot["choices"][gold[0] if isinstance(gold, list) else gold]
+        parts.append(f"{_question(shot)} {_flat([first])[0].strip()}")
+    return "\n\n".join([*parts, _question(doc)])
+
+
+def _question(doc: Mapping[str, Any]) -> str:
+    query, instruction = str(doc["query"]), doc.get("instruction")
+    if isinstance(instruction, str) and query.startswith(instruction):
+        return query[len(instruction) :].strip()
+    return query

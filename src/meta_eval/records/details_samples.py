@@ -1,0 +1,163 @@
+"""One row of a details file, whoever wrote it: what was asked and answered, and what it was given.
+
+Three writers are known. The first board's own, in two shapes of 2023 (metrics as columns, and prompts sometimes as
+hashes alone) and 2024 (``metrics`` in one column, with token ids), which lighteval wrote before 0.10 too; and lighteval
+since then, with the columns ``doc``, ``model_response`` and ``metric``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meta_eval.errors import DataError
+
+# What a row of lighteval's today is told by.
+NESTED = frozenset(("doc", "model_response", "metric"))
+
+_COLUMNS = (
+    "example", "query", "question", "full_prompt", "choices", "gold", "gold_index", "predictions", "metrics",
+    "hashes", "acc", "acc_norm", "mc1", "mc2", "truncated",
+)  # fmt: skip
+_METRICS = ("acc", "acc_norm", "mc1", "mc2")
+_TOKENS = ("input_tokens", "cont_tokens", "padded")
+
+
+@dataclass(slots=True)
+class Sample:
+    """One doc of a details file.
+
+    Attributes:
+        query: The question, as it is named there.
+        prompt: What the model was given, as text.
+        choices: The choices, as they stand there; none where a text was generated.
+        golds: The places of the right choices, or the right texts.
+        likelihoods: Of each choice the log-likelihood of its text; None where a text was generated.
+        text: What was generated; None of choices.
+        metrics: What each metric gave.
+        generation: The generation settings, where the writer keeps them.
+        tokens: Of each request the ids that the model was given, without padding; None where nobody kept them.
+        truncated: Whether the prompt was cut to the model's context.
+        by_lighteval: Whether today's lighteval asked and graded it, by rules of its own.
+        rebuilt: Whether the prompt was put together here, and nobody could say whether it was so.
+    """
+
+    query: str
+    prompt: str
+    choices: tuple[str, ...]
+    golds: tuple[Any, ...]
+    likelihoods: tuple[float, ...] | None
+    text: str | None
+    metrics: dict[str, float]
+    generation: dict[str, Any] | None = None
+    tokens: tuple[tuple[int, ...], ...] | None = None
+    truncated: bool = False
+    by_lighteval: bool = False
+    rebuilt: bool = False
+
+    @property
+    def delimiter(self) -> str:
+        """Between prompt and choice: a space is the choice's, the prompt's, or the harness puts one there."""
+        spaced = self.by_lighteval or self.prompt[-1:].isspace() or all(one.startswith(" ") for one in self.choices)
+        return "" if spaced else " "
+
+    @property
+    def continuations(self) -> tuple[str, ...]:
+        """What stood behind the prompt, of each choice."""
+        return tuple(self.delimiter + one for one in self.choices)
+
+
+def columns_of(names: Sequence[str], *, tokens: bool) -> list[str]:
+    """The columns that are read, of those that there are.
+
+    Args:
+        names: All columns.
+        tokens: Whether the token ids are wanted too, which are most of a file.
+    """
+    if set(names) >= NESTED:
+        return sorted(NESTED)
+    return [name for name in names if name in _COLUMNS or (tokens and name in _TOKENS)]
+
+
+def sample_of(row: Mapping[str, Any], where: str) -> Sample:
+    """A row of the first board's, or of lighteval before 0.10.
+
+    Raises:
+        DataError: It does not say what was asked or answered.
+    """
+    metrics = row.get("metrics")
+    found = dict(metrics) if isinstance(metrics, Mapping) else {name: row.get(name) for name in _METRICS}
+    predictions = row.get("predictions")
+    if not isinstance(predictions, list) or not predictions:
+        raise DataError("does not say what the model answered", where=where)
+    text, likelihoods = None, None
+    if isinstance(predictions[0], str):
+        text = predictions[0]
+    else:
+        likelihoods = tuple(_likelihood(one, where) for one in predictions)
+    query = next((row[name] for name in ("example", "query", "question") if isinstance(row.get(name), str)), "")
+    choices = row.get("choices")
+    golds = row.get("gold_index") if likelihoods is not None else None
+    if golds is None or golds == []:
+        golds = row.get("gold")
+    return Sample(
+        query=query,
+        prompt=_prompt(row, where),
+        choices=tuple(map(str, choices)) if isinstance(choices, list) and likelihoods is not None else (),
+        golds=tuple(golds) if isinstance(golds, list) else () if golds is None else (golds,),
+        likelihoods=likelihoods,
+        text=text,
+        metrics={name: float(value) for name, value in found.items() if isinstance(value, (bool, int, float))},
+        tokens=_tokens(row),
+        truncated=_is_cut(row.get("truncated")),
+    )
+
+
+def _prompt(row: Mapping[str, Any], where: str) -> str:
+    prompt = row.get("full_prompt")
+    if isinstance(prompt, str) and prompt:
+        return prompt
+    if isinstance(prompt, list) and prompt:
+        raise DataError(
+            "was asked with a prompt of its own for each choice, which no record holds yet",
+            where=where,
+            hint="Leave the task out of tasks",
+        )
+    hashed = isinstance(row.get("hashes"), Mapping)
+    raise DataError(
+        "has its prompt only as a hash, of which nobody can ask again" if hashed else "does not say what was asked",
+        where=where,
+        hint="Take a later run of this model, which keeps prompts as text",
+    )
+
+
+def _is_cut(counts: Any) -> bool:
+    return any(_is_number(one) and one > 0 for one in (counts if isinstance(counts, list) else [counts]))
+
+
+def _likelihood(one: Any, where: str) -> float:
+    value = one[0] if isinstance(one, list) and one else one
+    if not _is_number(value) or math.isnan(value):
+        raise DataError("holds a likelihood that is no number", where=where)
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+def _tokens(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
+    """The ids of each request: the writer pads behind them, and says by how much."""
+    given, padded = row.get("input_tokens"), row.get("padded")
+    if not isinstance(given, list) or not given:
+        return None
+    requests = given if isinstance(given[0], list) else [given]
+    counts = padded if isinstance(padded, list) else [padded] * len(requests)
+    if len(counts) != len(requests):
+        return None
+    return tuple(
+        tuple(ids[: len(ids) - count] if isinstance(count, int) and 0 < count < len(ids) else ids)
+        for ids, count in zip(requests, counts, strict=True)
+    )

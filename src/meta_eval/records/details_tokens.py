@@ -1,0 +1,89 @@
+"""The recorded token ids beside those that the model's tokenizer makes of the recorded text, id by id.
+
+They say whether it is the tokenizer that the record was made with, and whether a BOS stood in front then: the harness
+of 2023 put none there, and every engine does today.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from meta_eval.records.details_samples import Sample
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# Docs of which every request is compared; of later ones, which have the same prompt in all of theirs, the first.
+_WHOLE = 256
+
+
+@dataclass(slots=True)
+class TokenCheck:
+    """What the ids of a task say.
+
+    Attributes:
+        tokenizer: The model's; None where it is not on this machine.
+        docs: How many docs were compared.
+        other: How many of them have other ids.
+        without_bos: How many were asked without the BOS that this tokenizer puts in front.
+        twice: How many were asked with more than one.
+        first: The first doc with other ids, and what differs.
+    """
+
+    tokenizer: Tokenizer | None
+    docs: int = 0
+    other: int = 0
+    without_bos: int = 0
+    twice: int = 0
+    first: str | None = None
+    _added: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.tokenizer is not None:
+            plain = self.tokenizer.encode("a", add_special_tokens=False).ids
+            whole = self.tokenizer.encode("a").ids
+            self._added = whole[: max(0, len(whole) - len(plain))] if whole[-len(plain) :] == plain else []
+
+    def see(self, number: int, sample: Sample) -> None:
+        """Compare the ids of a doc; one whose prompt was cut, or without ids, is passed over."""
+        if self.tokenizer is None or sample.tokens is None or sample.truncated:
+            return
+        texts = [sample.prompt + one for one in sample.continuations] or [sample.prompt]
+        if len(texts) != len(sample.tokens):
+            return
+        some = slice(None if number < _WHOLE else 1)
+        fronts, differs = Counter[int](), None
+        for text, recorded in zip(texts[some], sample.tokens[some], strict=True):
+            ours = self.tokenizer.encode(text, add_special_tokens=False).ids
+            front = 0
+            while self._added and recorded[front : front + 1] == tuple(self._added[:1]):
+                front += 1
+            fronts[front] += 1
+            theirs = list(recorded[front:])
+            # The last id is no input of a likelihood, and some writers leave it out.
+            if differs is None and theirs not in (ours, ours[:-1]):
+                differs = _difference(ours, theirs)
+        self.docs += 1
+        self.without_bos += bool(self._added) and 0 in fronts
+        self.twice += any(front > 1 for front in fronts)
+        if differs is not None:
+            self.other += 1
+            self.first = self.first or f"doc {number}: {differs}"
+
+    @property
+    def warnings(self) -> dict[str, int]:
+        """What is odd, by its name in a manifest."""
+        found = {
+            "asked_without_bos": self.without_bos, "asked_with_two_bos": self.twice, "other_token_ids": self.other,
+            "same_token_ids": self.docs - self.other,
+        }  # fmt: skip
+        return {name: count for name, count in found.items() if count}
+
+
+def _difference(ours: list[int], theirs: list[int]) -> str:
+    place = next((at for at, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other), None)
+    if place is None:
+        return f"{len(ours)} ids here and {len(theirs)} then"
+    return f"id {place} is {ours[place]} here and was {theirs[place]}"

@@ -1,0 +1,105 @@
+"""Details as the first Open LLM Leaderboard keeps them, of rows of our own: in the columns of 2023, and in those of 2024.
+
+Likelihoods are drawn here, and verdicts made of them by the harness's rules, written once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+RUN = "2024-03-05T10-11-12.345678"
+OLD_RUN = "2023-07-19T13:48:53.093937"
+REPOSITORY = "open-llm-leaderboard-old/details_org__Model-one"
+
+Row = dict[str, Any]
+
+
+def choice(n: int, prompt: str, choices: list[str], gold: int, *, spaced: bool = True) -> Row:
+    """A doc of a choice, in the columns of 2024."""
+    costs = _costs(n, prompt, choices)
+    by_length = [cost / len(one) for cost, one in zip(costs, choices, strict=True)]
+    metrics = {"acc": float(_best(costs) == gold), "acc_norm": float(_best(by_length) == gold)}
+    return _row(prompt, [f" {one}" if spaced else one for one in choices], [gold], costs, metrics)
+
+
+def truthful(n: int) -> Row:
+    prompt, first, second = f"Q: Do {n} moons sing?\nA:", ["No.", "Yes.", "Two do."], ["No.", "They do not.", "Yes."]
+    costs = _costs(n, prompt, [*first, *second])
+    shares = [math.exp(cost) for cost in costs[3:]]
+    metrics = {"mc1": float(_best(costs[:3]) == 0), "mc2": sum(shares[:2]) / sum(shares)}
+    return _row(prompt, [f" {one}" for one in [*first, *second]], [0, 3, 4], costs, metrics)
+
+
+def sum_of(n: int) -> Row:
+    gold = f"{n} + 2 = {n + 2}\n#### {n + 2}"
+    answer = gold if n % 2 else f"so it is\n#### {n + 7}"
+    row = _row(f"Question: What is {n} + 2?\nAnswer:", [], [], [], {"acc": n % 2 == 1})
+    return {**row, "predictions": [answer], "gold": [gold], "choices": None, "gold_index": None}
+
+
+def tasks() -> dict[str, list[Row]]:
+    """Every benchmark of the board but Winogrande, by the name that its files have; of MMLU one subject."""
+    arc = [
+        choice(n, f"Question: Which is {n}?\nAnswer:", [f"pebble {n}", f"a cup of rain {n}", "moss"], n % 3)
+        for n in range(9)
+    ]
+    ends = ["takes out loaves.", "sings a long song.", "sleeps.", "flies."]
+    swag = [choice(n % 4, f"Baking: A woman opens oven {n % 4}. She ", ends, n % 4, spaced=False) for n in range(6)]
+    subject = [choice(n % 7, f"What comes after {n % 7}?\nA. 1\nB. 2\nAnswer:", list("ABCD"), 1) for n in range(8)]
+    return {
+        "harness|arc:challenge|25": arc,
+        "harness|hellaswag|10": swag,
+        "harness|hendrycksTest-anatomy|5": subject,
+        "harness|hendrycksTest-virology|5": subject[:3],
+        "harness|truthfulqa:mc|0": [truthful(n) for n in range(5)],
+        "harness|gsm8k|5": [sum_of(n) for n in range(6)],
+    }  # fmt: skip
+
+
+def as_2023(row: Row) -> Row:
+    """The same in the columns of 2023: metrics by themselves, one right choice, hashes beside."""
+    hashes = {"hash_example": "0" * 16, "hash_full_prompt": "1" * 16}
+    kept = {name: row[name] for name in ("example", "full_prompt", "choices", "predictions", "truncated")}
+    return {**kept, **row["metrics"], "gold": row["gold_index"][0], "hashes": hashes}
+
+
+def write(folder: Path, files: Mapping[str, list[Row]], run: str = RUN) -> Path:
+    """A folder as a snapshot of a details dataset."""
+    (folder / run).mkdir(parents=True, exist_ok=True)
+    for name, rows in files.items():
+        pq.write_table(pa.Table.from_pylist(rows), folder / run / f"details_{name}_{run}.parquet")
+    return folder
+
+
+def tokens_of(row: Row, encode: Callable[[str], list[int]], front: list[int]) -> Row:
+    """A row with the ids that a model was given, padded behind as a batch was."""
+    requests = [front + encode(row["full_prompt"] + one) for one in row["choices"]]
+    longest = max(map(len, requests))
+    padded = [longest - len(ids) for ids in requests]
+    ids = [one + [0] * by for one, by in zip(requests, padded, strict=True)]
+    return {**row, "input_tokens": ids, "padded": padded}
+
+
+def _row(prompt: str, choices: list[str], golds: list[int], costs: list[float], metrics: Mapping[str, Any]) -> Row:
+    return {
+        "example": prompt.splitlines()[0], "full_prompt": f"Shots first.\n\n{prompt}", "instruction": "",
+        "choices": choices, "gold_index": golds, "gold": None, "predictions": costs, "metrics": dict(metrics),
+        "num_asked_few_shots": 5, "num_effective_few_shots": -1, "truncated": [0] * max(1, len(choices)),
+    }  # fmt: skip
+
+
+def _costs(n: int, prompt: str, choices: list[str]) -> list[float]:
+    draw = random.Random(hashlib.sha256(f"{n} {prompt}".encode()).digest())
+    return [-round(draw.uniform(1, 9), 6) for _ in choices]
+
+
+def _best(values: list[float]) -> int:
+    return values.index(max(values))

@@ -1,0 +1,177 @@
+"""Details of the first Open LLM Leaderboard: read, guarded, graded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from first_board import OLD_RUN, REPOSITORY, RUN, Row, as_2023, choice, sum_of, tasks, tokens_of, write
+from leaderboard import as_dataset, hub_of
+from noted import noted
+from packs import prepare, read_docs, tree
+from recorded_runs import record
+from small_model import write_tokenizer
+
+from meta_eval import report, verify
+from meta_eval.errors import UserError
+from meta_eval.pack.manifest import read_manifest
+
+ARC = "harness_arc_challenge_25"
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("first")
+    write(folder / "details_org__Model-one", tasks())
+    prepare(folder / "pack", "recorded", evals_dataset=str(folder / "details_org__Model-one"))
+    verify(folder / "pack")
+    return folder
+
+
+def arc(folder: Path, change: Callable[[list[Row]], Any] = lambda _: None, run: str = RUN) -> Path:
+    rows = tasks()["harness|arc:challenge|25"]
+    change(rows)
+    return write(folder / "details_org__Model-one", {"harness|arc:challenge|25": rows}, run)
+
+
+def test_every_benchmark_is_graded_again_as_it_was(board: Path) -> None:
+    proof = verify(board / "pack")
+    found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
+    assert found == {
+        ARC: ("passed", 9), "harness_hellaswag_10": ("passed", 6), "harness_hendrycksTest_anatomy_5": ("passed", 8),
+        "harness_hendrycksTest_virology_5": ("passed", 3), "harness_truthfulqa_mc_0": ("passed", 5),
+        "harness_gsm8k_5": ("passed", 6),
+    }  # fmt: skip
+    manifest = read_manifest(board / "pack")
+    verdicts = {name: entry.verdict for name, entry in manifest.tasks.items()}
+    assert (verdicts[ARC], verdicts["harness_hendrycksTest_anatomy_5"]) == ("acc_norm,none", "acc,none")
+    assert verdicts["harness_truthfulqa_mc_0"] == "mc2,none"
+    assert {entry.model for entry in manifest.tasks.values()} == {"org/Model-one"}
+
+
+def test_a_run_of_the_pack_stands_beside_the_record_and_the_boards_numbers(board: Path) -> None:
+    wanted = [ARC, "harness_gsm8k_5", "harness_truthfulqa_mc_0"]
+    record(board / "pack", board / "run", wanted)
+    judged = report([board / "run"], pack=board / "pack")
+    shown = {one.metric: one.value for one in judged.totals if one.name == "leaderboard_v1_details"}
+    rows = tasks()
+    arc_norm = sum(row["metrics"]["acc_norm"] for row in rows["harness|arc:challenge|25"]) / 9
+    mc2 = sum(row["metrics"]["mc2"] for row in rows["harness|truthfulqa:mc|0"]) / 5
+    assert shown["ARC, recorded"] == pytest.approx(arc_norm, abs=1e-6)
+    assert shown["TruthfulQA, recorded"] == pytest.approx(mc2, abs=1e-6)
+    assert shown["GSM8K, recorded"] == pytest.approx(0.5)
+    assert {"ARC", "TruthfulQA", "GSM8K"} <= set(shown)
+    assert not {"MMLU, recorded", "mean, recorded"} & set(shown)  # of 57 subjects two are there
+
+
+def test_the_columns_of_2023_give_the_same_docs_as_those_of_2024(tmp_path: Path) -> None:
+    rows = tasks()["harness|arc:challenge|25"]
+    for name, run, some in (("old", OLD_RUN, list(map(as_2023, rows))), ("new", RUN, rows)):
+        folder = write(tmp_path / name / "details_org__Model-one", {"harness|arc:challenge|25": some}, run)
+        prepare(tmp_path / name / "pack", "recorded", evals_dataset=str(folder))
+        assert verify(tmp_path / name / "pack").passed
+    assert read_docs(tmp_path / "old" / "pack", ARC) == read_docs(tmp_path / "new" / "pack", ARC)
+    entry = read_manifest(tmp_path / "old" / "pack").tasks[ARC].record
+    assert entry is not None
+    assert (entry.time, entry.shots) == ("2023-07-19T13-48-53.093937", "25")
+
+
+def test_by_hub_id_only_the_wanted_file_is_fetched_and_the_docs_are_the_folders(board: Path, tmp_path: Path) -> None:
+    with hub_of({REPOSITORY: as_dataset(board / "details_org__Model-one")}, tmp_path / "cache") as hub:
+        pack = prepare(tmp_path / "pack", f"{ARC},harness_hendrycksTest_5", evals_dataset=REPOSITORY)
+        fetched = [one.path for one in hub.seen("/resolve/", "HEAD") if "details_" in one.path.rpartition("/")[2]]
+        assert {path.rpartition("details_")[2].split("|")[1] for path in fetched} == {
+            "arc:challenge", "hendrycksTest-anatomy", "hendrycksTest-virology",
+        }  # fmt: skip
+        assert read_manifest(pack).tasks[ARC].dataset_revision == hub.heads[REPOSITORY]
+    assert verify(pack).passed
+    assert tree(pack)[f"{ARC}.parquet"] == tree(board / "pack")[f"{ARC}.parquet"]
+
+
+def test_docs_and_prompts_that_repeat_are_all_kept(board: Path) -> None:
+    # Of MMLU 27 questions stand there twice, and HellaSwag repeats its contexts.
+    entries = read_manifest(board / "pack").tasks
+    assert (entries["harness_hendrycksTest_anatomy_5"].docs, entries["harness_hellaswag_10"].docs) == (8, 6)
+    assert entries["harness_hendrycksTest_anatomy_5"].warnings == {"duplicate_prompts": 1}
+
+
+def test_a_verdict_that_the_likelihoods_do_not_give_stops_with_its_doc(tmp_path: Path) -> None:
+    def edit(rows: list[Row]) -> None:
+        rows[4]["metrics"]["acc_norm"] = 1.0 - rows[4]["metrics"]["acc_norm"]
+
+    with pytest.raises(UserError, match=r"arc_challenge_25, doc 4: the recorded likelihoods give acc_norm"):
+        prepare(tmp_path / "pack", ARC, evals_dataset=str(arc(tmp_path, edit)))
+
+
+def test_prompts_that_are_only_hashes_are_refused_with_a_sentence(tmp_path: Path) -> None:
+    rows = [{**as_2023(row), "full_prompt": None} for row in tasks()["harness|arc:challenge|25"]]
+    folder = write(tmp_path / "details_org__Model-one", {"harness|arc:challenge|25": rows}, OLD_RUN)
+    with pytest.raises(UserError, match="doc 0: has its prompt only as a hash"):
+        prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))
+
+
+def test_of_several_runs_none_is_guessed_and_a_part_of_the_board_is_a_run(tmp_path: Path) -> None:
+    arc(tmp_path)
+    folder = arc(tmp_path, lambda rows: rows.__delitem__(slice(4, None)), OLD_RUN)
+    with pytest.raises(UserError, match="2 runs of harness_arc_challenge_25.*evals_run"):
+        prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder), evals_run="2023_07_19T13")
+    assert {name: entry.docs for name, entry in read_manifest(pack).tasks.items()} == {ARC: 4}
+
+
+@pytest.mark.parametrize(("front", "said"), [([], "asked_without_bos"), ([0], None), ([0, 0], "asked_with_two_bos")])
+def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], said: str | None, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+
+    model = write_tokenizer(tmp_path / "model")
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+
+    def edit(rows: list[Row]) -> None:
+        rows[:] = [
+            tokens_of(row, lambda text: tokenizer.encode(text, add_special_tokens=False).ids, front) for row in rows
+        ]
+        rows[2]["input_tokens"][1][len(front) + 3] += 1
+
+    with noted() as notes:
+        pack = prepare(tmp_path / "pack", ARC, evals_dataset=str(arc(tmp_path, edit)), model_name=str(model))
+    warnings = read_manifest(pack).tasks[ARC].warnings
+    expected = {"other_token_ids": 1, "same_token_ids": 8} | ({said: 9} if said else {})
+    assert warnings == expected
+    assert any("doc 2: id 3 is" in note for note in notes)
+
+
+def test_stop_texts_that_stand_in_an_answer_were_not_in_use(tmp_path: Path) -> None:
+    rows = [sum_of(n) for n in range(4)]
+    rows[1]["predictions"] = ["so: 3\n#### 3"]
+    folder = write(tmp_path / "details_org__Model-one", {"harness|gsm8k|5": rows})
+    docs = prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder))
+    assert verify(docs).passed
+    text = (docs / "details" / "harness_gsm8k_5.yaml").read_text(encoding="utf-8")
+    assert "- 'Question:'" in text
+    assert "- ':'" not in text
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda row: row.update(predictions=None), "does not say what the model answered"),
+        (lambda row: row.update(metrics={"f1": 0.5}), "was graded by f1, which nothing here grades again"),
+        (lambda row: row.update(gold_index=[9]), "does not say which choice is right"),
+        (lambda row: row.update(choices=[" one"]), "has 1 choices and 3 likelihoods"),
+    ],
+)
+def test_what_cannot_be_asked_or_graded_again_is_refused(edit: Callable[[Row], Any], said: str, tmp_path: Path) -> None:
+    rows = [choice(0, "Which?", ["a stone", "rain", "moss"], 0)]
+    edit(rows[0])
+    folder = write(tmp_path / "details_org__Model-one", {"harness|arc:challenge|25": rows})
+    with pytest.raises(UserError, match=f"{ARC}, doc 0: {said}"):
+        prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
+    folder = arc(tmp_path)
+    next(folder.rglob("*.parquet")).write_bytes(b"<html>")
+    with pytest.raises(UserError, match="is no parquet file that can be read"):
+        prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))

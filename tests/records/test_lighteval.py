@@ -1,0 +1,100 @@
+"""Details that lighteval itself wrote (tools/lighteval_outputs.py): read, graded again, refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from leaderboard import as_dataset, hub_of
+from noted import noted
+from packs import prepare, read_docs
+from places import REPOSITORY
+from recorded_runs import record
+
+from meta_eval import report, verify
+from meta_eval.errors import UserError
+from meta_eval.pack.manifest import read_manifest
+
+OUTPUT = REPOSITORY / "tests" / "data" / "lighteval_outputs" / "0.13.0"
+MODEL = str(OUTPUT / "model")
+TASKS = {"colours_2": 9, "letters_0": 8, "words_1": 6}
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lighteval")
+    return prepare(folder / "pack", "recorded", evals_dataset=str(OUTPUT), model_name=MODEL)
+
+
+def changed(folder: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]) -> str:
+    shutil.copytree(OUTPUT, folder / "run")
+    (path,) = (folder / "run").rglob(f"details_{task}*.parquet")
+    rows = pq.read_table(path).to_pylist()
+    edit(rows)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(folder / "run")
+
+
+def test_recorded_metrics_are_given_again(pack: Path) -> None:
+    proof = verify(pack)
+    found = {name: (task.status, task.tallies and task.tallies.total.agreed) for name, task in proof.tasks.items()}
+    assert found == {name: ("passed", docs) for name, docs in TASKS.items()}
+    entries = read_manifest(pack).tasks
+    assert {number.our_metric for number in entries["colours_2"].published} == {"acc,none", "acc_norm,none"}
+    assert [number.value for number in entries["letters_0"].published] == [25.0]  # as lighteval averages it
+    assert {entry.model for entry in entries.values()} == {"org__Tiny-Llama"}
+
+
+def test_prompts_are_what_the_recorded_ids_say(pack: Path, tmp_path: Path) -> None:
+    prompts = [doc["prompt"] for doc in read_docs(pack, "colours_2")]
+    assert prompts[0].startswith("Which of these is the colour of pebble 0? grey 0\n\nWhich of these")
+    assert "prompt_rebuilt" not in read_manifest(pack).tasks["colours_2"].warnings
+    # Without the tokenizer they are put together as lighteval does, which is then said.
+    with noted() as notes:
+        other = prepare(tmp_path / "pack", "colours_2", evals_dataset=str(OUTPUT))
+    assert [doc["prompt"] for doc in read_docs(other, "colours_2")] == prompts
+    assert read_manifest(other).tasks["colours_2"].warnings["prompt_rebuilt"] == 9
+    assert any("put together as lighteval does" in note for note in notes)
+
+
+def test_metrics_that_nothing_grades_again_are_named(tmp_path: Path) -> None:
+    with noted() as notes:
+        prepare(tmp_path / "pack", "colours_2", evals_dataset=str(OUTPUT), model_name=MODEL)
+    assert any("recorded and not graded again: acc:logprob_normalization=LogProbTokenNorm" in note for note in notes)
+
+
+def test_a_run_of_the_pack_stands_beside_the_record(pack: Path, tmp_path: Path) -> None:
+    verify(pack)
+    record(pack, tmp_path / "run", list(TASKS))
+    judged = report([tmp_path / "run"], pack=pack)
+    assert {task.name: task.flips and task.flips.compared for task in judged.tasks} == TASKS
+
+
+def test_a_dataset_of_the_hub_is_read_alike(pack: Path, tmp_path: Path) -> None:
+    name = "org/details_org__Tiny-Llama"
+    (folder,) = (OUTPUT / "details").glob("*")
+    with hub_of({name: as_dataset(folder)}, tmp_path / "cache"):
+        other = prepare(tmp_path / "pack", "words_1", evals_dataset=name, model_name=MODEL)
+    assert read_docs(other, "words_1") == read_docs(pack, "words_1")
+
+
+@pytest.mark.parametrize(
+    ("task", "edit", "said"),
+    [
+        ("letters", lambda rows: rows[1]["metric"].update(acc=1 - rows[1]["metric"]["acc"]), "give acc"),
+        ("words", lambda rows: rows[1]["model_response"].update(text=["a", "b"]), "answered 2 times"),
+        ("letters", lambda rows: rows[1]["doc"].update(unconditioned_query="Answer:"), "without a question"),
+        ("letters", lambda rows: rows[1]["model_response"].update(input_tokens=[0, 9000]), "none of this model's tokenizer"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_or_graded_again_stops_with_its_doc(
+    task: str, edit: Callable[[list[dict[str, Any]]], Any], said: str, tmp_path: Path
+) -> None:
+    run = changed(tmp_path, task, edit)
+    with pytest.raises(UserError, match=f"doc 1.*{said}"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=run, model_name=MODEL)
