@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +91,18 @@ def test_by_hub_id_only_the_files_of_the_wanted_tasks_are_fetched_and_the_commit
     assert {name: whole[name] for name in ("leaderboard_gpqa_main.parquet", "leaderboard_ifeval.parquet")} == {
         name: digest for name, digest in tree(pack).items() if name.endswith(".parquet")
     }
+
+
+def test_the_boards_first_files_hold_an_array_and_end_with_json(board: Path, tmp_path: Path) -> None:
+    def as_array(name: str, content: bytes) -> tuple[str, bytes]:
+        if not name.endswith(".jsonl"):
+            return name, content
+        return name.removesuffix("l"), json.dumps([json.loads(line) for line in content.splitlines()]).encode()
+
+    files = dict(as_array(*one) for one in as_dataset(board / "details").items())
+    with hub_of({DETAILS: files}, tmp_path / "cache"):
+        pack = prepare(tmp_path / "pack", "leaderboard_gpqa_main", evals_dataset=DETAILS)
+    assert tree(pack)["leaderboard_gpqa_main.parquet"] == tree(board / "pack")["leaderboard_gpqa_main.parquet"]
 
 
 def test_the_hubs_cache_is_a_record_too_without_a_hub(hub: FakeHub, tmp_path: Path) -> None:
