@@ -20,7 +20,7 @@ demo: .venv/.installed
 # last. Half as many workers again as processors: tests that start programs wait for them (184 s for 214 on two).
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test: .venv/.installed
-	$(BIN)/python -m pytest -m "not engine and not browser and not lighteval" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not engine and not browser and not lighteval and not every_eval_ever" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say
+from meta_eval.cli.console import err, say, working
 from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError
 
@@ -19,6 +19,7 @@ from meta_eval.errors import ConfigError
 class Form(StrEnum):
     requests = "requests"
     lighteval = "lighteval"
+    every_eval_ever = "every-eval-ever"
 
 
 def export(
@@ -26,15 +27,20 @@ def export(
     config: Path = options.CONFIG_OF_PACK,
     tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
     to: Form = typer.Option(
-        Form.requests, "--to", help="Requests as JSON Lines, or the pack as custom tasks of lighteval."
+        Form.requests,
+        "--to",
+        help="Requests as JSON Lines, the pack as custom tasks of lighteval, or results of a run.",
     ),
     output: Path | None = typer.Option(
         None,
         "--output",
         "-o",
         metavar="PATH",
-        help="Where to write; default: requests.jsonl, or the folder lighteval_tasks.",
+        help="Where to write; default: requests.jsonl, or the folder lighteval_tasks or every_eval_ever.",
         show_default=False,
+    ),
+    results: Path | None = typer.Option(
+        None, "--results", metavar="PATH", help="With --to every-eval-ever: what lm_eval wrote of a run of the pack."
     ),
     force: bool = typer.Option(
         False, "--force", help="Write what `fidelity` asks instead: the recorded answers, token by token."
@@ -46,6 +52,15 @@ def export(
     to answer it; `meta-eval grade` scores the answers. Or write the pack for another harness (docs/others.md)."""
     folder = options.pack_folder(pack, config)
     names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    if (results is not None) != (to is Form.every_eval_ever):
+        raise ConfigError(
+            "results of a run are what --to every-eval-ever writes, and nothing else",
+            where="--results",
+            hint="Give both, or neither",
+        )
+    if results is not None:
+        _results(folder, results, output or Path("every_eval_ever"), as_json)
+        return
     if to is Form.lighteval:
         if force:
             raise ConfigError("lighteval forces no recorded answers", where="--force", hint="Leave out --force or --to")
@@ -78,3 +93,14 @@ def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool
     err.print(command, soft_wrap=True, markup=False)
     if as_json:
         say(json.dumps({"folder": str(output), "tasks": done.tasks, "left_out": done.left_out}))
+
+
+def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
+    from meta_eval.answers.every_eval_ever import export_results
+
+    with working("reading results") as progress:
+        done = export_results(folder, results, output, progress=progress)
+    err.print(f"wrote {done.aggregate}: {done.results:,} averages, {done.rows:,} instances", soft_wrap=True)
+    if as_json:
+        said = {"aggregate": str(done.aggregate), "instances": str(done.instances)}
+        say(json.dumps({**said, "results": done.results, "rows": done.rows}))

@@ -1,0 +1,223 @@
+"""export --to every-eval-ever: a run's results in the exchange schema Every Eval Ever, without a word of any doc.
+
+The schema's aggregate file has every average, its instance file every value of every doc. Rows of Meta's datasets are
+gated, and a choice or an answer may quote them: of a doc only hashes are written. ``sample_hash`` is made as the
+schema's own converter of lm-eval makes it, of prompt and target, so that samples can be put beside those of others.
+
+Source: every-eval-ever 0.3.0 (its schemas, and ``converters/lm_eval``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from meta_eval.boundary.outputs import replacing_folder
+from meta_eval.errors import PackError
+from meta_eval.notes import Progress, silent
+from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
+from meta_eval.results.answers import arguments
+from meta_eval.results.model import ResultsError
+from meta_eval.results.run import TaskRun, read_run
+from meta_eval.results.samples import open_samples
+from meta_eval.version import __version__
+
+SCHEMA = "0.3.0"
+COLLECTION = "meta-eval"
+_WITHHELD = "withheld"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What was written: the aggregate file, the instance file, and how many averages and instances they hold."""
+
+    aggregate: Path
+    instances: Path
+    results: int
+    rows: int
+
+
+def export_results(pack: Path, results: Path, folder: Path, *, progress: Progress = silent) -> Exchanged:
+    """Write the results of a run of a pack as ``data/meta-eval/DEVELOPER/MODEL/UUID.json`` and ``UUID_samples.jsonl``.
+
+    Args:
+        pack: The folder that prepare wrote.
+        results: What lm_eval wrote, or `meta-eval run`.
+        folder: Where to write; an export that is there is replaced, any other folder is refused.
+        progress: Called with what is being read.
+
+    Raises:
+        PackError: The folder is no pack.
+        ResultsError: There are no results, they are damaged, or none is of a task of the pack.
+        OutputError: The folder cannot be written.
+    """
+    manifest = read_manifest(pack)
+    run = read_run([results], step=progress)
+    tasks = {name: task for name, task in sorted(run.tasks.items()) if name in manifest.tasks}
+    if not tasks:
+        raise ResultsError(f"holds no result of a task of {pack}", where=str(results), hint="Name the pack of this run")
+    first = next(iter(tasks.values())).provenance
+    developer, model = _model(first.model or manifest.run.model_name)
+    when = _moment(first.date)
+    evaluation = f"{COLLECTION}/{developer}_{model}/{when}"
+    name = _uuid(evaluation, tasks)
+    place = f"data/{COLLECTION}/{developer}/{model}"
+    with replacing_folder(folder, marker=f"{COLLECTION}.txt", inputs=[pack, results]) as out:
+        (out / place).mkdir(parents=True)
+        (out / f"{COLLECTION}.txt").write_text(f"Written by meta-eval {__version__}: {evaluation}\n", encoding="utf-8")
+        digest, rows = hashlib.sha256(), 0
+        instances = out / place / f"{name}_samples.jsonl"
+        with instances.open("w", encoding="utf-8", newline="\n") as file:
+            for task, ran in tasks.items():
+                for row in _instances(task, ran, {"evaluation_id": evaluation, "model_id": f"{developer}/{model}"}):
+                    line = json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n"
+                    file.write(line)
+                    digest.update(line.encode())
+                    rows += 1
+        listed = [one for task, ran in tasks.items() for one in _results(task, ran, manifest.tasks[task])]
+        head = _head(manifest, tasks, evaluation, when, f"{developer}/{model}", developer)
+        if rows:
+            head["detailed_evaluation_results"] = {
+                "format": "jsonl",
+                "file_path": f"{place}/{name}_samples.jsonl",
+                "hash_algorithm": "sha256",
+                "checksum": digest.hexdigest(),
+                "total_rows": rows,
+            }
+        else:
+            instances.unlink()
+        text = json.dumps({**head, "evaluation_results": listed}, indent=2, ensure_ascii=False, allow_nan=False)
+        (out / place / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    return Exchanged(folder / place / f"{name}.json", folder / place / instances.name, len(listed), rows)
+
+
+def _model(name: str) -> tuple[str, str]:
+    """Developer and model; of a folder of this machine the last part alone."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    local = len(parts) != 2 or name.startswith(("/", ".", "~"))
+    if not parts:
+        raise PackError("names no model", where="model_name")
+    return ("local" if local else parts[0]), parts[-1]
+
+
+def _moment(date: str | None) -> int:
+    """Seconds since 1970 at which the run was started; 0 where nobody wrote it down: the bytes stay the same."""
+    if date is None:
+        return 0
+    try:
+        found = datetime.fromisoformat(date)
+    except ValueError:
+        return 0
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+
+
+def _uuid(evaluation: str, tasks: Mapping[str, TaskRun]) -> uuid.UUID:
+    """A name in the form that the schema asks for, the same for the same results."""
+    text = json.dumps([evaluation, {name: [ran.time, len(ran.docs)] for name, ran in tasks.items()}])
+    return uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4)
+
+
+def _head(
+    manifest: Manifest, tasks: Mapping[str, TaskRun], evaluation: str, when: int, model_id: str, developer: str
+) -> dict[str, Any]:
+    first = next(iter(tasks.values())).provenance
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": evaluation,
+        **({"evaluation_timestamp": first.date} if first.date else {}),
+        "retrieved_timestamp": str(when),
+        "source_metadata": {
+            "source_name": "meta-eval",
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "other",
+            "additional_details": {"meta_eval": __version__, "pack": manifest.meta_eval},
+        },
+        "eval_library": {"name": "lm_eval", "version": first.lm_eval or "unknown"},
+        "model_info": {
+            "name": model_id.partition("/")[2],
+            "id": model_id,
+            "developer": developer,
+            "inference_engine": {
+                "name": first.backend or "unknown",
+                **({"version": first.engine} if first.engine else {}),
+            },
+            "additional_details": {"deployment_type": "self_deployed", "model_availability": "unknown"},
+        },
+    }
+
+
+def _results(task: str, ran: TaskRun, entry: TaskEntry) -> Iterator[dict[str, Any]]:
+    for spec, one in ran.aggregates.items():
+        if not math.isfinite(one.value):
+            continue
+        metric, _, name = spec.partition(",")
+        error = one.stderr
+        yield {
+            "evaluation_result_id": f"{task}:{spec}",
+            "evaluation_name": task if name in ("", "none") else f"{task}/{name}",
+            "source_data": {
+                "dataset_name": entry.dataset_config,
+                "source_type": "hf_dataset",
+                "hf_repo": entry.dataset_id,
+                "samples_number": len(ran.docs) or entry.docs,
+                "additional_details": {"revision": entry.dataset_revision, "docs_of_task": str(entry.docs)},
+            },
+            "metric_config": {
+                "metric_id": metric,
+                "metric_name": spec,
+                "lower_is_better": metric in ("unextracted", "ungraded", "self_judged") or not one.share,
+                "score_type": "continuous",
+                **({"min_score": 0, "max_score": 1, "metric_unit": "proportion"} if one.share else {}),
+            },
+            "score_details": {
+                "score": one.value,
+                **(
+                    {"uncertainty": {"standard_error": {"value": error}, "num_samples": len(ran.docs) or entry.docs}}
+                    if error is not None and math.isfinite(error)
+                    else {}
+                ),
+            },
+        }
+
+
+def _instances(task: str, ran: TaskRun, shared: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """A row for every value of every doc that is one number."""
+    if ran.samples_file is None:
+        return
+    with open_samples(ran.samples_file) as whole:
+        for doc in ran.docs:
+            for name, answer in doc.answers.items():
+                sample = whole(answer)
+                for metric, value in answer.metrics.items():
+                    if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
+                        continue
+                    yield {
+                        "schema_version": SCHEMA,
+                        **shared,
+                        "evaluation_name": task if name == "none" else f"{task}/{name}",
+                        "evaluation_result_id": f"{task}:{metric},{name}",
+                        "sample_id": str(doc.doc_id),
+                        "sample_hash": _sample_hash(sample),
+                        "interaction_type": "single_turn",
+                        "input": {"raw": _WITHHELD, "reference": []},
+                        "output": {"raw": []},
+                        "answer_attribution": [],
+                        "evaluation": {"score": float(value), "is_correct": value == 1},
+                        "metadata": {"question_hash": doc.question_hash, "filter": name},
+                    }
+
+
+def _sample_hash(sample: Mapping[str, Any]) -> str:
+    """SHA-256 of prompt and target, as every-eval-ever's converter of lm-eval makes it."""
+    asked = arguments(sample)
+    prompt = asked[0][0] if asked and asked[0] else ""
+    text = json.dumps({"raw": prompt, "reference": str(sample.get("target", ""))}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
