@@ -139,6 +139,22 @@ def own_gsm8k(folder: Path, its_rows: Sequence[Mapping[str, Any]] = GSM8K, **cha
     return folder
 
 
+def whole_tasks(folder: Path, names: Sequence[str]) -> Path:
+    """A template folder in which installed tasks, of YAML alone, read our rows; nothing is included from elsewhere."""
+    from meta_eval.records.code import find_code
+
+    folder.mkdir()
+    for name in names:
+        rows, splits, shots = SHAPES[name]
+        data = folder / f"{name}.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        tree = json.loads(json.dumps(dict(find_code(name, Path("nowhere")).settings), default=str))
+        tree |= {"dataset_path": "json", "dataset_name": None, "num_fewshot": shots}
+        tree["dataset_kwargs"] = {"data_files": dict.fromkeys(splits, str(data))}
+        (folder / f"{name}.yaml").write_text(yaml.dump(tree), encoding="utf-8")
+    return folder
+
+
 def _yaml_of(installed: Path, name: str) -> Path:
     from meta_eval.records.code import find_code
 
@@ -218,7 +234,16 @@ def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
             return int(hashlib.sha256(key.encode()).hexdigest()[:8], 16) / 2**32
 
         def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
-            return [_words(self._share(request, ""), request.args[0]) for request in requests]
+            return [
+                self._likeliest(one)
+                if "allowed_token_ids" in one.args[1]
+                else _words(self._share(one, ""), one.args[0])
+                for one in requests
+            ]
+
+        def _likeliest(self, request: Any) -> str:
+            """The choice to which `loglikelihood` gives most."""
+            return str(min(request.doc["continuations"], key=lambda end: self._share(request, end)))
 
         def loglikelihood(self, requests: Any, disable_tqdm: bool = False) -> list[tuple[float, bool]]:
             shares = [self._share(request, request.args[1]) for request in requests]

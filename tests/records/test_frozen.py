@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from packs import prepare
 from places import REPOSITORY
-from recorded_runs import own_gsm8k, record
+from recorded_runs import own_gsm8k, record, whole_tasks
+from small_model import write_tokenizer
 
 from meta_eval import verify
 from meta_eval.errors import UserError
@@ -130,3 +131,23 @@ def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
 def test_no_template_is_put_around_recorded_prompts(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="apply_chat_template: the prompts of sample are as they were recorded"):
         prepare(tmp_path / "pack", "meta_gpqa", apply_chat_template=True)
+
+
+def right(run: Path, task: str) -> list[float]:
+    (path,) = run.rglob(f"samples_{task}_*.jsonl")
+    return [json.loads(line)["acc"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_letters_are_told_apart_by_the_next_token_and_texts_by_likelihood(tmp_path: Path) -> None:
+    templates = whole_tasks(tmp_path / "templates", ["mmlu_abstract_algebra", "arc_challenge"])
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "choice_scoring": "next_token"}
+    model = str(write_tokenizer(tmp_path / "model"))
+    pack = prepare(tmp_path / "pack", "mmlu_abstract_algebra,arc_challenge", model_name=model, **keys)
+    entries = read_manifest(pack).tasks
+    assert entries["mmlu_abstract_algebra"].choice_scoring == "next_token"
+    assert "divides by the length of a choice" in (entries["arc_challenge"].kept_likelihood or "")
+    record(templates, tmp_path / "plain", ["mmlu_abstract_algebra"])
+    record(pack, tmp_path / "token", ["mmlu_abstract_algebra"])
+    verdicts = right(tmp_path / "token", "mmlu_abstract_algebra")
+    assert verdicts == right(tmp_path / "plain", "mmlu_abstract_algebra")
+    assert 0 < sum(verdicts) < len(verdicts)

@@ -16,7 +16,8 @@ _STEP = 1e-5
 class NextToken(ConfigurableTask):  # type: ignore[misc]
     """A YAML task of choices that generates one of the doc's ``choice_token_ids``.
 
-    What scores it stands beside the YAML's ``process_results``, which scores likelihoods, and is named ``…_of_token``.
+    What scores it stands beside the YAML's ``process_results``, which scores likelihoods, and is named ``…_of_token``;
+    of a task without one the right choice is the doc's ``choice_gold``.
     """
 
     def __init__(self, config: dict[str, Any] | None = None, **kwargs: Any) -> None:
@@ -32,4 +33,7 @@ class NextToken(ConfigurableTask):  # type: ignore[misc]
 
     def process_results(self, doc: dict[str, Any], results: list[str]) -> Any:
         scorer = self.config.process_results
+        if scorer is None:  # a task of lm-eval's own: its accuracies, of choices that are equally long one number
+            right = doc["continuations"][doc["choice_gold"]].strip()
+            return dict.fromkeys(self._metric_fn_list, float(results[0].strip() == right))
         return scorer.__globals__[f"{scorer.__name__}_of_token"](doc, results)

@@ -80,7 +80,7 @@ def by_next_token(
             raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
         if not bundled:
             raise NotOneTokenError("its docs stay on the hub (bundle: false)")
-        ids = _shared_ids(docs, _models(config))
+        ids = shared_ids(docs, models_of(config))
     except NotOneTokenError as why:
         log.warning(f"{template.name}: scored by likelihood, not by the next token: {why}")
         return None, str(why)
@@ -89,13 +89,22 @@ def by_next_token(
     return NextToken(docs.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))), None
 
 
-def _models(config: Config) -> tuple[str, ...]:
-    """Whose tokenizers make the prompts."""
+def models_of(config: Config) -> tuple[str, ...]:
+    """The models whose tokenizers make the prompts."""
     own = config.model_args.get("tokenizer")
     return (config.model_name, *config.other_models) if own is None else (str(own),)
 
 
-def _shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
+def shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
+    """Of each doc the token of each choice, the same for all models.
+
+    Args:
+        docs: With the columns ``prompt`` and ``continuations``.
+        models: Their names or folders.
+
+    Raises:
+        NotOneTokenError: A tokenizer is not here, models have other tokens, or as of `choice_ids`.
+    """
     found: list[list[int]] = []
     for model in models:
         tokenizer = find_tokenizer(model)

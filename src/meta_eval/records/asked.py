@@ -28,12 +28,14 @@ class Made:
         rows: What it was made of.
         where: The record and the task, for messages.
         again: Makes it with another delimiter between prompt and choice.
+        finish: What becomes of the task when it asks as it should.
     """
 
     task: PreparedTask
     rows: Rows
     where: str
     again: Callable[[str], PreparedTask]
+    finish: Callable[[PreparedTask], PreparedTask] = lambda task: task
 
 
 def check_requests(tasks: Sequence[Made], scratch: Path, progress: Progress) -> list[Made]:

@@ -136,9 +136,10 @@ def freeze(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple
     rows = Rows([], None, chat.bos if chat else None)
     with quiet():
         targets = [task.doc_to_target(doc) for doc in docs]
+        rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
     for number, doc in enumerate(docs):
         of_doc = sorted(instances[number], key=lambda one: one.idx)
-        rows.rows.append(_row(doc, of_doc, targets[number], f"{where}, doc {number}", rows, chat))
+        rows.rows.append(_row(doc, of_doc, targets[number], rights[number], f"{where}, doc {number}", rows, chat))
     return rows, int(task.get_config("num_fewshot") or 0)
 
 
@@ -148,8 +149,24 @@ def _how(chat: Chat | None) -> dict[str, Any]:
     return {"apply_chat_template": True, "fewshot_as_multiturn": chat.multiturn, "chat_template": chat.render}
 
 
+def _right(task: Any, doc: Any, target: Any) -> int | None:
+    """The number of the one right choice, as lm-eval finds it; None where there is none, or several."""
+    if str(task.OUTPUT_TYPE) != "multiple_choice" or task.multiple_input:
+        return None
+    choices = list(task.doc_to_choice(doc))
+    if isinstance(target, str):
+        target = choices.index(target) if target in choices else None
+    return target if isinstance(target, int) and 0 <= target < len(choices) else None
+
+
 def _row(
-    doc: Mapping[str, Any], instances: Sequence[Any], target: Any, where: str, rows: Rows, chat: Chat | None
+    doc: Mapping[str, Any],
+    instances: Sequence[Any],
+    target: Any,
+    right: int | None,
+    where: str,
+    rows: Rows,
+    chat: Chat | None,
 ) -> Row:
     from lm_eval.utils import handle_non_serializable, hash_string
 
@@ -178,6 +195,7 @@ def _row(
         question_hash=hash_string(text),
         prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
         gold=str(target),
+        right=right,
         prompts=tuple(chat.bare(one.args[0]) if chat else one.args[0] for one in instances) if several else (),
     )
 

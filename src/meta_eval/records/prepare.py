@@ -22,6 +22,7 @@ from meta_eval.pack.write import check_target, write_pack
 from meta_eval.records.asked import Made, check_requests
 from meta_eval.records.baseline import open_baseline, with_baseline
 from meta_eval.records.boards import board_groups
+from meta_eval.records.by_token import by_next_token
 from meta_eval.records.chat import Chat, chat_of
 from meta_eval.records.code import TaskCode, find_code, group_text
 from meta_eval.records.details import files_in, holds_details, open_details
@@ -178,7 +179,10 @@ def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | No
             filters=filters_of(code), published=(), delimiter=delimiter,
         )  # fmt: skip
 
-    return Made(made(None), rows, f"{LM_EVAL}, {code.name}", made)
+    def finish(task: PreparedTask) -> PreparedTask:
+        return by_next_token(task, rows, code, context)
+
+    return Made(made(None), rows, f"{LM_EVAL}, {code.name}", made, finish)
 
 
 def _made(
@@ -194,7 +198,7 @@ def _made(
         templates = _groups_folder(Path(scratch) / "groups", groups)
         context = Context(config, templates, Originals(), progress)
         tasks = check_requests(make(context), Path(scratch) / "pack", progress)
-        return build_pack([one.task for one in tasks], groups, context)
+        return build_pack([one.finish(one.task) for one in tasks], groups, context)
 
 
 def _without_unsafe(

@@ -36,6 +36,7 @@ class Row:
         prompt_hash: SHA-256 of the prompt.
         gold: The target, as text.
         prompts: Where each choice was asked with a prompt of its own, all of them; empty where all share one.
+        right: Of a choice with one right answer its number, where lm-eval was asked for it; else None.
         responses: By request, each of its answers: texts, or pairs of log-likelihood and whether it is greedy; of
             rolling likelihoods numbers. None where nothing was recorded.
         metrics: What each metric gave, by ``metric,filter``, as lm-eval wrote it; None where nothing was.
@@ -48,6 +49,7 @@ class Row:
     prompt_hash: str
     gold: str
     prompts: tuple[str, ...] = ()
+    right: int | None = None
     responses: list[list[Any]] | None = None
     metrics: dict[str, Any] | None = None
 

@@ -1,0 +1,86 @@
+"""lm-eval's own choice tasks scored by the next token: one prompt and one token a doc, where that says the same.
+
+It does where every choice is one token behind the prompt, and the metrics ask only which choice is the likeliest: acc,
+and acc_norm and acc_bytes where a doc's choices are equally long, as letters are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import replace
+
+from meta_eval import assets
+from meta_eval.engines import ENGINES
+from meta_eval.notes import log
+from meta_eval.pack.columns import parquet_bytes
+from meta_eval.pack.next_token import COLUMN, NotOneTokenError, models_of, shared_ids
+from meta_eval.pack.task import Context, PreparedTask
+from meta_eval.records.code import TaskCode
+from meta_eval.records.rows import Rows
+from meta_eval.templates import rewrite
+
+# The number of the right choice, which scores a token.
+RIGHT = "choice_gold"
+
+_BY_LENGTH = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode("utf-8", "surrogatepass"))}
+
+
+def by_next_token(task: PreparedTask, rows: Rows, code: TaskCode, context: Context) -> PreparedTask:
+    """The task scored by the next token, if that was asked for and can be; else as it is, and why is logged and kept.
+
+    Args:
+        task: As it is scored by likelihoods.
+        rows: Its docs.
+        code: What grades it.
+        context: What the tasks of the pack share.
+    """
+    config, entry = context.config, task.entry
+    if config.choice_scoring != "next_token" or entry.output_type != "multiple_choice":
+        return task
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    docs_file = entry.docs_file or ""
+    table = pq.read_table(io.BytesIO(task.files[docs_file]))
+    try:
+        _check(code, rows)
+        if not ENGINES[config.backend].one_of_tokens:
+            raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
+        ids = shared_ids(table, models_of(config))
+    except NotOneTokenError as why:
+        log.warning(f"{task.name}: scored by likelihood, not by the next token: {why}")
+        return replace(task, entry=entry.model_copy(update={"kept_likelihood": str(why)}))
+    table = table.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))
+    table = table.append_column(RIGHT, pa.array([row.right for row in rows.rows], pa.int64()))
+    content = parquet_bytes(table)
+    before, after = (hashlib.sha256(one).hexdigest() for one in (task.files[docs_file], content))
+    text = task.files[entry.template].decode().replace(before, after)
+    yaml = rewrite.next_token_task(text, inherited=set(code.settings), where=entry.template)
+    module = f"{entry.template.rpartition('/')[0]}/{rewrite.CHOOSING_MODULE}.py".lstrip("/")
+    made = {
+        docs_file: content,
+        entry.template: yaml.encode(),
+        module: assets.path("next_token.py").read_bytes(),
+    }
+    kept = {"choice_scoring": "next_token", "kept_likelihood": None, "columns": tuple(table.column_names)}
+    return replace(task, entry=entry.model_copy(update=kept), files={**task.files, **made})
+
+
+def _check(code: TaskCode, rows: Rows) -> None:
+    """Raises:
+    NotOneTokenError: Its metrics ask more than which choice is the likeliest.
+    """
+    if code.settings.get("process_results") is not None:
+        raise NotOneTokenError("it has a scorer of its own, which is given likelihoods")
+    listed = code.settings.get("metric_list")
+    names = [one.get("metric") for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    if other := [name for name in names if name not in ("acc", *_BY_LENGTH)]:
+        raise NotOneTokenError(f"{other[0]} is made of likelihoods")
+    for number, row in enumerate(rows.rows):
+        if row.right is None or row.prompts:
+            raise NotOneTokenError(f"doc {number} has several right choices, or prompts of their own")
+        for name in names:
+            if name in _BY_LENGTH and len(set(map(_BY_LENGTH[name], row.continuations))) > 1:
+                raise NotOneTokenError(f"{name} divides by the length of a choice, and those of doc {number} differ")
