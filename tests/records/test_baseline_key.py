@@ -66,7 +66,9 @@ def test_the_same_model_under_another_pack_differs_in_nothing(run: Path, tmp_pat
     assert figures(found) == (0.0, 0.0, 0.0)
     assert found.flips is not None
     assert (found.flips.second, found.flips.compared, found.flips.agreed) == ("the baseline's", 40, 40)
-    assert verify(tmp_path / "pack").passed  # nothing else is recorded, so that the baseline's answers are the proof
+    proof = verify(tmp_path / "pack")  # nothing else is recorded, so that the baseline's answers are the proof
+    assert found.decision is not None
+    assert (proof.passed, proof.tasks["gsm8k"].our_score) == (True, found.decision.drop.before)
 
 
 def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:

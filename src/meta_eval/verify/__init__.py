@@ -207,7 +207,7 @@ def verify(
             if regrade is None:
                 _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}", changed), folder)
             continue
-        result.scores = evaluated.scores
+        result.scores = result.scores if result.of_baseline else evaluated.scores
         result.status, result.reason = _judge(result.tallies, entry, wanted, of_baseline=result.of_baseline)
         result.file = folder / f"{name}.jsonl"
         _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
@@ -300,7 +300,7 @@ def _check_baseline(
     tallies = tally_record(entry, evaluated.samples, context, {one.doc: one.metrics for one in answers})
     total = tallies.total
     if entry.record is not None and entry.record.model is None:
-        result.tallies, result.of_baseline = tallies, True
+        result.tallies, result.scores, result.of_baseline = tallies, evaluated.scores, True
     elif total.agreed < total.compared:
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded otherwise today")
