@@ -13,7 +13,8 @@ import pytest
 from places import REPOSITORY
 
 from meta_eval.fidelity.against import against
-from meta_eval.fidelity.diagnosis import TEMPLATE, diagnose
+from meta_eval.fidelity.causes import TEMPLATE
+from meta_eval.fidelity.diagnosis import diagnose
 from meta_eval.fidelity.pairing import AgainstError, Pair, pair
 from meta_eval.fidelity.tokens import read_tokens
 

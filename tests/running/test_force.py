@@ -321,3 +321,11 @@ def test_of_shards_the_first_asks_the_probes(pack: Path) -> None:
 def test_a_table_of_choices_alone_has_no_probes(pack: Path) -> None:
     done = fidelity(pack=pack, tasks=[CHOICES])
     assert (done.probed, done.tables.probes if done.tables else 0) == (0, None)
+
+
+def test_a_file_of_answers_brings_its_probes(pack: Path) -> None:
+    ours = fidelity(pack=pack, tasks=[TEXTS])
+    done = fidelity(pack=pack, tasks=[TEXTS], answers=ours.answers, output="elsewhere")
+    assert ours.tables is not None and ours.tables.texts is not None
+    assert done.tables is not None and done.tables.texts is not None
+    assert read_probes(done.tables.texts).keys() == read_probes(ours.tables.texts).keys()

@@ -170,5 +170,6 @@ def _of_files(
         )
     journal = Journal(output, models[0], {"files": [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]})
     output.mkdir(parents=True, exist_ok=True)
-    tables = write(output / f"{journal.stem}.parquet", wanted, given, model=models[0], settings_sha256=journal.key)
+    path, probing = output / f"{journal.stem}.parquet", Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
+    tables = write(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)
     return Measured(pack, list(files), tables, before=tables.answers)
