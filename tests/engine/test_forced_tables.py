@@ -13,10 +13,12 @@ import pytest
 from places import REPOSITORY
 
 from meta_eval.fidelity.against import against
-from meta_eval.fidelity.causes import TEMPLATE
+from meta_eval.fidelity.causes import DAMAGE, TEMPLATE
 from meta_eval.fidelity.diagnosis import diagnose
 from meta_eval.fidelity.pairing import AgainstError, Pair, pair
+from meta_eval.fidelity.probes import read_probes
 from meta_eval.fidelity.tokens import read_tokens
+from meta_eval.fidelity.told_apart import Probing
 
 pytestmark = pytest.mark.engine
 
@@ -53,6 +55,13 @@ def test_a_coarser_cache_is_farther_than_the_engines_own_noise(tables: Path) -> 
 
 def test_a_mis_sharded_layer_is_different(tables: Path) -> None:
     assert against(beside(tables, "shards")).outcome == "different"
+
+
+def test_probes_name_it_and_nothing_else(tables: Path) -> None:
+    both = beside(tables, "shards")
+    probing = Probing(both, *(read_probes(tables / f"{one}.parquet") for one in ("reference", "shards")))
+    found = diagnose(against(both), both, probing=probing)
+    assert found is not None and found.causes == (DAMAGE,)
 
 
 def test_headers_that_are_left_out_touch_chat_alone(tables: Path) -> None:

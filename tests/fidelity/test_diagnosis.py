@@ -80,13 +80,25 @@ def test_of_an_identical_model_nothing_is_named(copy: str, noise: float) -> None
     assert probed("reference", copy, noise) == ()
 
 
-def test_too_few_probes_name_what_tokens_alone_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_probes_name_what_tokens_alone_do() -> None:
     answers, probes = read("shards")
     both = Pair(columns(read("reference")[0]), columns(answers), None, 0.0, 0, 0, 0)
     few = [key for key in probes if key[2] == ALONE][:5]
     probing = Probing(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
     found = diagnose(against(both), both, SPECIAL, probing)
     assert found is not None and found.causes == (DAMAGE, POSITIONS)
+
+
+@pytest.mark.parametrize("copy", ["rope_off", "no_template"])
+def test_where_all_prompts_are_long_rope_and_a_template_are_named_together(copy: str) -> None:
+    sides = [(columns([replace(one, prompt_tokens=one.prompt_tokens + 1024) for one in read(name)[0]]), read(name)[1])
+             for name in ("reference", copy)]  # fmt: skip
+    (first, ours), (second, theirs) = sides
+    # With a bit of difference in every doc, as other engines give it.
+    second = replace(second, logprobs=second.logprobs - np.float32(1e-4))
+    both = Pair(first, second, None, 0.0, 0, 0, 0)
+    found = diagnose(against(both), both, SPECIAL, Probing(both, ours, theirs))
+    assert found is not None and found.causes == (ROPE, TEMPLATE)
 
 
 def test_probes_of_other_requests_say_nothing() -> None:

@@ -231,6 +231,12 @@ def without_context(probes: Probing, apart: float, margin: float) -> Finding | N
     # A template is wrong at early positions too, if only in the tasks that have one.
     early = max(_mean(probes.distance[(table.position < _EARLY) & table.of(task)]) for task in table.tasks)
     late = _mean(probes.distance[table.position >= _LATE])
+    if late and not (table.position < _EARLY).any():
+        return Finding(
+            (ROPE, TEMPLATE),
+            f"{same}, and no prompt is shorter than {_EARLY:,} tokens, where RoPE's scaling would not show",
+            "Compare rope_parameters (rope_scaling) of its config.json, and the token ids with those of export",
+        )
     if early <= margin and late > _LATER * early:
         return Finding(
             (ROPE,),
