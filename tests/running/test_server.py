@@ -20,6 +20,7 @@ from forked import Forked, started
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
+from meta_eval.fidelity.probes import read_probes
 from meta_eval.fidelity.tokens import read_tokens
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
@@ -204,12 +205,14 @@ def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, 
     assert all("scores no choices" in error for error in errors)
 
 
-def measured(house: House, server: FakeServer, output: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def measured(
+    house: House, server: FakeServer, output: Path, *arguments: str, probe: str = "--no-probe"
+) -> subprocess.CompletedProcess[str]:
     """``meta-eval fidelity`` of the texts."""
     run, *rest = house.arguments(server, output=output, only="meta_gpqa")
     del rest[rest.index("--no-canary")]
     assert run == "run"
-    return cli("fidelity", *rest, "--json", *arguments, cwd=house.folder)
+    return cli("fidelity", *rest, "--json", probe, *arguments, cwd=house.folder)
 
 
 def test_a_recorded_answer_is_forced_through_one_prompt(house: House, tmp_path: Path) -> None:
@@ -231,6 +234,14 @@ def test_a_recorded_answer_is_forced_through_one_prompt(house: House, tmp_path: 
         assert list(one.top_ids) == [t + likelier for t, likelier in zip(one.token_ids, second, strict=True)]
 
 
+def test_probes_of_one_doc_are_asked_side_by_side(house: House, tmp_path: Path) -> None:
+    with FakeServer() as server:
+        done = measured(house, server, tmp_path, probe="--probe")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["probed"] == len(read_probes(Path(said["table"]))) > 50
+
+
 def test_a_server_with_echo_alone_says_no_ranks(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS) as server:
         done = measured(house, server, tmp_path)
@@ -244,11 +255,11 @@ def test_a_server_with_echo_alone_says_no_ranks(house: House, tmp_path: Path) ->
 
 def test_a_server_without_logprobs_of_a_prompt_forces_nothing(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
-        done = measured(house, server, tmp_path)
+        done = measured(house, server, tmp_path, probe="--probe")
     assert done.returncode == 2
     assert "it forces no answer" in " ".join(done.stderr.split())
     with FakeServer(token_ids=False) as server:
-        done = measured(house, server, tmp_path)
+        done = measured(house, server, tmp_path, probe="--probe")
     assert "to force an answer needs token ids" in " ".join(done.stderr.split())
 
 

@@ -1,7 +1,7 @@
 """The probes of a fidelity run: a few docs are asked again behind prompts that a wrong set-up would make of theirs.
 
 `meta_eval.fidelity.variants` has them, `meta_eval.fidelity.told_apart` what they tell. They are requests of kind
-``force`` like all others, answered and kept in the same way; their hash tells them from the doc itself.
+``force`` like all others, answered and kept in the same way; their id and hash tell them from the doc itself.
 """
 
 from __future__ import annotations
@@ -73,12 +73,13 @@ class Probing:
 
 
 def _probe(request: Request, name: str) -> Request:
-    """The request of a probe: that of the doc, with a hash of its own."""
-    return replace(request, settings={"probe": name})
+    """The request of a probe: that of the doc, with an id and a hash of its own."""
+    return replace(request, id=f"{request.id}/{name}", settings={"probe": name})
 
 
 def _key(request: Request, name: str) -> Key:
-    return request.id, _probe(request, name).sha256
+    probe = _probe(request, name)
+    return probe.id, probe.sha256
 
 
 def _variants(ask: Ask, names: Sequence[str], encoder: Encoder) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
