@@ -90,7 +90,9 @@ class Config(Settings, Public):
     evals_dataset: Name = Field(
         description="what Meta published; old `Meta-Llama-3.1-*` names are translated. A local folder is a hub "
         "snapshot, or holds `<subset>.parquet` or `<subset>.jsonl` files; or lm-eval wrote samples into it, "
-        "of any model and any tasks ([a recorded run](records.md)). `lm-eval` means the tasks of the installed lm-eval"
+        "of any model and any tasks ([a recorded run](records.md)), or it holds details of lighteval or of an Open LLM "
+        "Leaderboard, as does a hub id such as `org/details_model` or `org/model-details`. `lm-eval` means the tasks "
+        "of the installed lm-eval"
     )
     tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
         min_length=1, description="tasks and groups of tasks; [tasks.md](tasks.md) lists them"

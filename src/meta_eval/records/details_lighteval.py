@@ -114,7 +114,10 @@ def _prompt(
             where=where,
             hint="Record the run with an engine that renders the chat template itself",
         )
-    plain = _plain(doc)
+    try:
+        plain = _plain(doc)
+    except (TypeError, LookupError, AttributeError):
+        raise DataError("has examples in front of its question that cannot be read", where=where) from None
     if tokenizer is None or not isinstance(ids, list) or not ids:
         return plain, True
     bare = _without_bos([int(one) for one in ids], tokenizer)

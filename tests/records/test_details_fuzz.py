@@ -1,0 +1,65 @@
+"""Rows of details are foreign: whatever stands in them, they are read or refused with a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_eval.errors import UserError
+from meta_eval.records.details_lighteval import lighteval_sample
+from meta_eval.records.details_rows import read_details
+from meta_eval.records.details_samples import sample_of
+
+LEAVES = st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=4)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
+COSTS = st.lists(st.floats(-9, 0), min_size=3, max_size=3)
+
+GOOD: dict[str, Any] = {
+    "full_prompt": "Which?", "example": "Which?", "choices": [" a", " bc", " d"], "gold_index": [1],
+    "predictions": [-3.0, -1.0, -2.0], "metrics": {"acc": 1.0}, "input_tokens": [[1], [2], [3]], "padded": [0, 0, 0],
+}  # fmt: skip
+DOC = {
+    "query": "Which?",
+    "choices": ["a", "b"],
+    "gold_index": 1,
+    "sampling_methods": ["LOGPROBS"],
+    "fewshot_samples": [],
+}
+RESPONSE = {"input": None, "input_tokens": [1, 2], "logprobs": [-2.0, -1.0], "text": []}
+
+
+def changed(good: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A row of which some columns hold anything."""
+    return st.dictionaries(st.sampled_from(sorted(good)), VALUES, max_size=3).map(lambda other: {**good, **other})
+
+
+@settings(max_examples=150)
+@given(changed(GOOD), st.sampled_from(["harness|arc:challenge|25", "harness|gsm8k|5", "x"]))
+def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], said: str) -> None:
+    try:
+        read_details([sample_of(row, "here")], said, "here", lambda *_: None)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+@settings(max_examples=150)
+@given(changed(DOC), changed(RESPONSE), VALUES | st.just({"acc": 1}))
+def test_a_row_of_lighteval_is_read_or_refused(doc: Any, response: Any, metric: Any) -> None:
+    row = {"doc": doc, "model_response": response, "metric": metric}
+    try:
+        read_details([lighteval_sample(row, "here", None)], "x|0", "here", lambda *_: None)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+@given(COSTS, st.integers(0, 2))
+def test_the_verdicts_of_any_likelihoods_are_those_that_the_guard_lets_through(costs: list[float], gold: int) -> None:
+    lengths = (1, 2, 1)
+    best = max(range(3), key=lambda at: costs[at])
+    normal = max(range(3), key=lambda at: costs[at] / lengths[at])
+    metrics = {"acc": float(best == gold), "acc_norm": float(normal == gold)}
+    row = {**GOOD, "predictions": costs, "gold_index": [gold], "metrics": metrics}
+    found = read_details([sample_of(row, "here")], "harness|arc:challenge|25", "here", lambda *_: None)
+    assert found.rows.rows[0].metrics == {"acc,none": metrics["acc"], "acc_norm,none": metrics["acc_norm"]}
