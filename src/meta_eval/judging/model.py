@@ -220,7 +220,8 @@ class Source:
     """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
 
     ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict;
-    ``texts`` whether the recorded answers of the samples are those that ``meta`` judges.
+    ``texts`` whether the recorded answers of the samples are those that ``meta`` judges; ``other_prompts`` the numbers
+    of the docs to which the recorded answer is one to another prompt than the pack's.
     """
 
     verdict: str
@@ -228,6 +229,7 @@ class Source:
     docs: tuple[tuple[Doc, ...], ...]
     meta: tuple[float | None, ...]
     texts: bool = True
+    other_prompts: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

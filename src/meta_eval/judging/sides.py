@@ -250,4 +250,6 @@ def _source(one: Sides, spec: str) -> Source:
         return Source(spec, runs, docs, tuple(verdicts.get(by_number(doc)) for _, doc in docs))
     ours = one.ours.docs
     given = tuple(map(verdicts.get, map(by_number, ours)))
-    return Source(spec, one.runs[:1], tuple((doc,) for doc in ours), given, not (one.entry and one.entry.baseline))
+    others = frozenset(doc.doc_id for doc in (meta.docs if meta else ()) if doc.prompt_unchanged is False)
+    named = one.entry is not None and one.entry.baseline is not None
+    return Source(spec, one.runs[:1], tuple((doc,) for doc in ours), given, not named, others if named else frozenset())

@@ -20,7 +20,7 @@ from urllib.parse import quote_plus
 
 from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
-from meta_eval.judging.model import Subtask, Task
+from meta_eval.judging.model import META, Subtask, Task
 from meta_eval.report import apart, fidelity_text, text
 from meta_eval.report.model import Report, RunFacts, Sample
 from meta_eval.report.packed import FLAGS, pack
@@ -107,7 +107,8 @@ class _Side:
 def _sides(report: Report) -> tuple[_Side, _Side]:
     if report.kind != "compare":
         whose = report.whose
-        other = _Side(whose, f"{whose}, recorded", f"{report.whose_recorded} answers")
+        label = whose.removeprefix("the ").removesuffix("'s") if whose != META else whose
+        other = _Side(label, f"{whose}, recorded", f"{report.whose_recorded} answers")
         return _Side("ours", "ours", "this run"), other
     first, second = (
         _Side(run.label, f"{run.label} · {name}", f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}")

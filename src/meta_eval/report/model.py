@@ -78,9 +78,12 @@ class Report:
 
     @property
     def beside(self) -> str:
-        """What the scores stand beside: ``published numbers``, or of a recorded run its ``recorded scores``."""
+        """What the scores stand beside: ``published numbers``, or of a recorded run its ``recorded scores``; else the
+        empty text."""
         found = [score.published for task in self.tasks for score in task.scores if score.published]
-        return "recorded scores" if found and all(one.recorded for one in found) else "published numbers"
+        if not found:
+            return ""
+        return "recorded scores" if all(one.recorded for one in found) else "published numbers"
 
     @property
     def exit_code(self) -> int:
@@ -170,7 +173,7 @@ class ShownAnswer:
         verdict: From 0 to 1.
         text: What was generated; of a choice the likelihoods, one line a continuation.
         extracted: What was taken for the answer; None where the whole is graded or nothing was found.
-        flags: ``unextracted``, ``limit hit``, ``empty``, ``ungraded``: what is so.
+        flags: ``unextracted``, ``limit hit``, ``empty``, ``ungraded``, ``other prompt``: what is so.
         tokens: Its length in tokens; None where nobody can count them, and of a choice.
         limit: The tokens that it was allowed; None where nobody wrote that down.
         likelihoods: Whether the text is the likelihoods of a choice, and so has no length to speak of.

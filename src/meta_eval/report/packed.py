@@ -32,7 +32,7 @@ _COLUMNS = (
 _OF_ANSWER = ("verdict", "text", "extracted", "flags", "tokens", "limit")
 
 # In the order of the bits of the index's flags; those of B's answer follow A's.
-FLAGS = ("unextracted", "limit hit", "empty", "ungraded")
+FLAGS = ("unextracted", "limit hit", "empty", "ungraded", "other prompt")
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
                 docs = source.docs[position]
                 wholes = [sample(doc.answers[name]) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
-                    _answer(doc, doc.answers[name], one.raw[number], whole, count_tokens)
+                    _answer(doc, doc.answers[name], one.raw[number], whole, count_tokens, source.other_prompts)
                     for doc, one, whole in zip(docs, known, wholes, strict=True)
                 )
                 yield _sample(
@@ -88,13 +88,19 @@ def _sample(
 
 
 def _answer(
-    doc: kept.Doc, ours: kept.Answer, verdict: float, whole: Mapping[str, Any], count_tokens: Counter | None
+    doc: kept.Doc,
+    ours: kept.Answer,
+    verdict: float,
+    whole: Mapping[str, Any],
+    count_tokens: Counter | None,
+    other_prompts: Container[int],
 ) -> ShownAnswer:
     raised = {
         "unextracted": ours.metrics.get("unextracted") == 1,
         "limit hit": doc.limit_hit is True,
         "empty": doc.empty,
         "ungraded": ours.metrics.get("ungraded") == 1,
+        "other prompt": doc.doc_id in other_prompts,
     }
     flags = tuple(flag for flag, is_so in raised.items() if is_so)
     text, likelihoods = _text(whole)

@@ -50,7 +50,8 @@ def show(report: Report, console: Console) -> None:
     if any(task.scores for task in report.tasks):
         console.print(_scores(report))
         beside = report.beside.removesuffix("s")
-        say.line(f"Percent; differences of the run and of the baseline from the {beside}.", "dim")
+        differences = f"; differences of the run and of the baseline from the {beside}" if beside else ""
+        say.line(f"Percent{differences}.", "dim")
     for line in _besides(report):
         say.line(line, "dim")
     explained = _explained(report)
