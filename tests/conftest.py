@@ -37,9 +37,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _QUICK = frozenset(("catalog", "engines", "fidelity", "joins", "report", "source", "templates", "tools"))
 
 
+# Where the Python of an environment is named that has another tool, by the marker of the tests that need it.
+_OF_OTHERS = {"lighteval": "META_EVAL_LIGHTEVAL", "every_eval_ever": "META_EVAL_EVERY_EVAL_EVER"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is quick comes last, so that the workers, which take file by file, end together."""
+    """What is quick comes last, so that the workers, which take file by file, end together.
+
+    Who runs a folder without ``-m`` has no environment with another tool in it: its tests are skipped, with the reason.
+    """
     items.sort(key=lambda item: item.path.parent.name in _QUICK)
+    for item in items:
+        for marker, variable in _OF_OTHERS.items():
+            if item.get_closest_marker(marker) and variable not in os.environ:
+                item.add_marker(pytest.mark.skip(reason=f"{variable} names no Python with {marker}"))
 
 
 _MODULES = pytest.StashKey[int]()

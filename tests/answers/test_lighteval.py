@@ -182,9 +182,11 @@ def test_recorded_runs_of_lm_evals_own_tasks_get_the_same_verdicts(tmp_path: Pat
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path / "run"))
     done = export_to_lighteval(pack, tmp_path / "out")
     assert set(done.tasks) | {f"recorded_{name}" for name in done.left_out} == {f"recorded_{name}" for name in names}
-    run = replayed(tmp_path / "out", tmp_path)
+    run = replayed(tmp_path / "out", tmp_path, "<|start_header_id|>user")
     assert run.returncode == 0, run.stderr[-3000:]
-    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["tasks"]
+    said = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert "override_chat_template=False" in said["raised"]  # a prompt that was changed stops it
+    found = said["tasks"]
     for name in names:
         (path,) = (tmp_path / "run").rglob(f"samples_{name}_*.jsonl")
         samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -192,11 +194,3 @@ def test_recorded_runs_of_lm_evals_own_tasks_get_the_same_verdicts(tmp_path: Pat
             metric, _, which = spec.partition(",")
             expected = [one[metric] for one in samples if one["filter"] == which]
             assert values["items"] == expected, (name, spec)
-
-
-@pytest.mark.lighteval
-def test_a_prompt_that_was_changed_stops_it(pack: Path, tmp_path: Path) -> None:
-    export_to_lighteval(pack, tmp_path / "out", tasks=SOME)
-    run = replayed(tmp_path / "out", tmp_path, "<|start_header_id|>user")
-    assert run.returncode != 0
-    assert "override_chat_template=False" in run.stderr

@@ -1,9 +1,10 @@
 """Answers given to lighteval's own pipeline, in an environment that has lighteval and nothing of meta-eval.
 
-    python lighteval_replay.py EXPORT ANSWERS OUTPUT
+    python lighteval_replay.py EXPORT ANSWERS OUTPUT [PREFIX]
 
 ANSWERS is JSON: by task, in the order of its docs, a text or a list of [logprob, is_greedy]. OUTPUT is: by task and metric
-the values of the docs in that order, as the metric made them and as lighteval keeps them, and lighteval's averages.
+the values of the docs in that order, as the metric made them, and lighteval's averages; the files that lighteval wrote; and
+with PREFIX what it raises where the engine puts that before each prompt.
 """
 
 import json
@@ -57,24 +58,29 @@ class Replay(LightevalModel):
         raise NotImplementedError
 
 
+def evaluated(export: Path, said: dict[str, list[Any]], scratch: str, prefix: str) -> Pipeline:
+    model = Replay(ModelConfig(model_name="replay", cache_dir=scratch), said)
+    model.prefix = prefix
+    pipeline = Pipeline(
+        tasks=str(export / "tasks.txt"),
+        pipeline_parameters=PipelineParameters(
+            launcher_type=ParallelismManager.CUSTOM, custom_tasks_directory=str(export / "meta_eval_tasks.py")
+        ),
+        evaluation_tracker=EvaluationTracker(output_dir=scratch, save_details=True),
+        model=model,
+    )
+    pipeline.evaluate()
+    return pipeline
+
+
 def main(export: Path, answers: Path, output: Path, prefix: str = "") -> None:
     said = json.loads(answers.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as scratch:
-        tracker = EvaluationTracker(output_dir=scratch, save_details=True)
-        model = Replay(ModelConfig(model_name="replay", cache_dir=scratch), said)
-        model.prefix = prefix
-        pipeline = Pipeline(
-            tasks=str(export / "tasks.txt"),
-            pipeline_parameters=PipelineParameters(
-                launcher_type=ParallelismManager.CUSTOM, custom_tasks_directory=str(export / "meta_eval_tasks.py")
-            ),
-            evaluation_tracker=tracker,
-            model=model,
-        )
-        pipeline.evaluate()
+        pipeline = evaluated(export, said, scratch, "")
         pipeline.save_and_push_results()
+        logged = pipeline.evaluation_tracker.metrics_logger
         found: dict[str, Any] = {}
-        for full_name, metrics in tracker.metrics_logger.metrics_values.items():
+        for full_name, metrics in logged.metrics_values.items():
             order = [int(doc.id) for doc in pipeline.documents_dict[full_name]]
             found[full_name.partition("|")[0]] = {
                 metric: {
@@ -82,12 +88,18 @@ def main(export: Path, answers: Path, output: Path, prefix: str = "") -> None:
                         getattr(value, "item", value)
                         for _, value in sorted(zip(order, values, strict=True), key=lambda pair: pair[0])
                     ],
-                    "average": tracker.metrics_logger.metric_aggregated[full_name][metric],
+                    "average": logged.metric_aggregated[full_name][metric],
                 }
                 for metric, values in metrics.items()
             }
         files = sorted(path.name for path in Path(scratch).rglob("*") if path.is_file())
-    output.write_text(json.dumps({"tasks": found, "files": files}), encoding="utf-8")
+        raised = None
+        if prefix:
+            try:
+                evaluated(export, said, scratch, prefix)
+            except ValueError as error:
+                raised = str(error)
+    output.write_text(json.dumps({"tasks": found, "files": files, "raised": raised}), encoding="utf-8")
 
 
 if __name__ == "__main__":
