@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import cli
 from hypothesis import given
 from hypothesis import strategies as st
 from packs import prepare, read_docs
@@ -109,6 +110,10 @@ def test_one_line_of_a_template_chooses_them(tmp_path: Path) -> None:
     assert [doc["choice_tokens"] for doc in docs[:1]] == [[len(end.split()) for end in docs[0]["continuations"]]]
     (task,) = verify(pack).tasks.values()
     assert task.status == "passed"
+    # Its mutual information asks each choice without the question too, which neither file of ours has a place for.
+    for form in ("requests", "lighteval"):
+        done = cli("export", pack, "--to", form, "--output", tmp_path / form)
+        assert (done.returncode, "asks for loglikelihood" in " ".join(done.stderr.split())) == (2, True)
 
 
 def own_tokenizer(folder: Path) -> Path:

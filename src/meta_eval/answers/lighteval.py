@@ -120,7 +120,10 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
     task = evaluator.load(name)
     limit = manifest.run.limit
     docs = [task.eval_docs[number] for number in docs_to_run(len(task.eval_docs), limit)]
-    requests = list(requests_of(evaluator, name, limit))
+    try:
+        requests = list(requests_of(evaluator, name, limit))
+    except PackError as error:
+        raise _CannotError(f"it {error.what}") from None
     shared = _shared(requests, len(docs))
     lengths = _lengths(task, docs) if kind == "choices" and graders["process_results"] is None else None
     content = parquet_bytes(_table(task, docs, requests, lengths, kind))
@@ -206,7 +209,7 @@ def _shared(requests: Sequence[Request], docs: int) -> dict[str, Any]:
     """What all requests of a task have in common, as lighteval knows it of a task alone."""
     asked = {(request.stop, request.max_tokens, json.dumps(request.settings, sort_keys=True)) for request in requests}
     if len(requests) != docs:
-        raise _CannotError("it asks each doc several times")
+        raise _CannotError("it asks each doc several times, or each choice with a prompt of its own")
     if len(asked) != 1:
         raise _CannotError("its docs have limits or settings of their own, and lighteval has one for all docs")
     (first,) = {(request.stop, request.max_tokens) for request in requests}
