@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
     """The pack of the embedded sample; its manifest."""
+    from meta_eval import prepare
     from meta_eval.config import Config
-    from meta_eval.pack.prepare import prepare
 
     config = Config(
         model_name="replay",

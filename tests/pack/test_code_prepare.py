@@ -13,13 +13,13 @@ from noted import noted
 from places import TEMPLATES
 from rows import StubDataset, make_row, write_rows
 
+from meta_eval import prepare
 from meta_eval.config import Config
 from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError, DataError, JoinError
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined, OriginalRows
 from meta_eval.joins.match import match_one_to_one, match_shown
-from meta_eval.pack.prepare import prepare
 from meta_eval.source.card import split_files
 from meta_eval.source.rows import Place
 from meta_eval.templates.selection import select, withheld

@@ -25,7 +25,7 @@ class Form(StrEnum):
 def export(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
-    tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
+    tasks: list[str] = options.TASKS,
     to: Form = typer.Option(
         Form.requests,
         "--to",
@@ -51,7 +51,7 @@ def export(
     """Write what a pack asks, request by request, for an engine that lm-eval does not know. docs/answers.md says how
     to answer it; `meta-eval grade` scores the answers. Or write the pack for another harness (docs/others.md)."""
     folder = options.pack_folder(pack, config)
-    names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    names = options.listed(tasks)
     if (results is not None) != (to is Form.every_eval_ever):
         raise ConfigError(
             "results of a run are what --to every-eval-ever writes, and nothing else",

@@ -26,17 +26,15 @@ def fidelity(
         None, metavar="[PACK]", help="The pack, asked as its manifest says; default: that of the configuration."
     ),
     config: Path = options.CONFIG_OF_PACK,
-    overrides: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key, as of prepare."),
-    tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
+    overrides: list[str] = options.OVERRIDES,
+    tasks: list[str] = options.TASKS,
     docs: int | None = typer.Option(
         None, "--docs", min=1, metavar="N", help="So many docs, spread over the tasks; default: all."
     ),
     top_k: int = typer.Option(
         0, "--top-k", min=0, max=1000, metavar="K", help="Keep the K likeliest tokens of each place."
     ),
-    shard: str = typer.Option(
-        "0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."
-    ),
+    shard: str = options.SHARD,
     probe: bool = typer.Option(
         True, "--probe/--no-probe", help="Ask a few docs again, to tell causes apart: 136 prefills at most."
     ),
@@ -91,7 +89,7 @@ def fidelity(
     rules = _rules(margin, gate, against)
     check_outputs((html, markdown), (pack, against, gate))
     baseline = None if against is None else _baseline(against)
-    names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    names = options.listed(tasks)
     if stock is not None:
         _write_stock(stock, pack, config, overrides, names, docs, edited=edited, as_json=as_json)
         return

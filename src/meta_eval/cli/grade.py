@@ -21,7 +21,7 @@ def grade(
         None, "--pack", metavar="PACK", help="The pack that was asked; default: the configuration's work_dir."
     ),
     config: Path = options.CONFIG_OF_PACK,
-    tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
+    tasks: list[str] = options.TASKS,
     output: Path | None = typer.Option(
         None, "--output", "-o", metavar="FOLDER", help="Where to write; default: the pack's output_path."
     ),
@@ -42,7 +42,7 @@ def grade(
     from meta_eval.answers.grade import grade as run
 
     folder = options.pack_folder(pack, config)
-    names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    names = options.listed(tasks)
     with Steps("grading") as steps:
         done = run(
             answers,

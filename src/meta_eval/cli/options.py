@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -32,6 +33,9 @@ ALLOW_CODE = typer.Option(False, "--allow-code", help="Also grade tasks whose sc
 CANARY = typer.Option(
     True, "--canary/--no-canary", help="Compare the first 32 answers with the recorded, stop if they are far off."
 )
+OVERRIDES = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key, as of prepare.")
+TASKS = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas.")
+SHARD = typer.Option("0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1).")
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
 
@@ -43,3 +47,8 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
     from meta_eval.config import load_config
 
     return Path(load_config(config).work_dir)
+
+
+def listed(tasks: Sequence[str]) -> list[str]:
+    """The names that `TASKS` gives, each between two commas or in an option of its own."""
+    return [name.strip() for item in tasks for name in item.split(",") if name.strip()]

@@ -30,11 +30,9 @@ _EVERY = 30.0
 
 def run(
     config: Path = options.CONFIG,
-    overrides: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key, as of prepare."),
-    tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
-    shard: str = typer.Option(
-        "0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1)."
-    ),
+    overrides: list[str] = options.OVERRIDES,
+    tasks: list[str] = options.TASKS,
+    shard: str = options.SHARD,
     grade_only: bool = typer.Option(False, "--grade-only", help="Ask nothing: grade what is answered."),
     allow_code: bool = options.ALLOW_CODE,
     stop_when_decided: bool = typer.Option(
@@ -79,7 +77,7 @@ def run(
     from meta_eval.running.run import Interrupted
     from meta_eval.running.run import run as ask
 
-    names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    names = options.listed(tasks)
     done: dict[str, tuple[Ran, Report | None]] = {}
     failed: list[UserError] = []
     for model in models:

@@ -16,8 +16,8 @@ _LINES = "An option of sbatch, such as --sbatch=--account=my_group; may be repea
 
 def slurm(
     config: Path = options.CONFIG,
-    overrides: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key, as of prepare."),
-    tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
+    overrides: list[str] = options.OVERRIDES,
+    tasks: list[str] = options.TASKS,
     allow_code: bool = options.ALLOW_CODE,
     edited: bool = options.EDITED,
     canary: bool = options.CANARY,

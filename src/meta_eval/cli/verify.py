@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def verify(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
-    tasks: list[str] = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas."),
+    tasks: list[str] = options.TASKS,
     min_agreement: float | None = typer.Option(
         None,
         "--min-agreement",
@@ -46,7 +46,7 @@ def verify(
     folder = options.pack_folder(pack, config)
     from meta_eval.verify import verify as run
 
-    names = [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+    names = options.listed(tasks)
     with Steps("checking") as steps:
         proof = run(
             folder,

@@ -1,7 +1,7 @@
-"""prepare: from a configuration to a pack on disk and the command that runs it.
+"""prepare, of Meta's evals datasets: from a configuration to a pack and the command that runs it.
 
 The story of one doc, in order: fetched, read, checked, joined, made into a doc by the template (`docs`), measured and
-given its YAML (`task`), put beside the others (`build`), written (`write`).
+given its YAML (`task`), put beside the others (`build`); `records/prepare.py` writes it (`write`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets, catalog
-from meta_eval.config import Config, load_config
+from meta_eval.config import Config
 from meta_eval.engines import ENGINES
-from meta_eval.errors import documented
 from meta_eval.joins.read import Originals
-from meta_eval.notes import Progress, log, silent
+from meta_eval.notes import Progress, log
 from meta_eval.pack.build import Pack, build_pack
 from meta_eval.pack.docs import read_docs
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.task import Context, prepare_task
-from meta_eval.pack.write import check_target, write_pack
 from meta_eval.source.open import SAMPLE, open_evals_dataset
 from meta_eval.templates.folder import TemplateFolder, discover
 from meta_eval.templates.selection import Selection, select, withheld
@@ -35,39 +33,8 @@ class Prepared:
     work_dir: str
 
 
-@documented
-def prepare(
-    config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress = silent
-) -> Prepared:
-    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
-
-    ::
-
-        from meta_eval import Config, prepare
-
-        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
-        pack = prepare(config)
-        print(pack.manifest.command)
-
-    Args:
-        config: What to evaluate, or the YAML file that says it.
-        config_place: Where it was written, for messages.
-        progress: Called with what is being done.
-
-    Raises:
-        UserError: Anything that the user can fix; work_dir is then as it was.
-    """
-    if not isinstance(config, Config):
-        config, config_place = load_config(Path(config)), str(config)
-    check_target(Path(config.work_dir))
-    pack = assemble(config, config_place, progress)
-    progress(f"writing {config.work_dir}")
-    write_pack(Path(config.work_dir), pack.files, pack.manifest)
-    return Prepared(pack.manifest, config.work_dir)
-
-
 def assemble(config: Config, config_place: str, progress: Progress) -> Pack:
-    """The pack that `prepare` writes, in memory; the arguments and errors are the same."""
+    """The pack of one of Meta's evals datasets, in memory; arguments and errors are those of `meta_eval.prepare`."""
     templates = discover(_template_dir(config))
     progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
