@@ -33,50 +33,27 @@ tell; where it is not, a task that is shown below, or the equally weighted mean,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 from meta_eval import stats
-from meta_eval.stats import ALPHA, LEVEL, POWER, Drop, Interval
-from meta_eval.stats.basics import t_quantile
+from meta_eval.judging.evidence import MOST_RUNS, Evidence, Settling, settling
+from meta_eval.stats import ALPHA, Drop, Interval
 
 Outcome = Literal["shown to hold", "shown below", "not shown"]
 Overall = Literal["SHIP", "DON'T", "NOT SHOWN"]
+
+__all__ = [
+    "EXIT_CODES", "MARGIN", "MOST_RUNS", "Decision", "Evidence", "Outcome", "Overall", "Settling", "TaskDecision",
+    "Veto", "decide",
+]  # fmt: skip
 
 EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T": 1, "NOT SHOWN": 3}
 
 # One point. Meta's recipe saw the score of one model differ by about that much from run to run, and people who quantise
 # models call a point, or a percent, lossless: less than this is not worth knowing, more is.
 MARGIN = 0.01
-
-# Runs of a task beyond which nobody will go, so that a plan that needs more is none.
-MOST_RUNS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What is known of one task.
-
-    Attributes:
-        task: Its name.
-        drop: From `stats.paired_drop`, or `stats.unpaired_drop` where the baseline's answers are not known.
-        margin: The largest drop of this task that is allowed; None for the decision's own.
-        runs: How many runs of the model in question ``drop`` averages.
-        baseline_runs: How many runs of the baseline it averages; None where the baseline cannot be run again, as Meta's
-            recorded answers cannot.
-        noise: The variance of one run's score that the engine brings, from `stats.run_noise`; None where nobody ran
-            anything twice.
-    """
-
-    task: str
-    drop: Drop
-    margin: float | None = None
-    runs: int = 1
-    baseline_runs: int | None = None
-    noise: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,30 +67,6 @@ class Veto:
 
     reason: str
     task: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Settling:
-    """What would settle a question that is open.
-
-    All of it supposes that the true drop is the one that was estimated, or none where a gain was, and asks for an
-    answer four times out of five (`stats.POWER`). All docs of a benchmark were run, and there are no more: repeats
-    average out the noise of engines, and never that of the choice of docs.
-
-    Attributes:
-        runs: How often each task would have to be run in all; a baseline that can be run again as often as well. Empty
-            where `MOST_RUNS` runs of everything would not do.
-        margin: The smallest margin that is shown to hold with no further run: the upper end of the interval. To choose
-            it now is to choose it after the fact; it is for the next time.
-        least: The smallest margin that any number of runs would show.
-        measured: Whether the engine's noise was measured. If not, all flips are taken for it, which is the best case:
-            then ``runs`` and ``least`` are the least that could do, and an A/A pair would tell.
-    """
-
-    runs: tuple[tuple[str, int], ...]
-    margin: float
-    least: float
-    measured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +178,7 @@ def decide(tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[V
         tasks=decided,
         vetoes=tuple(vetoes),
         reasons=reasons,
-        settling=_settling(tasks, weights, mean, margin) if open_question else None,
+        settling=settling(tasks, weights, mean, margin) if open_question else None,
     )
 
 
@@ -247,7 +200,7 @@ def _task(one: Evidence, margin: float, p: float, p_corrected: float, weight: fl
         could_see=drop.detectable(ALPHA / count),
         weight=weight,
         remark=_remark(outcome, drop, interval, p_corrected, count),
-        settling=_settling((one,), (1.0,), drop, margin) if interval.lower <= margin <= interval.upper else None,
+        settling=settling((one,), (1.0,), drop, margin) if interval.lower <= margin <= interval.upper else None,
     )
 
 
@@ -307,62 +260,3 @@ def _said(veto: Veto) -> str:
 def _points(share: float) -> str:
     points = 100 * share
     return f"{points:.1f} points" if abs(points) >= 0.1 else f"{points:.2f} points"
-
-
-# What would settle it
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one task brings to the variance of the mean: ``docs``, which repeats leave, and each run's ``noise``."""
-
-    docs: float
-    noise: float
-    had: int
-    baseline_had: int | None
-
-    def at(self, runs: int) -> float:
-        """With so many runs in all, of the baseline too where it can be run again."""
-        ours = self.noise / max(runs, self.had)
-        theirs = self.noise / max(runs, self.baseline_had) if self.baseline_had is not None else 0.0
-        return self.docs + ours + theirs
-
-
-def _part(one: Evidence, weight: float) -> _Part:
-    drop = one.drop
-    shares = 1 / one.runs + 1 / (one.baseline_runs or 1)
-    # Without a flip nothing is the engine's. Else at most all is: both sides' runs have its noise, and nothing else.
-    variance = drop.seen_variance
-    most = variance / shares if drop.flipped else 0.0
-    noise = most if one.noise is None else min(one.noise, most)
-    reducible = noise * (shares if one.baseline_runs is not None else 1 / one.runs)
-    return _Part(weight**2 * max(0.0, variance - reducible), weight**2 * noise, one.runs, one.baseline_runs)
-
-
-def _settling(tasks: Sequence[Evidence], weights: Sequence[float], drop: Drop, margin: float) -> Settling | None:
-    if not drop.freedom:
-        return None
-    upper, supposed = drop.interval().upper, max(0.0, drop.value)
-    reach = t_quantile(LEVEL, drop.freedom) + NormalDist().inv_cdf(POWER)
-    parts = [_part(one, weight) for one, weight in zip(tasks, weights, strict=True)]
-    had = [min(one.runs, one.baseline_runs or one.runs) for one in tasks]
-    runs = list(had)
-
-    def shown(runs: Sequence[int]) -> bool:
-        variance = math.fsum(part.at(count) for part, count in zip(parts, runs, strict=True))
-        return supposed + reach * math.sqrt(variance) < margin
-
-    if shown([max(MOST_RUNS, count) for count in had]):
-        while not shown(runs):
-            # The task whose next run takes most variance away for each doc that it asks.
-            gains = [
-                (part.at(count) - part.at(count + 1)) / one.drop.docs if count < MOST_RUNS else 0.0
-                for part, count, one in zip(parts, runs, tasks, strict=True)
-            ]
-            runs[max(range(len(gains)), key=gains.__getitem__)] += 1
-    return Settling(
-        runs=tuple((one.task, count) for one, count, before in zip(tasks, runs, had, strict=True) if count > before),
-        margin=upper,
-        least=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in parts))),
-        measured=all(one.noise is not None for one in tasks),
-    )
