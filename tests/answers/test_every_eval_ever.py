@@ -14,7 +14,7 @@ from command import cli
 from packs import prepare, read_docs
 from recorded_runs import record
 
-TASKS = ["meta_gsm8k", "meta_mmlu_pretrain", "meta_ifeval"]
+TASKS = ["meta_gsm8k", "meta_mmlu_pretrain"]
 
 
 @pytest.fixture(scope="module")

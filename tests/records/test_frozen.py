@@ -90,6 +90,7 @@ def test_a_board_is_its_tasks_with_its_shots_and_the_groups_of_lm_eval() -> None
 def test_what_lm_eval_cannot_measure_of_a_board_is_said(caplog: pytest.LogCaptureFixture) -> None:
     wanted(["llama3_others"], TASKS, "tasks")
     assert "llama3_others: WorldSense is left out: lm-eval has no task of it" in caplog.text
+    assert "llama3_others: RACE: Meta shows all choices and compares the letters" in caplog.text
 
 
 def test_a_board_has_its_own_shots() -> None:

@@ -84,6 +84,8 @@ def _of_board(
             members.update(dict.fromkeys(of_part))
     if not members:
         raise ConfigError(f"the installed lm-eval has no task of {board.name}", where=where, hint="Install a newer one")
+    for note in (board.note, *(f"{part.name}: {part.note}" for part in board.parts if part.note)):
+        log.warning(f"{board.name}: {note}")
     for one in board.absent:
         log.warning(f"{board.name}: {one.name} is left out: {one.why}")
     groups[board.name] = tuple(members)
