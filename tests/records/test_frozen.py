@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from packs import prepare
+from packs import prepare, read_docs
 from places import REPOSITORY
-from recorded_runs import own_gsm8k, record, whole_tasks
+from recorded_runs import ARC, own_gsm8k, record, whole_tasks
 from small_model import write_tokenizer
 
 from meta_eval import verify
@@ -127,6 +127,19 @@ def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
     assert entry.record is not None
     assert (entry.record.bos, entry.record.chat_template, entry.warnings["prompt_with_bos"]) == ("<s>", True, 8)
     assert manifest.needs_bos
+
+
+def test_choices_under_a_chat_template_have_no_delimiter_and_the_same_verdicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meta_eval.records.chat._tokenizer", lambda *_: Tokenizer())
+    templates = whole_tasks(tmp_path / "templates", ["arc_challenge"])
+    keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "apply_chat_template": True}
+    pack = prepare(tmp_path / "pack", "arc_challenge", **keys)
+    assert [doc["continuations"] for doc in read_docs(pack, "arc_challenge")] == [row["choices"]["text"] for row in ARC]
+    record(templates, tmp_path / "plain", ["arc_challenge"], chat=True, fewshot_as_multiturn=True)
+    record(pack, tmp_path / "frozen", ["arc_challenge"])
+    assert right(tmp_path / "frozen", "arc_challenge") == right(tmp_path / "plain", "arc_challenge")
 
 
 def test_no_template_is_put_around_recorded_prompts(tmp_path: Path) -> None:

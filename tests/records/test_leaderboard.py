@@ -78,6 +78,14 @@ def mean(board: Path, task: str, metric: str) -> float:
     return sum(flat) / len(flat)
 
 
+def test_details_on_the_hub_are_a_baseline(hub: FakeHub, board: Path, tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=str(board / "details"), baseline=DETAILS)
+    kept = read_manifest(pack).tasks["leaderboard_ifeval"].baseline
+    assert kept is not None
+    found = kept.name, kept.revision, kept.docs, kept.other_prompts
+    assert found == (DETAILS, hub.heads[DETAILS], len(TASKS["leaderboard_ifeval"][0]), 0)
+
+
 def test_by_hub_id_only_the_files_of_the_wanted_tasks_are_fetched_and_the_commit_is_kept(
     hub: FakeHub, board: Path, tmp_path: Path
 ) -> None:
