@@ -170,6 +170,31 @@ def test_what_cannot_be_asked_or_graded_again_is_refused(edit: Callable[[Row], A
         prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))
 
 
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ([[7], [7], [7]], "a prompt of its own for each choice"),
+        (None, "does not say what stood behind the prompt"),
+        ([[7], [8], [9]], None),
+    ],
+)
+def test_an_ending_behind_each_choice_is_told_by_its_ids(
+    ids: list[list[int]] | None, said: str | None, tmp_path: Path
+) -> None:
+    rows = [{**choice(0, "The cat and the dog met, and the", ["cat ran", "dog ran", "cow ran"], 0), "cont_tokens": ids}]
+    folder = write(tmp_path / "details_org__Model-one", {"harness|winogrande|5": rows})
+    if said is None:
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder))
+        return
+    with pytest.raises(UserError, match=said):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder))
+
+
+def test_a_run_is_named_only_where_there_are_some(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="evals_run: sample holds no recorded runs"):
+        prepare(tmp_path / "pack", "meta_gpqa", evals_run="2024")
+
+
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
     folder = arc(tmp_path)
     next(folder.rglob("*.parquet")).write_bytes(b"<html>")

@@ -80,6 +80,12 @@ def kind_of(sample: Sample, said: str, where: str) -> Kind:
         found = "lighteval_choices"
     else:
         found = "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
+    if "winogrande" in said.lower() and not sample.by_lighteval and not sample.own_continuations:
+        raise DataError(
+            "does not say what stood behind the prompt: the harness scored one ending behind each choice",
+            where=where,
+            hint="Leave the task out of tasks",
+        )
     if found is not None and set(GRADED[found]) & set(sample.metrics):
         return found
     raise DataError(

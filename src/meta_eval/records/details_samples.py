@@ -19,10 +19,10 @@ NESTED = frozenset(("doc", "model_response", "metric"))
 
 _COLUMNS = (
     "example", "query", "question", "full_prompt", "choices", "gold", "gold_index", "predictions", "metrics",
-    "hashes", "acc", "acc_norm", "mc1", "mc2", "truncated",
+    "hashes", "acc", "acc_norm", "mc1", "mc2", "truncated", "cont_tokens",
 )  # fmt: skip
 _METRICS = ("acc", "acc_norm", "mc1", "mc2")
-_TOKENS = ("input_tokens", "cont_tokens", "padded")
+_TOKENS = ("input_tokens", "padded")
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class Sample:
         generation: The generation settings, where the writer keeps them.
         tokens: Of each request the ids that the model was given, without padding; None where nobody kept them.
         truncated: Whether the prompt was cut to the model's context.
+        own_continuations: Whether the ids say that each choice is a continuation of the one prompt.
         by_lighteval: Whether today's lighteval asked and graded it, by rules of its own.
         rebuilt: Whether the prompt was put together here, and nobody could say whether it was so.
     """
@@ -54,6 +55,7 @@ class Sample:
     generation: dict[str, Any] | None = None
     tokens: tuple[tuple[int, ...], ...] | None = None
     truncated: bool = False
+    own_continuations: bool = False
     by_lighteval: bool = False
     rebuilt: bool = False
 
@@ -97,8 +99,10 @@ def sample_of(row: Mapping[str, Any], where: str) -> Sample:
         text = predictions[0]
     else:
         likelihoods = tuple(_likelihood(one, where) for one in predictions)
-    query = next((row[name] for name in ("example", "query", "question") if isinstance(row.get(name), str)), "")
     choices = row.get("choices")
+    if likelihoods is not None and isinstance(choices, list):
+        _check_contexts(row.get("cont_tokens"), choices, where)
+    query = next((row[name] for name in ("example", "query", "question") if isinstance(row.get(name), str)), "")
     golds = row.get("gold_index") if likelihoods is not None else None
     if golds is None or golds == []:
         golds = row.get("gold")
@@ -112,6 +116,7 @@ def sample_of(row: Mapping[str, Any], where: str) -> Sample:
         metrics={name: float(value) for name, value in found.items() if isinstance(value, (bool, int, float))},
         tokens=_tokens(row),
         truncated=_is_cut(row.get("truncated")),
+        own_continuations=isinstance(row.get("cont_tokens"), list) and len(row["cont_tokens"]) > 1,
     )
 
 
@@ -120,16 +125,28 @@ def _prompt(row: Mapping[str, Any], where: str) -> str:
     if isinstance(prompt, str) and prompt:
         return prompt
     if isinstance(prompt, list) and prompt:
-        raise DataError(
-            "was asked with a prompt of its own for each choice, which no record holds yet",
-            where=where,
-            hint="Leave the task out of tasks",
-        )
+        raise _own_prompts(where)
     hashed = isinstance(row.get("hashes"), Mapping)
     raise DataError(
         "has its prompt only as a hash, of which nobody can ask again" if hashed else "does not say what was asked",
         where=where,
         hint="Take a later run of this model, which keeps prompts as text",
+    )
+
+
+def _check_contexts(continuations: Any, choices: list[Any], where: str) -> None:
+    """Of Winogrande the harness scored one ending behind each choice: then all continuations have the same ids."""
+    if not isinstance(continuations, list) or len(continuations) != len(choices) or len(set(map(str, choices))) < 2:
+        return
+    if all(one == continuations[0] for one in continuations):
+        raise _own_prompts(where)
+
+
+def _own_prompts(where: str) -> DataError:
+    return DataError(
+        "was asked with a prompt of its own for each choice, of which these details keep one",
+        where=where,
+        hint="Leave the task out of tasks",
     )
 
 

@@ -84,19 +84,23 @@ def prepare(
 def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
     """The pack of whatever the evals dataset is."""
     name = config.evals_dataset
+    if name not in (LM_EVAL, SAMPLE):
+        files = files_in(name)
+        if holds_details(files):  # beside which lie results that look like lm-eval's
+            return _prepare_details(config, config_place, progress, name, files)
+        if is_record(name):
+            return _prepare_record(config, config_place, progress, None)
+        repository = details_on_hub(config, progress)
+        if repository is not None and holds_samples(repository):
+            return _prepare_record(config, config_place, progress, repository)
+        if repository is not None and holds_details(repository.names):
+            return _prepare_details(config, config_place, progress, repository, repository.names)
+    if config.evals_run is not None:
+        raise ConfigError(
+            f"{name} holds no recorded runs to choose from", where=f"{config_place}: evals_run", hint="Set it to null"
+        )
     if name == LM_EVAL:
         return _prepare_tasks(config, config_place, progress)
-    if name == SAMPLE:
-        return of_meta.assemble(config, config_place, progress)
-    if is_record(name):
-        return _prepare_record(config, config_place, progress, None)
-    repository = details_on_hub(config, progress)
-    if repository is not None and holds_samples(repository):
-        return _prepare_record(config, config_place, progress, repository)
-    place = repository or name
-    files = repository.names if repository else files_in(name)
-    if holds_details(files):
-        return _prepare_details(config, config_place, progress, place, files)
     return of_meta.assemble(config, config_place, progress)
 
 
