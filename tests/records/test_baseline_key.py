@@ -18,6 +18,7 @@ from meta_eval.errors import UserError
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.model import Task
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.publish import publish
 from meta_eval.report.samples import samples_of
 
 ROWS = [
@@ -130,6 +131,8 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
     assert found.against == "the baseline's answers, graded by the pack"
     assert found.decision is not None
     assert (found.decision.drop.value, figures(found)) == (0.0, (0.0, 0.0, 0.0))
+    with pytest.raises(UserError, match="answers of a baseline, a run of yours that others do not have"):
+        publish(pack, tmp_path / "published")
 
 
 @pytest.mark.parametrize(

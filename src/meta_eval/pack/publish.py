@@ -148,6 +148,12 @@ def _refuse_what_nobody_can_rebuild(pack: Path, manifest: Manifest) -> None:
             where=str(pack),
             hint="Only packs of published evals datasets can be made anew by others",
         )
+    if manifest.prepared_from.baseline is not None:
+        raise PackError(
+            "it holds the answers of a baseline, a run of yours that others do not have",
+            where=str(pack),
+            hint="Prepare it with baseline: null",
+        )
     source = manifest.prepared_from.evals_dataset
     if source != SAMPLE and Path(source).expanduser().exists():
         raise PackError(
