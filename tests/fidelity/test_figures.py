@@ -40,6 +40,8 @@ def test_survival_is_kaplan_and_meiers() -> None:
     assert found.survival == pytest.approx({1: 0.8, 2: 0.6, 4: 0.3, 8: 0.3})
     assert (found.median, found.answers, found.of) == (4, 3, 5)
     assert divergence(np.array([3, 3]), np.array([False, False])).median is None
+    assert divergence(np.array([1, 3]), np.array([True, True])).survival == {1: 0.5, 2: 0.5, 4: 0}
+    assert divergence(np.array([1, 3]), np.array([True, False])).survival == {1: 0.5, 2: 0.5}
 
 
 def test_tasks_and_kinds_stand_apart() -> None:

@@ -71,8 +71,11 @@ class FakeClient(Client):
         return "fake 1.0"
 
     def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        open_: set[str] = set()
         for given, ask in enumerate(asks):
             type(self).before(given)
+            assert ask.request.id not in open_, "a server tells what is asked side by side by its id"
+            open_.add(ask.request.id)
             self.asked.append(ask.request.id)
             error = type(self).fails(ask.request, self.asked.count(ask.request.id))
             times = {"started": 1000.0 + given, "ended": 1001.0 + given}

@@ -24,6 +24,7 @@ from meta_eval.report.fidelity_build import build
 from meta_eval.report.fidelity_html import write_html
 from meta_eval.report.fidelity_terminal import show
 from meta_eval.report.markdown import render_fidelity
+from meta_eval.running.selfcheck import model_folder as model_of_selfcheck
 
 HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
 
@@ -77,6 +78,18 @@ def test_what_a_tokenizer_says_is_harmless(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "alert(1)" in page and "<script" not in page and "\u202e" not in page
     assert page.count("</style>") == 1
+
+
+def test_what_was_said_before_a_change_is_whole_text(tmp_path: Path) -> None:
+    made = Tokenizer.from_file(str(model_of_selfcheck() / "tokenizer.json"))
+    ids = np.array(made.encode("Grüße aus Köln", add_special_tokens=False).ids, np.int32)
+    assert len(ids) > 8, "characters are cut through by tokens"
+    tables = []
+    for name, gap in (("a", 0.0), ("b", 1.5)):
+        margins = [0.0] * (len(ids) - 1) + [gap]
+        tables.append(table(tmp_path / f"{name}.parquet", [answer(0, [-1.0 - gap] * len(ids), margins, token_ids=ids)]))
+    change = build(tables[1].path, against=tables[0].path, tokenizer=made).changes[-1]
+    assert change.context in "Grüße aus Köln" and "ü" in change.context
 
 
 def test_without_a_tokenizer_there_are_ids(tmp_path: Path) -> None:

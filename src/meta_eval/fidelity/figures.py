@@ -187,7 +187,9 @@ def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> Diverg
     at_risk = len(places) - np.concatenate(([0], np.cumsum(ended)[:-1]))
     alive = np.cumprod(1 - events / np.maximum(at_risk, 1))
     below = np.flatnonzero(alive <= 0.5 + 1e-12)
-    survival = {step: float(alive[step]) for step in STEPS if step <= last}
+    # Where all have diverged none is left at any later place either, and a curve reaches the ground.
+    beyond = next((step for step in STEPS if step > last), last) if alive[last] <= 0 else last
+    survival = {step: float(alive[min(step, last)]) for step in STEPS if step <= beyond}
     return Divergence(int(diverged.sum()), len(places), int(below[0]) if len(below) else None, survival)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,6 +122,12 @@ class _Words:
             self._known[token] = text or f"#{token}"
         return self._known[token]
 
+    def text(self, tokens: Sequence[int]) -> str:
+        """Of several together: a character may be cut through by tokens."""
+        if self._tokenizer is None:
+            return "".join(map(self, tokens))
+        return self._tokenizer.decode(list(tokens), skip_special_tokens=False)
+
 
 def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     from meta_eval.fidelity.columns import Vocabulary
@@ -178,7 +184,7 @@ def _changes(both: Pair, found: Against, words: _Words) -> list[Change]:
     shown = []
     for one in found.changes:
         places = np.flatnonzero(both.before.row == rows[one.task, one.doc])
-        said = "".join(words(int(both.before.ids[place])) for place in places[max(0, one.at - 13) : one.at - 1])
+        said = words.text(both.before.ids[places[max(0, one.at - 13) : one.at - 1]].tolist())
         shown.append(
             Change(
                 one.task, one.doc, one.at, said[-60:], words(one.id), words(one.before), words(one.after),

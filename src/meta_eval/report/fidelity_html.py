@@ -130,8 +130,9 @@ def _survival(report: FidelityReport) -> Survival | None:
     def path(points: Sequence[tuple[int, float]]) -> str:
         return "M" + "L".join(f"{x(place)} {y(share)}" for place, share in points)
 
+    places = sorted({place for *_, one in lines for place in one.divergence.survival})
     return Survival(
         tuple(Curve(label, shape, path(sorted(one.divergence.survival.items()))) for label, shape, one in lines),
-        tuple((f"{place:,}", x(place)) for place in sorted(lines[0][2].divergence.survival)),
+        tuple((f"{place:,}", x(place)) for place in places),
         tuple((f"{share}", y(share / 100)) for share in (0, 25, 50, 75, 100)),
     )
