@@ -6,9 +6,10 @@ Each is a folder of tools/forced_tokens.py, of models that tools/taught_llama.py
 thresholds of the diagnosis were chosen on comes first. Docs are drawn with replacement; for verdicts and diagnosis from
 those that were probed, as many short and long ones as there are.
 
-**Power**: the distance of the copy over the docs drawn, beside the 99th percentile of the original's from itself (other
-attention kernels) over as many docs: 1 % false alarms. What is printed is the fewest docs, with their tokens, of which
-four draws in five tell. **Accuracy**, of the same docs: the copy's greedy answer begins with the recorded answer's few
+**Power**: the distance of the copy over the docs drawn, beside the 99.5th percentile of the original's from itself
+(other attention kernels) over as many docs: half of 1 % false alarms, so that the drawing of the limit leaves no size
+above 1 %. What is printed is the fewest docs, with their tokens, of which four draws in five tell.
+**Accuracy**, of the same docs: the copy's greedy answer begins with the recorded answer's few
 first tokens or does not; the docs of which a two-sided test at 1 % sees the drop four times out of five,
 (z + z')^2 (f - d^2) / d^2 for a drop d and a share f of docs that flip (Miettinen 1968, Biometrics 24:339).
 """
@@ -50,6 +51,7 @@ Key = tuple[str, int]
 Said = tuple[str, tuple[str, ...]]
 
 DRAWS = 2000
+LIMIT_DRAWS = 20_000  # of the original beside itself
 ALARM_DRAWS, FEW_DRAWS = 1000, 100
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 ALARMS, POWER = 0.01, 0.8
@@ -98,16 +100,21 @@ def read(folder: Path) -> dict[str, Copy]:
     return found
 
 
-def distances(copy: Copy, docs: int, rng: np.random.Generator) -> np.ndarray:
+def distances(copy: Copy, docs: int, rng: np.random.Generator, draws: int = DRAWS) -> np.ndarray:
     """The distance over each of many draws of so many docs."""
-    drawn = rng.choice(len(copy.sums), (DRAWS, docs))
+    drawn = rng.choice(len(copy.sums), (draws, docs))
     return copy.sums[drawn].sum(1) / copy.tokens[drawn].sum(1)
+
+
+def limit_of(copy: Copy, docs: int) -> float:
+    """What the original beside itself exceeds in half of the false alarms that are allowed."""
+    return float(np.quantile(distances(copy, docs, np.random.default_rng(docs), LIMIT_DRAWS), 1 - ALARMS / 2))
 
 
 def needed(copy: Copy, same: Copy) -> int | None:
     """The fewest docs of which four draws in five tell; None where the most do not."""
     for docs in SIZES:
-        limit = np.quantile(distances(same, docs, np.random.default_rng(docs)), 1 - ALARMS)
+        limit = limit_of(same, docs)
         if (distances(copy, docs, np.random.default_rng(10_000 + docs)) > limit).mean() >= POWER:
             return docs
     return None
@@ -134,8 +141,8 @@ def power(found: dict[str, Copy]) -> list[tuple[str, float, int | None, float | 
 
 def exceeded(copy: Copy, docs: int) -> float:
     """The share of fresh draws of the original beside itself that lie beyond the limit of as many docs."""
-    limit = np.quantile(distances(copy, docs, np.random.default_rng(docs)), 1 - ALARMS)
-    return float((distances(copy, docs, np.random.default_rng(20_000 + docs)) > limit).mean())
+    fresh = distances(copy, docs, np.random.default_rng(20_000 + docs), LIMIT_DRAWS)
+    return float((fresh > limit_of(copy, docs)).mean())
 
 
 def at_most(count: int, draws: int = ALARM_DRAWS) -> float:
@@ -244,7 +251,7 @@ def main() -> int:
         print(f"the original again, {what}: {count} of {ALARM_DRAWS:,}, at most {100 * at_most(count):.2f} %")
     beyond = {size: exceeded(found["again"], size) for size in SIZES}
     worst = max(beyond, key=lambda size: beyond[size])
-    error = (2 * ALARMS * (1 - ALARMS) / DRAWS) ** 0.5  # of the limit and of the draws
+    error = (ALARMS * (1 - ALARMS / 2) / LIMIT_DRAWS) ** 0.5  # of the limit and of the draws
     print(
         f"beyond the limit of the plot, fresh draws: {100 * np.mean(list(beyond.values())):.2f} % in the mean of all "
         f"sizes, at the most {100 * beyond[worst]:.2f} % ({worst} docs); Monte-Carlo error of one {100 * error:.2f} %\n"
