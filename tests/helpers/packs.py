@@ -83,3 +83,12 @@ def tree(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def punkt_data(folder: Path) -> Path:
+    """The smallest Punkt model that nltk reads: one that has learned nothing."""
+    english = folder / "tokenizers" / "punkt_tab" / "english"
+    english.mkdir(parents=True)
+    for name in ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt"):
+        (english / name).write_text("")
+    return folder

@@ -13,6 +13,7 @@ import datasets
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packs import punkt_data
 from places import TEMPLATES
 from template_modules import load_module, template_module
 
@@ -72,14 +73,6 @@ def row(*instructions: tuple[str, dict], **changes: object) -> dict:
 
 def score(response: str, *instructions: tuple[str, dict]) -> dict:
     return template().process_results(template().make_doc(row(*instructions)), [response])
-
-
-def punkt_data(folder: Path) -> None:
-    """The smallest Punkt model that nltk reads: one that has learned nothing."""
-    english = folder / "tokenizers" / "punkt_tab" / "english"
-    english.mkdir(parents=True)
-    for name in ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt"):
-        (english / name).write_text("")
 
 
 # Docs

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 from command import cli
 from forked import forked
-from packs import Doc, edit, edit_docs, prepare, read_docs, reseal, tree, write_docs, yaml_of
+from packs import Doc, edit, edit_docs, prepare, punkt_data, read_docs, reseal, tree, write_docs, yaml_of
 from places import TEMPLATES
 from rows import make_row, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -242,15 +242,12 @@ def test_nltk_is_imported_where_scoring_needs_it_alone_and_downloads_nothing(
 def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    english = tmp_path / "data" / "tokenizers" / "punkt_tab" / "english"
-    english.mkdir(parents=True)
-    for name in ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt"):
-        (english / name).write_text("")
+    data = punkt_data(tmp_path / "data")
     packs = []
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         with monkeypatch.context() as patch:
-            patch.setenv("NLTK_DATA", str(tmp_path / "data"))
+            patch.setenv("NLTK_DATA", str(data))
             packs.append(ifeval_pack(tmp_path / folder, "length_constraints:number_sentences"))
     tree = json.loads((packs[0] / "manifest.json").read_text())
     assert tree["punkt_tab"] is True

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nltk
 import pytest
 from noted import noted
-from packs import prepare, read_docs
+from packs import prepare, punkt_data, read_docs
 from places import REPOSITORY
 from recorded_runs import SHAPES, record, task_folder
 
@@ -166,6 +167,20 @@ def test_the_code_of_a_task_is_lm_evals_and_comes_along(shapes: Path) -> None:
     record_of = manifest.tasks["gsm8k"].record
     assert record_of is not None
     assert (record_of.model, record_of.shots, record_of.task_version) == ("org/Model-one", "2", "3.0")
+
+
+def test_lm_evals_own_ifeval_brings_punkt_and_finds_it_where_the_machine_has_none(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_manifest(shapes / "pack").punkt_tab is False  # this machine has none, and prepare said so
+    with monkeypatch.context() as patch:
+        patch.setenv("NLTK_DATA", str(punkt_data(tmp_path / "data")))
+        pack = prepare(tmp_path / "pack", "ifeval,gsm8k", evals_dataset=str(shapes / "run"))
+    assert read_manifest(pack).punkt_tab is True
+    moved = pack.rename(tmp_path / "elsewhere")
+    monkeypatch.setattr(nltk.data, "path", [])
+    assert verify(moved).passed
+    assert nltk.data.find("tokenizers/punkt_tab/english").startswith(str(moved))
 
 
 def test_what_a_results_file_says_of_functions_is_never_run(old: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     files |= made
     files[".gitignore"] = assets.path("work_dir.gitignore").read_bytes()
 
-    scores_ifeval = any("instruction_id_list" in task.entry.columns for task in tasks)
+    scores_ifeval = any(task.scores_ifeval for task in tasks)
     punkt = punkt_files() if scores_ifeval else {}
     files |= punkt
 

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# The column of a recorded run's docs that holds the task's own doc, as JSON.
+RECORDED_DOC = "recorded_doc"
+
 _MOST_BYTES = 2**31 - 1  # that the 32-bit offsets of an array of texts reach
 
 

@@ -19,6 +19,9 @@ from meta_eval.notes import log
 # A pack is whole without it: nltk then looks for its own copy.
 NLTK_DATA = "nltk_data"
 
+# The column of IFEval's docs that says what its checkers check.
+INSTRUCTIONS = "instruction_id_list"
+
 _FOLDER = PurePosixPath(NLTK_DATA, "tokenizers/punkt_tab/english")
 _FILES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 _LARGEST = 64 * 2**20  # bytes; the largest of them has 0.2 million

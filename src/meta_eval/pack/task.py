@@ -23,6 +23,7 @@ from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry
 from meta_eval.pack.next_token import by_next_token
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, longest_prompt
 from meta_eval.pack.published import published_entries, read_metrics
+from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row
 from meta_eval.templates import rewrite
@@ -73,12 +74,14 @@ class PreparedTask:
         entry: What the manifest says of it.
         template_files: The template's files as they are, by path; other tasks may bring the same ones.
         files: What was made for this task: its YAML, its docs and what reads them.
+        scores_ifeval: Whether its docs name instructions of IFEval, some of which need nltk's Punkt model.
     """
 
     name: str
     entry: TaskEntry
     template_files: Mapping[str, bytes]
     files: Mapping[str, bytes]
+    scores_ifeval: bool = False
 
 
 def prepare_task(template: Template, dataset: EvalsDataset, context: Context) -> PreparedTask:
@@ -144,7 +147,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         unsafe_code=template.unsafe_code,
     )
     template_files = {file.as_posix(): place_of(root, file).read_bytes() for file in template.files}
-    return PreparedTask(template.name, entry, template_files, files)
+    return PreparedTask(template.name, entry, template_files, files, INSTRUCTIONS in entry.columns)
 
 
 def _join_entry(template: Template, joined: Joined | None, matched: int) -> JoinEntry | None:

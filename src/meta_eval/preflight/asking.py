@@ -20,7 +20,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from meta_eval.errors import TemplateError
+from meta_eval.pack.columns import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.preflight.installed import LmEval, find_lm_eval
 from meta_eval.templates.folder import read_yaml
 from meta_eval.templates.spec import functions_in
@@ -165,15 +167,20 @@ def _libraries(modules: Iterable[str]) -> set[str]:
 
 
 def _needs_punkt(pack: Path, manifest: Manifest) -> bool:
+    if manifest.punkt_tab is None:
+        return False
     for entry in manifest.tasks.values():
-        if entry.docs_file is None or "instruction_id_list" not in entry.columns:
+        column = next((one for one in (INSTRUCTIONS, RECORDED_DOC) if one in entry.columns), None)
+        if entry.docs_file is None or column is None:
             continue
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(pack / entry.docs_file, columns=["instruction_id_list"])
+            given = pq.read_table(pack / entry.docs_file, columns=[column]).column(0).to_pylist()
+            if column == RECORDED_DOC:
+                given = [json.loads(doc).get(INSTRUCTIONS, ()) for doc in given]
         except Exception:  # noqa: S112 (the files check has said that it is damaged)
             continue
-        if any(not NEEDS_PUNKT.isdisjoint(ids) for ids in table.column(0).to_pylist()):
+        if any(not NEEDS_PUNKT.isdisjoint(ids) for ids in given):
             return True
     return False

@@ -19,12 +19,13 @@ from ruamel.yaml.comments import TaggedScalar
 
 from meta_eval import assets
 from meta_eval.errors import TemplateError
-from meta_eval.pack.columns import parquet_bytes
+from meta_eval.pack.columns import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
+from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.task import Context, PreparedTask, length_entry
 from meta_eval.records.code import TaskCode, included
 from meta_eval.records.rows import ROLLING, Row, Rows, doc_json
-from meta_eval.templates.rewrite import LOADER_MODULE
+from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
 from meta_eval.templates.spec import TaskSpec, Template
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def make_task(
     content = parquet_bytes(table)
     docs_file = f"{code.name}.parquet"
     file = code.folder / (code.written or code.file)
+    ifeval = any(INSTRUCTIONS in row.doc for row in rows.rows)
     text = task_yaml(
         code,
         docs_file="../" * len(file.parent.parts) + docs_file,
@@ -90,6 +92,7 @@ def make_task(
         published=[one.our_metric for one in published],
         delimiter=delimiter,
         each=each,
+        loader=PUNKT_MODULE if ifeval else LOADER_MODULE,
     )
     entry = TaskEntry(
         template=file.as_posix(),
@@ -126,7 +129,9 @@ def make_task(
         file.as_posix(): text.encode(),
         (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.path("pack_docs.py").read_bytes(),
     }
-    return PreparedTask(code.name, entry, code.files(), made)
+    if ifeval:
+        made[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.path("punkt_docs.py").read_bytes()
+    return PreparedTask(code.name, entry, code.files(), made, ifeval)
 
 
 def docs_table(rows: Rows, output_type: str, verdict: str) -> pa.Table:
@@ -136,7 +141,7 @@ def docs_table(rows: Rows, output_type: str, verdict: str) -> pa.Table:
     text, texts = pa.string(), pa.list_(pa.string())
     each = rows.rows
     columns: dict[str, pa.Array] = {
-        "recorded_doc": pa.array([doc_json(row.doc) for row in each], text),
+        RECORDED_DOC: pa.array([doc_json(row.doc) for row in each], text),
         "prompt": pa.array([row.prompt for row in each], text),
         "gold": pa.array([row.gold for row in each], text),
         "subtask_name": pa.array([_text(row.doc.get("subtask_name")) for row in each], text),
@@ -167,6 +172,7 @@ def task_yaml(
     published: Sequence[str],
     delimiter: str | None,
     each: bool = False,
+    loader: str = LOADER_MODULE,
 ) -> str:
     """The YAML that lm-eval takes for the task: it includes the task's own.
 
@@ -179,12 +185,13 @@ def task_yaml(
         published: Each ``metric,filter`` that the record has a score of.
         delimiter: See `make_task`.
         each: Whether each choice has a prompt of its own.
+        loader: The module that reads the docs.
     """
     metadata = code.settings.get("metadata")
     tree: dict[str, Any] = {
         "include": included(code.file).name,
         "task": code.name,
-        "custom_dataset": TaggedScalar(f"{LOADER_MODULE}.load", style=None, tag="!function"),
+        "custom_dataset": TaggedScalar(f"{loader}.load", style=None, tag="!function"),
         "dataset_path": None,
         "dataset_name": None,
         "dataset_kwargs": {"docs_file": docs_file, "sha256": sha256},

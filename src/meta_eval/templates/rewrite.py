@@ -19,6 +19,8 @@ from meta_eval.errors import TemplateError
 
 # Beside each task's YAML; see assets/pack_docs.py.
 LOADER_MODULE = "pack_docs"
+# What lets lm-eval's own IFEval find the Punkt model of the pack, and loads the docs with the former.
+PUNKT_MODULE = "punkt_docs"
 
 # Beside the YAML of a choice task that is scored by the next token; see assets/next_token.py.
 CHOOSING_MODULE = "next_token"
