@@ -27,6 +27,8 @@ from meta_eval.records.chat import Chat, chat_of
 from meta_eval.records.code import TaskCode, find_code, group_text
 from meta_eval.records.details import files_in, holds_details, open_details
 from meta_eval.records.details_prepare import made_of_details
+from meta_eval.records.exchanged import is_exchanged, open_exchanged
+from meta_eval.records.exchanged_prepare import made_of_exchanged
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
 from meta_eval.records.rows import IN_WORDS, bos_of, read_rows
@@ -84,17 +86,9 @@ def prepare(
 def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
     """The pack of whatever the evals dataset is."""
     name = config.evals_dataset
-    if name not in (LM_EVAL, SAMPLE):
-        files = files_in(name)
-        if holds_details(files):  # beside which lie results that look like lm-eval's
-            return _prepare_details(config, config_place, progress, name, files)
-        if is_record(name):
-            return _prepare_record(config, config_place, progress, None)
-        repository = details_on_hub(config, progress)
-        if repository is not None and holds_samples(repository):
-            return _prepare_record(config, config_place, progress, repository)
-        if repository is not None and holds_details(repository.names):
-            return _prepare_details(config, config_place, progress, repository, repository.names)
+    recorded = None if name in (LM_EVAL, SAMPLE) else _recorded(config, config_place, progress)
+    if recorded is not None:
+        return recorded
     if config.evals_run is not None:
         raise ConfigError(
             f"{name} holds no recorded runs to choose from", where=f"{config_place}: evals_run", hint="Set it to null"
@@ -102,6 +96,24 @@ def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
     if name == LM_EVAL:
         return _prepare_tasks(config, config_place, progress)
     return of_meta.assemble(config, config_place, progress)
+
+
+def _recorded(config: Config, config_place: str, progress: Progress) -> Pack | None:
+    """The pack of a recorded run, whoever wrote it; None where the evals dataset is none."""
+    name = config.evals_dataset
+    files = files_in(name)
+    if holds_details(files):  # beside which lie results that look like lm-eval's
+        return _prepare_details(config, config_place, progress, name, files)
+    if is_exchanged(name):
+        return _prepare_exchanged(config, config_place, progress)
+    if is_record(name):
+        return _prepare_record(config, config_place, progress, None)
+    repository = details_on_hub(config, progress)
+    if repository is not None and holds_samples(repository):
+        return _prepare_record(config, config_place, progress, repository)
+    if repository is not None and holds_details(repository.names):
+        return _prepare_details(config, config_place, progress, repository, repository.names)
+    return None
 
 
 def _prepare_record(config: Config, config_place: str, progress: Progress, repository: Repository | None) -> Pack:
@@ -133,6 +145,16 @@ def _prepare_details(
     names, groups = select(record, config.tasks, f"{config_place}: tasks")
     groups = {**groups, **board_groups(names, record.groups)}
     return _made(config, groups, progress, lambda context: [made_of_details(record, name, context) for name in names])
+
+
+def _prepare_exchanged(config: Config, config_place: str, progress: Progress) -> Pack:
+    """Instances of Every Eval Ever."""
+    progress(f"reading {config.evals_dataset}")
+    _must_be_bundled(config, config_place)
+    _must_have_no_revision(config, config_place)
+    record = open_exchanged(config.evals_dataset, config.evals_run, config.tasks)
+    names, groups = select(record, config.tasks, f"{config_place}: tasks")
+    return _made(config, groups, progress, lambda context: [made_of_exchanged(record, name, context) for name in names])
 
 
 def _must_be_bundled(config: Config, config_place: str) -> None:

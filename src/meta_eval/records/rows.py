@@ -84,6 +84,8 @@ IN_WORDS = {
     "partial_run": "of the task are not in this record, which is one of a part of it",
     "prompt_with_bos": "had a prompt that brings the BOS, which is taken off: every engine adds one",
     "prompt_hash_missing": "come without a prompt hash, as lm-eval before 0.4.3 wrote none",
+    "stops_unknown": "come without stop texts, for which the schema has no field: an answer ends where the model "
+    "ends it, or at the limit of tokens",
     "repeated_samples": "stand there twice, word for word; each counts once",
 }
 
