@@ -66,7 +66,7 @@ def _answer(
     doc: Mapping[str, Any], response: Mapping[str, Any], where: str
 ) -> tuple[str | None, tuple[float, ...] | None]:
     methods, texts, costs = doc.get("sampling_methods") or [], response.get("text"), response.get("logprobs")
-    if "PERPLEXITY" in methods:
+    if isinstance(methods, list) and "PERPLEXITY" in methods:
         raise DataError("was asked for the likelihood of its whole text, which nothing here grades again", where=where)
     if isinstance(texts, list) and texts:
         if len(texts) > 1:
