@@ -6,11 +6,14 @@ import hashlib
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from noted import noted
 from packs import prepare, read_docs
 from recorded_runs import record
@@ -18,11 +21,32 @@ from recorded_runs import record
 from meta_eval import report, verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.records.exchanged import Evaluation
+from meta_eval.records.exchanged_rows import read_exchanged
 from meta_eval.replay import ReplayLM
 
 Tree = dict[str, Any]
 UUIDS = {"one": "0c5a3a52-6b3c-4f44-9c1a-0d8b0a3c5e11", "two": "0c5a3a52-6b3c-4f44-9c1a-0d8b0a3c5e12"}
 DOCS = 6
+ROW: Tree = {
+    "evaluation_result_id": "exact", "sample_id": "s", "interaction_type": "single_turn",
+    "input": {"raw": "What?", "formatted": "What?", "reference": ["3"], "choices": None}, "output": {"raw": ["3"]},
+    "answer_attribution": [], "evaluation": {"score": 1.0}, "error": None, "metadata": None,
+}  # fmt: skip
+AVERAGE: Tree = {
+    "evaluation_result_id": "exact", "evaluation_name": "sums", "score_details": {"score": 1.0},
+    "metric_config": {"lower_is_better": False},
+    "generation_config": {"generation_args": {"max_tokens": 3}, "additional_details": {"until": "[]"}},
+}  # fmt: skip
+LEAVES = st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=4)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
+
+
+def changed(good: Tree) -> st.SearchStrategy[Tree]:
+    """A tree of which some columns hold anything."""
+    return st.dictionaries(st.sampled_from(sorted(good)), VALUES, max_size=2).map(lambda other: {**good, **other})
+
+
 RIGHT = (0, 1, 3)
 
 
@@ -52,12 +76,15 @@ def evaluation(folder: Path, change: Callable[[Tree, list[Tree]], Any] = lambda 
             {**shared, "evaluation_result_id": "exact", "evaluation": {"score": float(n in RIGHT), "is_correct": False}},
             {**shared, "evaluation_result_id": "length", "evaluation": {"score": len(answer), "is_correct": False}},
         ]  # fmt: skip
-    settings = {"generation_args": {"max_tokens": 32, "temperature": 0}, "additional_details": {"until": '["\\n\\n"]'}}
+    asked_with = {
+        "generation_args": {"max_tokens": 32, "temperature": 0},
+        "additional_details": {"until": '["\\n\\n"]'},
+    }
     average = {
         "evaluation_result_id": "exact", "evaluation_name": "sums/plain",
         "source_data": {"dataset_name": "sums", "source_type": "other"},
         "metric_config": {"lower_is_better": False, "score_type": "binary"},
-        "score_details": {"score": len(RIGHT) / DOCS}, "generation_config": settings,
+        "score_details": {"score": len(RIGHT) / DOCS}, "generation_config": asked_with,
     }  # fmt: skip
     averages = {
         **ids, "retrieved_timestamp": "1700000000",
@@ -88,7 +115,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exchanged")
     with noted() as notes:
         made = prepare(folder / "pack", "recorded", evals_dataset=str(evaluation(folder / "in")))
-    assert any("recorded and not graded again: length" in note for note in notes)
+    assert any("recorded and not graded again: 'length'" in note for note in notes)
     return made
 
 
@@ -145,20 +172,21 @@ def test_of_several_evaluations_the_one_that_is_meant_is_named(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda _, rows: rows[2]["input"].update(formatted=None), "line 3, sample s1.* cannot be asked again"),
-        (lambda _, rows: rows[2]["input"].update(reference=[]), "sample s1.*no reference"),
-        (lambda _, rows: rows[2]["output"].update(raw=["3", "3"]), "sample s1.*answered 2 times"),
-        (lambda _, rows: rows[2].update(error="timeout"), "sample s1.*timeout"),
-        (lambda _, rows: rows[2].update(interaction_type="multi_turn"), "sample s1.*several turns"),
-        (lambda _, rows: rows[2]["input"].update(choices=["3", " 3\n"]), "sample s1.*word for word"),
-        (lambda _, rows: rows[3].update(output={"raw": ["3"]}), "line 4, sample s1.*asked or answered otherwise"),
-        (lambda _, rows: rows.append(rows[2]), "line 13, sample s1.*stands there twice"),
-        (lambda _, rows: rows[2]["evaluation"].update(score=0.0), "sample s1: exact match gives 1, and exact is 0"),
+        (lambda _, rows: rows[2]["input"].update(formatted=None), "line 3, sample 's1'.* cannot be asked again"),
+        (lambda _, rows: rows[2]["input"].update(reference=[]), "sample 's1'.*no reference"),
+        (lambda _, rows: rows[2]["output"].update(raw=["3", "3"]), "sample 's1'.*answered 2 times"),
+        (lambda _, rows: rows[2].update(error="timeout"), "sample 's1'.*timeout"),
+        (lambda _, rows: rows[2].update(interaction_type="multi_turn"), "sample 's1'.*several turns"),
+        (lambda _, rows: rows[2]["input"].update(choices=["3", " 3\n"]), "sample 's1'.*word for word"),
+        (lambda _, rows: rows[3].update(output={"raw": ["3"]}), "line 4, sample 's1'.*asked or answered otherwise"),
+        (lambda _, rows: rows.append(rows[2]), "line 13, sample 's1'.*stands there twice"),
+        (lambda _, rows: rows[2]["evaluation"].update(score=0.0), "sample 's1': exact match gives 1, and 'exact' is 0"),
         (lambda _, rows: every(rows, lambda row: row.update(
             output={"raw": ["?"]}, evaluation={"score": 0.0, "is_correct": False})), "not one answer is right"),
         (lambda _, rows: rows[2].update(answer_attribution=[
-            {"extraction_method": "regex", "extracted_value": "2", "is_terminal": True}]), "sample s1.*regex"),
+            {"extraction_method": "regex", "extracted_value": "2", "is_terminal": True}]), "sample 's1'.*regex"),
         (lambda tree, _: tree["evaluation_results"][0]["score_details"].update(score=0.6), "average to 0.5, and 0.6"),
+        (lambda tree, _: tree["evaluation_results"][0]["score_details"].update(score=float("nan")), "to 0.5, and nan"),
         (lambda tree, _: tree["evaluation_results"][0].pop("generation_config"), "how many tokens"),
         (lambda tree, _: tree.update(evaluation_id="other"), "is of 'other', and"),
         (lambda tree, _: tree.update(detailed_evaluation_results={"total_rows": 13}), "12 rows, and .* says 13"),
@@ -174,6 +202,22 @@ def test_what_would_make_a_wrong_number_stops_with_its_place(
     with pytest.raises(UserError, match=f"(?s){said}"):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(evaluation(tmp_path / "in", change)))
     assert not (tmp_path / "pack").exists()
+
+
+@settings(max_examples=100)
+@given(changed(ROW), changed(ROW["input"]), changed(AVERAGE))
+def test_any_row_is_read_or_refused_in_one_line(row: Tree, asked: Tree, average: Tree) -> None:
+    row = {**row, "input": asked} if row["input"] == ROW["input"] else row
+    tree = {"evaluation_results": [average]}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "one_samples.jsonl"
+        path.write_text(json.dumps({**row, "evaluation_name": "sums"}), encoding="utf-8")
+        try:
+            found = read_exchanged(Evaluation("one", "org/model", path, tree, {"sums": "sums"}), "sums", "here")
+        except UserError as error:
+            assert "\n" not in str(error)
+        else:
+            assert found.average == 1
 
 
 @pytest.mark.every_eval_ever

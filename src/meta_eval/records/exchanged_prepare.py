@@ -12,6 +12,7 @@ from meta_eval.records.exchanged_rows import read_exchanged
 from meta_eval.records.rows import IN_WORDS
 from meta_eval.records.task import make_task
 from meta_eval.results.results_file import mapping
+from meta_eval.shown import quoted
 
 _VERDICT = "em,none"
 
@@ -34,7 +35,7 @@ def made_of_exchanged(record: ExchangedRecord, name: str, context: Context) -> M
     for key, count in found.rows.warnings.items():
         log.warning(f"{name}: {count:,} docs {IN_WORDS[key]}")
     if found.kept:
-        log.warning(f"{name}: recorded and not graded again: {', '.join(found.kept)}")
+        log.warning(f"{name}: recorded and not graded again: {', '.join(map(quoted, found.kept))}")
     code = details_code("lighteval_em", name)
     library = mapping(evaluation.aggregate.get("eval_library"))
     entry = RecordEntry(

@@ -71,7 +71,7 @@ def read_exchanged(evaluation: Evaluation, said: str, where: str) -> ExchangedRo
     reading = _Reading()
     by_lm_eval = mapping(evaluation.aggregate.get("eval_library")).get("name") == "lm_eval"
     for line, row in evaluation.rows(said):
-        _add(reading, row, f"{line}, sample {row.get('sample_id')!s:.80}", by_lm_eval=by_lm_eval)
+        _add(reading, row, f"{line}, sample {quoted(row.get('sample_id'))}", by_lm_eval=by_lm_eval)
     averages = evaluation.results(said)
     metric = _graded(reading, averages, where)
     values = reading.scores[metric]
@@ -98,7 +98,9 @@ def _add(reading: _Reading, row: Mapping[str, Any], where: str, *, by_lm_eval: b
     scores = reading.scores.setdefault(metric, {})
     if name in scores:
         raise DataError(
-            f"stands there twice with a score of {metric}", where=where, hint="Fetch the file again, or name one run"
+            f"stands there twice with a score of {quoted(metric)}",
+            where=where,
+            hint="Fetch the file again, or name one run",
         )
     scores[name] = float(score)
     story = (row.get("input"), row.get("output"))
@@ -122,6 +124,8 @@ def _row(reading: _Reading, row: Mapping[str, Any], where: str, *, by_lm_eval: b
     golds, choices = asked.get("reference"), asked.get("choices")
     if not isinstance(golds, list) or not golds or not all(isinstance(one, str) for one in golds):
         raise DataError("names no reference, so no answer to it can be graded", where=where)
+    if isinstance(choices, list) and not all(isinstance(one, str) for one in choices):
+        raise DataError("has choices that are no texts", where=where)
     if isinstance(choices, list) and answer in choices:
         raise DataError(
             "is answered with one of its choices word for word: the schema does not say whether the model wrote it or "
@@ -161,7 +165,7 @@ def _prompt(row: Mapping[str, Any], asked: Mapping[str, Any], where: str) -> str
 
 def _answer(row: Mapping[str, Any], where: str, *, by_lm_eval: bool) -> str:
     if row.get("error"):
-        raise DataError(f"ended with an error: {row['error']!s:.120}", where=where)
+        raise DataError(f"ended with an error: {quoted(row['error'])}", where=where)
     answers = mapping(row.get("output")).get("raw")
     if not isinstance(answers, list) or len(answers) != 1 or not isinstance(answers[0], str):
         count = len(answers) if isinstance(answers, list) else 0
@@ -193,10 +197,10 @@ def _graded(reading: _Reading, averages: Mapping[str, Mapping[str, Any]], where:
         if other is None and any(told.values()):
             return metric
         if other is None:
-            first = first or f"not one answer is right by {metric}, so nothing says that exact match graded it"
+            first = first or f"not one answer is right by {quoted(metric)}, so nothing says that exact match graded it"
         else:
             score = scores.get(other)
-            first = first or f"sample {other:.80}: exact match gives {told[other]:g}, and {metric} is " + (
+            first = first or f"sample {quoted(other)}: exact match gives {told[other]:g}, and {quoted(metric)} is " + (
                 "missing" if score is None else f"{score:g}"
             )
     raise DataError(
@@ -210,16 +214,17 @@ def _check_average(
     average: float, count: int, averages: Mapping[str, Mapping[str, Any]], metric: str, where: str
 ) -> None:
     if metric not in averages:
-        raise DataError(f"has scores of {metric}, of which the averages beside them know nothing", where=where)
+        raise DataError(f"has scores of {quoted(metric)}, of which the averages beside them know nothing", where=where)
     score = mapping(averages[metric].get("score_details")).get("score")
     if (
         isinstance(score, (int, float))
         and mapping(averages[metric].get("metric_config")).get("metric_unit") == "percent"
     ):
         score = score / 100
-    if not isinstance(score, (int, float)) or abs(score - average) > min(_SAME, 0.25 / count):
+    if not isinstance(score, (int, float)) or not abs(score - average) <= min(_SAME, 0.25 / count):
         raise DataError(
-            f"the scores of {metric} average to {average:.6g}, and {score} stands in the averages beside them",
+            f"the scores of {quoted(metric)} average to {average:.6g}, and {quoted(score)} stands in the averages "
+            "beside them",
             where=where,
             hint="The files are not of one run, or rows are missing: fetch both again",
         )
@@ -235,6 +240,10 @@ def _generation(result: Mapping[str, Any], where: str, *, by_lm_eval: bool) -> t
             "does not say how many tokens an answer may have (generation_args.max_tokens)", where=where,
             hint="Write it into the file of averages, if you know it",
         )  # fmt: skip
+    if not (limit is None or (type(limit) is int and limit > 0)) or isinstance(temperature, (str, list, dict)):
+        raise DataError(
+            f"has settings that are none: {quoted(limit)} tokens, temperature {quoted(temperature)}", where=where
+        )
     settings: dict[str, Any] = {"until": _stops(details, where), "do_sample": False}
     if limit is not None:
         settings["max_gen_toks"] = limit
