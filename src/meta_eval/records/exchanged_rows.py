@@ -50,7 +50,7 @@ class ExchangedRows:
 @dataclass(slots=True)
 class _Reading:
     rows: dict[str, Row] = field(default_factory=dict)
-    said: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)  # a digest of what was asked and answered
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
     bos: str | None = None
@@ -103,13 +103,20 @@ def _add(reading: _Reading, row: Mapping[str, Any], where: str, *, by_lm_eval: b
             hint="Fetch the file again, or name one run",
         )
     scores[name] = float(score)
-    story = (row.get("input"), row.get("output"))
+    story = _story(row, where)
     if name in reading.said:
         if reading.said[name] != story:
             raise DataError("was asked or answered otherwise in a row before it", where=where)
         return
     reading.said[name] = story
     reading.rows[name] = _row(reading, row, where, by_lm_eval=by_lm_eval)
+
+
+def _story(row: Mapping[str, Any], where: str) -> str:
+    try:
+        return _digest(json.dumps([row.get("input"), row.get("output")], sort_keys=True))
+    except RecursionError:
+        raise DataError("is nested too deep", where=where) from None
 
 
 def _row(reading: _Reading, row: Mapping[str, Any], where: str, *, by_lm_eval: bool) -> Row:
