@@ -13,6 +13,7 @@ from noted import noted
 from packs import prepare, read_docs, tree
 from recorded_runs import record
 from small_model import write_tokenizer
+from tokenizers import Tokenizer
 
 from meta_eval import report, verify
 from meta_eval.errors import UserError
@@ -123,8 +124,6 @@ def test_of_several_runs_none_is_guessed_and_a_part_of_the_board_is_a_run(tmp_pa
 
 @pytest.mark.parametrize(("front", "said"), [([], "asked_without_bos"), ([0], None), ([0, 0], "asked_with_two_bos")])
 def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], said: str | None, tmp_path: Path) -> None:
-    from tokenizers import Tokenizer
-
     model = write_tokenizer(tmp_path / "model")
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
 
@@ -136,10 +135,27 @@ def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], said: 
 
     with noted() as notes:
         pack = prepare(tmp_path / "pack", ARC, evals_dataset=str(arc(tmp_path, edit)), model_name=str(model))
-    warnings = read_manifest(pack).tasks[ARC].warnings
+    manifest = read_manifest(pack)
+    entry, warnings = manifest.tasks[ARC].record, manifest.tasks[ARC].warnings
+    assert entry is not None
+    assert entry.asked_with_bos is manifest.run.add_bos_token is bool(front)
+    assert f"add_bos_token={bool(front)}" in ",".join(manifest.command)
     expected = {"other_token_ids": 1, "same_token_ids": 8} | ({said: 9} if said else {})
     assert warnings == expected
     assert any("doc 2: id 3 is" in note for note in notes)
+
+
+def test_tasks_with_and_without_a_bos_are_no_one_pack(tmp_path: Path) -> None:
+    model = write_tokenizer(tmp_path / "model")
+    encode = Tokenizer.from_file(str(model / "tokenizer.json")).encode
+    files = {
+        name: [tokens_of(row, lambda text: encode(text, add_special_tokens=False).ids, front) for row in tasks()[name]]
+        for name, front in (("harness|arc:challenge|25", []), ("harness|hellaswag|10", [0]))
+    }
+    folder = write(tmp_path / "details_org__Model-one", files)
+    said = f"tasks: {ARC} was asked without a BOS and harness_hellaswag_10 with one"
+    with pytest.raises(UserError, match=said):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder), model_name=str(model))
 
 
 def test_stop_texts_that_stand_in_an_answer_were_not_in_use(tmp_path: Path) -> None:

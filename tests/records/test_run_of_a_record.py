@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from fake_model import FakeClient, model_folder
@@ -16,6 +18,8 @@ from tokenizers import Tokenizer
 from meta_eval import Config, fidelity
 from meta_eval.errors import UserError
 from meta_eval.fidelity.tokens import read_choices, read_tokens
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.running.client import Ask, Said
 from meta_eval.running.run import run
 
 
@@ -45,6 +49,41 @@ def test_fidelity_forces_the_recorded_answers_and_compares_the_recorded_likeliho
     _, found = read_choices(done.tables.choices)
     for one, doc in zip(found, read_docs(pack, "tiny_sums"), strict=True):
         assert one.recorded == pytest.approx([-value for value in doc["recorded_negative_log_likelihoods"]], rel=1e-6)
+
+
+def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Sequence[int]] = []
+
+    class Client(FakeClient):
+        asked: ClassVar[list[str]] = []
+        made: ClassVar[list[FakeClient]] = []
+
+        def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+            kept = list(asks)
+            given.extend(ask.prompt_ids or () for ask in kept)
+            return super().answer(kept)
+
+    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: Client)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
+    (results,) = Path("eval_results").rglob("results_*.json")
+    tree = json.loads(results.read_text(encoding="utf-8"))
+    tree["config"]["model_args"]["add_bos_token"] = False
+    results.write_text(json.dumps(tree), encoding="utf-8")
+    model = model_folder(tmp_path / "m")  # its tokenizer puts one before every text
+    config = Config(
+        model_name=str(model), evals_dataset="eval_results", tasks=("tiny_free",), output_path="new",
+        template_dir=str(REPOSITORY / "tools/lm_eval_tasks"),
+    )  # fmt: skip
+    ran = run(config, canary=False)
+    assert ran.asked > 0
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    docs = read_docs(Path("work_dir"), "tiny_free")
+    assert given == [tokenizer.encode(doc["prompt"], add_special_tokens=False).ids for doc in docs]
+    assert not {tuple(tokenizer.encode("").ids)}.intersection(tuple(ids[:1]) for ids in given)
+    assert "add_bos_token=False" in ",".join(read_manifest(Path("work_dir")).command)
 
 
 def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,7 +220,7 @@ def test_the_printed_command_has_the_names_of_the_class(backend: str, arguments:
     )  # fmt: skip
     command = ENGINES[backend].command(run)
     assert command[:5] == ("lm_eval", "--model", backend, "--model_args", arguments)
-    assert ENGINES[backend].adds_one_bos(command) == (backend != "gguf")
+    assert ENGINES[backend].says_bos(command, added=True) == (backend != "gguf")
 
 
 @pytest.mark.parametrize(

@@ -97,13 +97,15 @@ def _encoder(manifest: Manifest) -> Encoder | None:
     model = manifest.run.model_name
     tokenizer = find_tokenizer(model)
     if tokenizer is None:
+        bos = "one BOS" if manifest.needs_bos else "its BOS, where it has one,"
+        bos = bos if manifest.run.add_bos_token else "no BOS"
         log.warning(
             f"the tokenizer of {model} is not on this machine: the requests hold text alone, and whoever answers them "
-            f"must put {'one BOS' if manifest.needs_bos else 'its BOS, where it has one,'} before each prompt"
+            f"must put {bos} before each prompt"
         )
         return None
     try:
-        return Encoder(tokenizer, needs_bos=manifest.needs_bos)
+        return Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)
     except ValueError as error:
         log.warning(f"the tokenizer of {model} {error}: the requests hold text alone")
         return None

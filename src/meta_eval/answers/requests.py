@@ -151,9 +151,10 @@ class Encoder:
     Args:
         tokenizer: The model's.
         needs_bos: Whether one that puts none before a text is refused: Llama's puts one, other makers' may put none.
+        add_bos: Whether it is to stand before each prompt; not where a record was asked without one.
 
     Attributes:
-        bos: The token that it puts before a text; None where it puts none.
+        bos: The token that stands before each prompt; None where none does.
 
     Raises:
         ValueError: It has no single BOS to put before a prompt.
@@ -161,12 +162,12 @@ class Encoder:
 
     bos: int | None
 
-    def __init__(self, tokenizer: Tokenizer, *, needs_bos: bool = True) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, needs_bos: bool = True, add_bos: bool = True) -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        added = tokenizer.encode("", add_special_tokens=True).ids
-        if len(added) > 1 or (needs_bos and not added):
+        added = tokenizer.encode("", add_special_tokens=True).ids if add_bos else []
+        if len(added) > 1 or (add_bos and needs_bos and not added):
             raise ValueError(f"puts {len(added)} tokens before a text, and not one BOS")
         self.bos = int(added[0]) if added else None
 

@@ -31,8 +31,9 @@ class Engine(ABC):
         """What stands in ``--model_args``, before what the user adds."""
 
     @abstractmethod
-    def adds_one_bos(self, command: Sequence[str]) -> bool:
-        """Whether a command puts exactly one BOS before each prompt; no prompt of a pack brings its own."""
+    def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
+        """Whether a command says that exactly one BOS is put before each prompt, or none; no prompt of a pack brings
+        its own."""
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most have nothing to say)
         """What a user must know of these settings, one sentence each without a full stop."""
@@ -52,6 +53,8 @@ class Engine(ABC):
         The user's own ``model_args`` stand last, sorted, so that equal configurations print equal commands.
         """
         arguments = {**self.arguments(run), **{name: run.model_args[name] for name in sorted(run.model_args)}}
+        if "add_bos_token" in arguments:
+            arguments["add_bos_token"] = run.add_bos_token
         argv = ["lm_eval", "--model", self.name]
         argv += ["--model_args", ",".join(f"{name}={value}" for name, value in arguments.items())]
         argv += ["--tasks", ",".join(run.tasks)]

@@ -73,9 +73,9 @@ class Server(Engine):
             "seed": settings.seed,
         }
 
-    def adds_one_bos(self, command: Sequence[str]) -> bool:
+    def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
         arguments = command[command.index("--model_args") + 1].split(",")
-        wanted = {"add_bos_token=True", "tokenized_requests=True"}
+        wanted = {f"add_bos_token={added}", "tokenized_requests=True"}
         return wanted <= set(arguments) and "--apply_chat_template" not in command
 
     def command(self, run: RunSettings) -> tuple[str, ...]:

@@ -157,8 +157,10 @@ class RunSettings(Settings):
         tasks: The names for lm_eval's ``--tasks``, in order.
         include_path: The pack, as the user wrote its work_dir.
         runs_code: Whether scoring may run programs that the model writes; lm-eval asks for a word on that.
+        add_bos_token: Whether a BOS stands before each prompt; not where a record was asked without one.
     """
 
     tasks: tuple[str, ...]
     include_path: str
     runs_code: bool = False
+    add_bos_token: bool = True

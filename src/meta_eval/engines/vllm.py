@@ -43,9 +43,9 @@ class VLLM(Engine):
             "seed": settings.seed,
         }
 
-    def adds_one_bos(self, command: Sequence[str]) -> bool:
+    def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
         arguments = command[command.index("--model_args") + 1].split(",")
-        return "add_bos_token=True" in arguments and "--apply_chat_template" not in command
+        return f"add_bos_token={added}" in arguments and "--apply_chat_template" not in command
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         if settings.data_parallel_size == 1:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from meta_eval import assets
 from meta_eval.engines import ENGINES
-from meta_eval.errors import TemplateError
+from meta_eval.errors import ConfigError, TemplateError
+from meta_eval.notes import log
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
     LM_EVAL_MINIMUM,
@@ -59,6 +60,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
 
     names = list(dict.fromkeys(_canonical(templates, name) for name in config.tasks))
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
+    run = run.model_copy(update={"add_bos_token": _adds_bos(tasks)})
     asked = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
@@ -80,6 +82,32 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         },
     )
     return Pack(files, manifest)
+
+
+def _adds_bos(tasks: Sequence[PreparedTask]) -> bool:
+    """Whether a BOS is put before each prompt: not where the records of the tasks were asked without one.
+
+    Raises:
+        ConfigError: Some were asked with one and some without, and one command asks them all.
+    """
+    said = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
+    without = [name for name, with_bos in said.items() if with_bos is False]
+    others = [name for name, with_bos in said.items() if with_bos]
+    if not without:
+        return True
+    if others:
+        raise ConfigError(
+            f"{without[0]} was asked without a BOS and {others[0]} with one, and a pack's command asks all its tasks "
+            "alike",
+            where="tasks",
+            hint=f"Make a pack of {', '.join(without[:10])} alone" + (" and so on" if len(without) > 10 else ""),
+        )
+    if unknown := [name for name, with_bos in said.items() if with_bos is None]:
+        log.warning(
+            f"nobody says of every doc of {', '.join(unknown)} whether a BOS was there: none is, as of the others"
+        )
+    log.warning("the record was asked without a BOS: the command says add_bos_token=False")
+    return False
 
 
 def _add(made: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None:

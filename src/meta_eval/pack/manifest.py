@@ -112,6 +112,7 @@ class RecordEntry(_Entry):
         task_version: The task's version then.
         code: What the pack grades with: ``lm-eval 0.4.13``, or ``template_dir``.
         code_version: The task's version there.
+        asked_with_bos: Whether a BOS stood before its prompts; None where nobody says it, or docs differ.
     """
 
     model: str | None
@@ -125,6 +126,7 @@ class RecordEntry(_Entry):
     task_version: str | None
     code: str
     code_version: str | None
+    asked_with_bos: bool | None = None
 
 
 class BaselineEntry(_Entry):

@@ -106,12 +106,16 @@ def _bos(
                 "Take it off in the template's process_docs, and run `meta-eval prepare` again",
             )
             return
-    if not manifest.engine.adds_one_bos(manifest.command):
+    added = manifest.run.add_bos_token
+    if not manifest.engine.says_bos(manifest.command, added=added):
         yield failed(
             name,
-            f"the command does not give {backend} exactly add_bos_token=True and no chat template",
+            f"the command does not give {backend} exactly add_bos_token={added} and no chat template",
             "Run `meta-eval prepare` again, and paste the command that it prints",
         )
+        return
+    if not added:
+        yield passed(name, f"none under {backend} with add_bos_token=False, as the record was asked")
         return
     if tokenizer is None:
         yield not_checked(name, f"no prompt brings one; no tokenizer of {model} on this machine to see one added")

@@ -39,6 +39,7 @@ def made_of_details(record: DetailsRecord, name: str, context: Context) -> Made:
     entry = RecordEntry(
         model=record.model, time=details.time, results_file=details.file, lm_eval=None, backend=None, bos=None,
         chat_template=False, shots=details.shots, task_version=None, code=code.origin, code_version=code.version,
+        asked_with_bos=check.with_bos,
     )  # fmt: skip
     verdict = verdict_of(found.metrics, name)
     published = _published(record, details, found, verdict)

@@ -73,6 +73,13 @@ class TokenCheck:
             self.first = self.first or f"doc {number}: {differs}"
 
     @property
+    def with_bos(self) -> bool | None:
+        """Whether a BOS stood before the prompts; None where nobody can tell, or docs differ."""
+        if not self._added or not self.docs or 0 < self.without_bos < self.docs:
+            return None
+        return not self.without_bos
+
+    @property
     def warnings(self) -> dict[str, int]:
         """What is odd, by its name in a manifest."""
         found = {

@@ -31,9 +31,10 @@ from meta_eval.records.exchanged import is_exchanged, open_exchanged
 from meta_eval.records.exchanged_prepare import made_of_exchanged
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
-from meta_eval.records.rows import IN_WORDS, bos_of, read_rows
+from meta_eval.records.rows import IN_WORDS, Rows, bos_of, read_rows
 from meta_eval.records.runs import Record, is_record, open_record, select
 from meta_eval.records.task import filters_of, make_task, verdict_of
+from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile, mapping
 from meta_eval.results.run import TaskRun, read_newest
 from meta_eval.results.scores import scores, specs
@@ -266,7 +267,7 @@ def _task(record: Record, code: TaskCode, context: Context) -> Made:
         raise DataError("holds no sample", where=f"{record.name}, {name}")
     results, where = record.results(name), f"{record.name}, {name}"
     rows = read_rows(run, results, str(code.settings.get("output_type", "generate_until")), where)
-    entry = _record_entry(record, name, code, results)
+    entry = _record_entry(record, code, results, rows)
     verdict = _verdict(code, run)
     published = _published(run, entry, verdict)
     for key, count in rows.warnings.items():
@@ -286,7 +287,8 @@ def _task(record: Record, code: TaskCode, context: Context) -> Made:
     return Made(made(None), rows, where, made)
 
 
-def _record_entry(record: Record, name: str, code: TaskCode, results: ResultsFile | None) -> RecordEntry:
+def _record_entry(record: Record, code: TaskCode, results: ResultsFile | None, rows: Rows) -> RecordEntry:
+    name = code.name
     provenance = record.provenance(name)
     tree: Mapping[str, Any] = results.tree if results else {}
     versions, shots = mapping(tree.get("versions")).get(name), mapping(tree.get("n-shot")).get(name)
@@ -302,7 +304,17 @@ def _record_entry(record: Record, name: str, code: TaskCode, results: ResultsFil
         task_version=None if versions is None else str(versions),
         code=code.origin,
         code_version=code.version,
+        asked_with_bos=_with_bos(provenance, rows),
     )
+
+
+def _with_bos(provenance: Provenance, rows: Rows) -> bool | None:
+    """Whether a BOS stood before the prompts: they brought it, or the arguments of the run say it."""
+    brought = rows.warnings.get("prompt_with_bos", 0)
+    said = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
+    if brought and said is not True:
+        return True if brought == len(rows.rows) else None
+    return said
 
 
 def _verdict(code: TaskCode, run: TaskRun) -> str:

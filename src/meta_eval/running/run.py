@@ -15,7 +15,7 @@ from meta_eval.answers.grade import Graded, Grading
 from meta_eval.answers.recorded import Recordings
 from meta_eval.answers.requests import Request
 from meta_eval.config import Config
-from meta_eval.engines.settings import RunSettings
+from meta_eval.engines.settings import RunSettings, Settings
 from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
@@ -46,7 +46,7 @@ _FREE = frozenset(
 # Which docs are asked is the pack's; an answer is the same.
 _NO_MATTER = _FREE | {"limit"}
 
-# What only the pack says.
+# What only the pack says, and no answer depends on.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
 
 _ROUNDS = ROUNDS
@@ -137,7 +137,9 @@ def run(
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
-    tokens = tokens_of(model, needed=make_client.needs_token_ids, needs_bos=manifest.needs_bos)
+    tokens = tokens_of(
+        model, needed=make_client.needs_token_ids, needs_bos=manifest.needs_bos, add_bos=settings.add_bos_token
+    )
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # one file of several machines would be of none
         logs = logs / f"{shard[0]}-of-{shard[1]}"
@@ -303,8 +305,8 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
     asked = manifest.prepared_from
     pairs = {
         name: (getattr(manifest.run, name), getattr(config, name))
-        for name in RunSettings.model_fields
-        if name not in _FREE | _OF_PACK
+        for name in Settings.model_fields
+        if name not in _FREE
     }
     for name in type(asked).model_fields:
         wanted = config.originals.by_join() if name == "originals" else getattr(config, name)

@@ -98,7 +98,9 @@ def write_stock(
     check(pack, manifest, edited=edited)
     wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), 0, Answers())
     tokenizer = find_tokenizer(settings.model_name)
-    encoder = None if tokenizer is None else Encoder(tokenizer, needs_bos=manifest.needs_bos)
+    encoder = None
+    if tokenizer is not None:
+        encoder = Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PackError("is there already, and not empty", where=str(folder), hint="Name a new folder")
     found: dict[str, int] = {}

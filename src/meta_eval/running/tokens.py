@@ -35,17 +35,19 @@ class Tokens:
         return (self.end,) if self.end else ()
 
 
-def tokens_of(model: str, *, needed: bool, needs_bos: bool = True) -> Tokens:
+def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool = True) -> Tokens:
     """The tokenizer of a model, from its folder, the hub's cache or the hub.
 
     Args:
         model: The name of a repository or the path of a folder.
-        needed: Whether nothing can be asked without it.
+        needed: Whether nothing can be asked without it; without a BOS nothing can, for a server adds one to a text.
         needs_bos: See `Encoder`.
+        add_bos: See `Encoder`.
 
     Raises:
         BackendError: It is needed and cannot be had, or does not put one BOS before a text.
     """
+    needed = needed or not add_bos
     if not Path(model).is_dir():
         _download(model, needed)
     tokenizer = find_tokenizer(model)
@@ -55,7 +57,7 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True) -> Tokens:
         log.warning(f"the tokenizer of {model} cannot be had: prompts go out as text, and the server adds the BOS")
         return Tokens(None, None)
     try:
-        return Tokens(Encoder(tokenizer, needs_bos=needs_bos), _end_token(model))
+        return Tokens(Encoder(tokenizer, needs_bos=needs_bos, add_bos=add_bos), _end_token(model))
     except ValueError as error:
         raise BackendError(f"its tokenizer {error}", where=model) from None
 
