@@ -91,6 +91,30 @@ def test_by_hub_id_only_the_wanted_file_is_fetched_and_the_docs_are_the_folders(
     assert tree(pack)[f"{ARC}.parquet"] == tree(board / "pack")[f"{ARC}.parquet"]
 
 
+def test_details_of_another_run_are_a_baseline(board: Path, tmp_path: Path) -> None:
+    def edit(rows: list[Row]) -> None:
+        rows[2]["full_prompt"] = f"Other shots.\n\n{rows[2]['example']}"
+        right = rows[4]["gold_index"][0]  # which the other run gets right
+        rows[4]["predictions"] = [-0.1 if at == right else -90.0 for at in range(len(rows[4]["choices"]))]
+        rows[4]["metrics"] = {"acc": 1.0, "acc_norm": 1.0}
+
+    other = arc(tmp_path, edit)
+    source = str(board / "details_org__Model-one")
+    pack = prepare(tmp_path / "pack", f"{ARC},harness_gsm8k_5", evals_dataset=source, baseline=str(other))
+    kept = read_manifest(pack).tasks[ARC].baseline
+    assert kept is not None
+    assert (kept.model, kept.docs, kept.other_prompts) == ("org/Model-one", 9, 1)
+    assert verify(pack).passed
+    record(pack, tmp_path / "run", [ARC])
+    (found,) = report([tmp_path / "run"], pack=pack).tasks
+    assert found.against == "the baseline's answers, graded by the pack"
+    assert found.apart is not None and found.decision is not None
+    assert (found.apart.grader.value, found.apart.other_prompts) == (0.0, 1)
+    rows = tasks()["harness|arc:challenge|25"]
+    edit(rows)
+    assert found.decision.drop.before == pytest.approx(sum(row["metrics"]["acc_norm"] for row in rows) / 9)
+
+
 def test_docs_and_prompts_that_repeat_are_all_kept(board: Path) -> None:
     # Of MMLU 27 questions stand there twice, and HellaSwag repeats its contexts.
     entries = read_manifest(board / "pack").tasks

@@ -50,6 +50,16 @@ def test_recorded_metrics_are_given_again(pack: Path) -> None:
     assert {entry.model for entry in entries.values()} == {"org__Tiny-Llama"}
 
 
+def test_its_details_are_a_baseline(tmp_path: Path) -> None:
+    pack = prepare(
+        tmp_path / "pack", "colours_2,words_1", evals_dataset=str(OUTPUT), model_name=MODEL, baseline=str(OUTPUT)
+    )
+    kept = {name: entry.baseline for name, entry in read_manifest(pack).tasks.items()}
+    found = {name: one and (one.docs, one.other_prompts) for name, one in kept.items()}
+    assert found == {"colours_2": (9, 0), "words_1": (6, 0)}
+    assert verify(pack).passed
+
+
 def test_prompts_are_what_the_recorded_ids_say(pack: Path, tmp_path: Path) -> None:
     prompts = [doc["prompt"] for doc in read_docs(pack, "colours_2")]
     assert prompts[0].startswith("Which of these is the colour of pebble 0? grey 0\n\nWhich of these")

@@ -116,8 +116,8 @@ class Config(Settings, Public):
     baseline: str | None = Field(
         None,
         description="a recorded run that new ones are compared with, doc by doc: a folder or results file of "
-        "`lm_eval --log_samples` ([how](records.md#your-own-run-as-the-baseline)); null for what the evals dataset "
-        "records",
+        "`lm_eval --log_samples`, or details ([how](records.md#your-own-run-as-the-baseline)); null for what the evals "
+        "dataset records",
     )
     originals: Originals = Field(Originals(), description="where the joins find the ground truth: [below](#originals)")
     apply_chat_template: bool = Field(

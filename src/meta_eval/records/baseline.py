@@ -19,8 +19,12 @@ from meta_eval.notes import Progress, log
 from meta_eval.pack.build import Pack
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.records.details import DetailsRecord, files_in, holds_details, open_details
+from meta_eval.records.details_prepare import rows_of_details
+from meta_eval.records.details_tokens import TokenCheck
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
-from meta_eval.records.rows import Row, Rows, read_rows
+from meta_eval.records.rows import Row, Rows, asked_with_bos, read_rows
 from meta_eval.records.runs import ALL, Record, is_record, open_record
 from meta_eval.results.answers import arguments
 from meta_eval.results.run import TaskRun, read_newest
@@ -43,8 +47,25 @@ class _Doc:
     prompts: tuple[str, ...]
 
 
-def open_baseline(config: Config, config_place: str, progress: Progress) -> Record | None:
-    """The record that the configuration names; None where it names none.
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What a record holds of one task.
+
+    Attributes:
+        rows: Its docs.
+        asked: The output type that they were asked by.
+        entry: What the manifest says of it, as far as the record says it.
+        with_bos: Whether a BOS stood before its prompts; None where nobody says it, or docs differ.
+    """
+
+    rows: Rows
+    asked: str
+    entry: Mapping[str, str | None]
+    with_bos: bool | None
+
+
+def open_baseline(config: Config, config_place: str, progress: Progress) -> Record | DetailsRecord | None:
+    """The record, or the details, that the configuration names; None where it names none.
 
     Raises:
         ConfigError: It is no record, holds several runs, or the docs of the pack stay on the hub.
@@ -55,19 +76,25 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
     if not config.bundle:
         raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
     try:
+        if holds_details(files := files_in(config.baseline)):
+            return open_details(config.baseline, files, None, (ALL,))
         if is_record(config.baseline):
             return open_record(config.baseline, None)
         asked = config.model_copy(update={"evals_dataset": config.baseline, "evals_revision": None})
         repository = details_on_hub(asked, progress)
-        if repository is None or not holds_samples(repository):
-            raise ConfigError(f"{config.baseline} is no folder that lm_eval wrote samples into", where=where)
-        return open_on_hub(repository, None, (ALL,), where)
+        if repository is not None and holds_samples(repository):
+            return open_on_hub(repository, None, (ALL,), where)
+        if repository is not None and holds_details(repository.names):
+            return open_details(repository, repository.names, None, (ALL,))
+        raise ConfigError(f"{config.baseline} is no folder that lm_eval wrote samples into, nor details", where=where)
     except UserError as error:
-        hint = "Name one run: the folder or results file of `lm_eval --log_samples --output_path`"
+        hint = (
+            "Name one run: the folder or results file of `lm_eval --log_samples --output_path`, or details of one run"
+        )
         raise ConfigError(error.what, where=where, hint=hint) from None
 
 
-def with_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> Pack:
+def with_baseline(pack: Pack, record: Record | DetailsRecord, progress: Progress, where: str) -> Pack:
     """The pack with the answers of a recorded run.
 
     Args:
@@ -84,7 +111,7 @@ def with_baseline(pack: Pack, record: Record, progress: Progress, where: str) ->
     common = [name for name in manifest.tasks if name in record.tasks]
     if not common:
         raise ConfigError(
-            f"{record.name} holds no task of this pack: it holds {', '.join(record.tasks[:10])}",
+            f"{record.name} holds no task of this pack: it holds {', '.join(list(record.tasks)[:10])}",
             where=where,
             hint=f"The pack has {', '.join(list(manifest.tasks)[:10])}",
         )
@@ -104,15 +131,15 @@ def with_baseline(pack: Pack, record: Record, progress: Progress, where: str) ->
 
 
 def _task(
-    name: str, entry: TaskEntry, pack: Pack, record: Record, path: str, where: str
+    name: str, entry: TaskEntry, pack: Pack, record: Record | DetailsRecord, path: str, where: str
 ) -> tuple[BaselineEntry, bytes]:
-    run = read_newest(record.files, record.files.tasks[name], say=log.warning)
-    if run is None or run.samples_file is None:
-        raise ConfigError(f"{record.name} holds no sample of {name}", where=where)
-    asked, wanted = _asked(run, entry.output_type), _GENERATED if _by_token(entry) else entry.output_type
-    rows = read_rows(run, record.results(name), asked, f"{record.name}, {name}")
+    if isinstance(record, DetailsRecord):
+        found = _of_details(record, name, pack.manifest.run.model_name)
+    else:
+        found = _of_record(record, name, entry.output_type, where)
+    asked, wanted = found.asked, _GENERATED if _by_token(entry) else entry.output_type
     docs = _docs(pack.files[entry.docs_file or ""])
-    pairs = _pairs(docs, rows)
+    pairs = _pairs(docs, found.rows)
     if not pairs:
         raise ConfigError(
             f"{record.name} answers no doc of {name} in this pack", where=where,
@@ -122,20 +149,42 @@ def _task(
         log.warning(
             f"{name}: the baseline was asked by {asked}, this pack asks by {wanted}: its verdicts stay as recorded"
         )
+    if found.with_bos not in (None, pack.manifest.run.add_bos_token):
+        log.warning(
+            f"{name}: the baseline was asked with{'' if found.with_bos else 'out'} a BOS, and this pack asks "
+            f"with{'out' if found.with_bos else ''} one"
+        )
     made = [_line(number, docs[number], row, regraded=asked == wanted) for number, row in sorted(pairs.items())]
     others = sum(not line["same_prompt"] for line in made)
     if len(pairs) < len(docs):
         log.warning(f"{name}: the baseline has no answer to {len(docs) - len(pairs):,} of {len(docs):,} docs")
     if others:
         log.warning(f"{name}: the baseline was asked {others:,} of {len(pairs):,} docs with another prompt ({path})")
+    kept = BaselineEntry.model_validate(
+        {"name": record.name, **found.entry, "file": path, "docs": len(pairs), "other_prompts": others}
+    )
+    return kept, _content(made)
+
+
+def _of_record(record: Record, name: str, output_type: str, where: str) -> _Answers:
+    run = read_newest(record.files, record.files.tasks[name], say=log.warning)
+    if run is None or run.samples_file is None:
+        raise ConfigError(f"{record.name} holds no sample of {name}", where=where)
+    asked = _asked(run, output_type)
+    rows = read_rows(run, record.results(name), asked, f"{record.name}, {name}")
     provenance = record.provenance(name)
-    return (
-        BaselineEntry(
-            name=record.name, revision=record.revision, model=provenance.model, lm_eval=provenance.lm_eval,
-            time=record.files.tasks[name][0].time or None, file=path, docs=len(pairs), other_prompts=others,
-        ),
-        _content(made),
-    )  # fmt: skip
+    said = {"revision": record.revision, "model": provenance.model, "lm_eval": provenance.lm_eval}
+    entry = {**said, "time": record.files.tasks[name][0].time or None}
+    return _Answers(rows, asked, entry, asked_with_bos(provenance, rows))
+
+
+def _of_details(record: DetailsRecord, name: str, model: str) -> _Answers:
+    # lighteval may keep prompts as token ids alone, which are read by the model's own tokenizer.
+    check = TokenCheck(find_tokenizer(model))
+    found = rows_of_details(record, name, check)
+    asked = _GENERATED if found.delimiter is None else "multiple_choice"
+    said = {"revision": record.revision([name]), "model": record.model, "lm_eval": None}
+    return _Answers(found.rows, asked, {**said, "time": record.tasks[name].time}, check.with_bos)
 
 
 def _by_token(entry: TaskEntry) -> bool:

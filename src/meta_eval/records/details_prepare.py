@@ -32,7 +32,7 @@ def made_of_details(record: DetailsRecord, name: str, context: Context) -> Made:
     details, where = record.tasks[name], f"{record.name}, {name}"
     context.progress(f"{name}: reading {details.file}")
     check = TokenCheck(context.tokenizer)
-    found = read_details(_samples(record, details, check, where), details.said, where, check.see)
+    found = rows_of_details(record, name, check)
     found.rows.warnings.update(check.warnings)
     _say(name, found, check)
     code = details_code(found.kind, name)
@@ -52,6 +52,16 @@ def made_of_details(record: DetailsRecord, name: str, context: Context) -> Made:
         )  # fmt: skip
 
     return Made(made(found.delimiter), found.rows, where, made)
+
+
+def rows_of_details(record: DetailsRecord, name: str, check: TokenCheck) -> DetailsRows:
+    """The rows of a task.
+
+    Raises:
+        DataError: They cannot be asked or graded again.
+    """
+    details, where = record.tasks[name], f"{record.name}, {name}"
+    return read_details(_samples(record, details, check, where), details.said, where, check.see)
 
 
 def _samples(record: DetailsRecord, details: Details, check: TokenCheck, where: str) -> Iterator[Sample]:

@@ -31,10 +31,9 @@ from meta_eval.records.exchanged import is_exchanged, open_exchanged
 from meta_eval.records.exchanged_prepare import made_of_exchanged
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
-from meta_eval.records.rows import IN_WORDS, Rows, bos_of, read_rows
+from meta_eval.records.rows import IN_WORDS, Rows, asked_with_bos, bos_of, read_rows
 from meta_eval.records.runs import Record, is_record, open_record, select
 from meta_eval.records.task import filters_of, make_task, verdict_of
-from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile, mapping
 from meta_eval.results.run import TaskRun, read_newest
 from meta_eval.results.scores import scores, specs
@@ -304,17 +303,8 @@ def _record_entry(record: Record, code: TaskCode, results: ResultsFile | None, r
         task_version=None if versions is None else str(versions),
         code=code.origin,
         code_version=code.version,
-        asked_with_bos=_with_bos(provenance, rows),
+        asked_with_bos=asked_with_bos(provenance, rows),
     )
-
-
-def _with_bos(provenance: Provenance, rows: Rows) -> bool | None:
-    """Whether a BOS stood before the prompts: they brought it, or the arguments of the run say it."""
-    brought = rows.warnings.get("prompt_with_bos", 0)
-    said = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
-    if brought and said is not True:
-        return True if brought == len(rows.rows) else None
-    return said
 
 
 def _verdict(code: TaskCode, run: TaskRun) -> str:

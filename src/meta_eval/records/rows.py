@@ -15,6 +15,7 @@ from typing import Any
 
 from meta_eval.errors import DataError
 from meta_eval.results.answers import Doc, arguments, metric_names
+from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.run import TaskRun
 from meta_eval.results.samples import open_samples
@@ -96,6 +97,15 @@ def bos_of(results: ResultsFile | None) -> str | None:
     if isinstance(found, list) and found:
         found = found[0]
     return found if isinstance(found, str) and found and found != "None" else None
+
+
+def asked_with_bos(provenance: Provenance, rows: Rows) -> bool | None:
+    """Whether a BOS stood before the prompts: they brought it, or the arguments of the run say it."""
+    brought = rows.warnings.get("prompt_with_bos", 0)
+    said = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
+    if brought and said is not True:
+        return True if brought == len(rows.rows) else None
+    return said
 
 
 def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where: str) -> Rows:
