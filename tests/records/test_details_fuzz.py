@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
 
 from meta_eval.errors import UserError
 from meta_eval.records.details_lighteval import lighteval_sample
@@ -15,6 +16,8 @@ from meta_eval.records.details_samples import sample_of
 LEAVES = st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=4)
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
 COSTS = st.lists(st.floats(-9, 0), min_size=3, max_size=3)
+
+TOKENIZER = Tokenizer(models.BPE({chr(33 + n): n for n in range(60)}, []))
 
 GOOD: dict[str, Any] = {
     "full_prompt": "Which?", "example": "Which?", "choices": [" a", " bc", " d"], "gold_index": [1],
@@ -40,6 +43,15 @@ def changed(good: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], said: str) -> None:
     try:
         read_details([sample_of(row, "here")], said, "here", lambda *_: None)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+@settings(max_examples=100)
+@given(changed({**GOOD, "cont_tokens": [[7], [7], [7]], "input_tokens": [[40, 7], [41, 7], [42, 7]]}))
+def test_a_row_with_a_prompt_for_each_choice_is_read_or_refused(row: dict[str, Any]) -> None:
+    try:
+        read_details([sample_of(row, "here", TOKENIZER)], "harness|winogrande|5", "here", lambda *_: None)
     except UserError as error:
         assert "\n" not in str(error)
 

@@ -230,6 +230,34 @@ def test_an_ending_behind_each_choice_is_told_by_its_ids(
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder))
 
 
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_contexts_that_the_ids_say_are_asked_and_graded(left_out: int, tmp_path: Path) -> None:
+    model = write_tokenizer(tmp_path / "model")
+    encode = Tokenizer.from_file(str(model / "tokenizer.json")).encode
+    contexts, rows = [], []
+    for n in range(6):
+        contexts.append([f"Shots.\n\nThe pan {n} left the box, for the {one}" for one in ("pan", "box")])
+        row, ending = choice(n, contexts[n][n % 2], ["pan", "box"], n // 2 % 2), " was wide."
+        ids = [encode(one + ending, add_special_tokens=False).ids for one in contexts[n]]
+        ids = [one[: len(one) - left_out] for one in ids]
+        behind = encode(ending, add_special_tokens=False).ids
+        row |= {"full_prompt": contexts[n][n % 2], "metrics": {"acc": row["metrics"]["acc"]}}
+        rows.append({**row, "input_tokens": ids, "padded": [0, 0], "cont_tokens": [behind, behind]})
+    folder = write(tmp_path / "details_org__Model-one", {"harness|winogrande|5": rows})
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder), model_name=str(model))
+    docs = read_docs(pack, "harness_winogrande_5")
+    assert [doc["recorded_prompts"] for doc in docs] == contexts
+    assert {end for doc in docs for end in doc["continuations"]} == {" was wide."}
+    assert read_manifest(pack).tasks["harness_winogrande_5"].warnings["same_token_ids"] == 6
+    assert verify(pack).passed
+    record(pack, tmp_path / "run", ["harness_winogrande_5"])
+    (found,) = report([tmp_path / "run"], pack=pack).tasks
+    assert found.flips is not None
+    assert found.flips.compared == 6
+    with pytest.raises(UserError, match="a prompt of its own for each choice"):  # without the tokenizer nobody knows
+        prepare(tmp_path / "other", "recorded", evals_dataset=str(folder))
+
+
 def test_a_run_is_named_only_where_there_are_some(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="evals_run: sample holds no recorded runs"):
         prepare(tmp_path / "pack", "meta_gpqa", evals_run="2024")

@@ -19,11 +19,12 @@ from meta_eval.records.code import TaskCode
 from meta_eval.records.details_samples import Sample
 from meta_eval.templates.folder import Reading, closure, merged
 
-Kind = Literal["choices", "truthfulqa_mc", "gsm8k", "lighteval_choices", "lighteval_em"]
+Kind = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "lighteval_em"]
 
 # What each grades again.
 GRADED: Mapping[Kind, tuple[str, ...]] = {
     "choices": ("acc", "acc_norm"),
+    "contexts": ("acc",),
     "truthfulqa_mc": ("mc1", "mc2"),
     "gsm8k": ("acc",),
     "lighteval_choices": ("acc", "acc_norm", "acc_norm_no_space"),
@@ -79,8 +80,8 @@ def kind_of(sample: Sample, said: str, where: str) -> Kind:
     elif sample.by_lighteval:
         found = "lighteval_choices"
     else:
-        found = "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
-    if "winogrande" in said.lower() and not sample.by_lighteval and not sample.own_continuations:
+        found = "contexts" if sample.prompts else "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
+    if "winogrande" in said.lower() and not sample.by_lighteval and not sample.own_continuations and not sample.prompts:
         raise DataError(
             "does not say what stood behind the prompt: the harness scored one ending behind each choice",
             where=where,
@@ -110,6 +111,10 @@ def choice_doc(sample: Sample, kind: Kind, where: str) -> tuple[str, dict[str, A
         raise DataError("does not say which choice is right", where=where)
     if kind == "lighteval_choices":
         return "", {"query": sample.query, "choices": list(sample.choices), "golds": golds, "gold": golds[0]}
+    if kind == "contexts":
+        if len(golds) > 1:
+            raise DataError("has several right choices", where=where)
+        return "", {"query": sample.query, "choices": list(sample.choices), "gold": golds[0], "ending": sample.ending}
     spaced = [one.startswith(" ") for one in sample.choices]
     if any(spaced) and not all(spaced):
         raise DataError("has choices with and without a space in front", where=where)

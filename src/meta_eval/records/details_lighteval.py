@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
+from meta_eval.records.details_contexts import without_bos
 from meta_eval.records.details_samples import Sample
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _prompt(
         raise DataError("has examples in front of its question that cannot be read", where=where) from None
     if tokenizer is None or not isinstance(ids, list) or not ids:
         return plain, True
-    bare = _without_bos([int(one) for one in ids], tokenizer)
+    bare = without_bos([int(one) for one in ids], tokenizer)
     if tokenizer.encode(plain, add_special_tokens=False).ids == bare:
         return plain, False
     text = tokenizer.decode(bare, skip_special_tokens=False)
@@ -131,14 +132,6 @@ def _prompt(
             hint="Put the tokenizer of the recorded model on this machine as model_name, or record with vLLM",
         )
     return text, False
-
-
-def _without_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
-    plain = tokenizer.encode("a", add_special_tokens=False).ids
-    added = tokenizer.encode("a").ids[: -len(plain) or None]
-    while added and ids[: len(added)] == added:
-        ids = ids[len(added) :]
-    return ids
 
 
 def _plain(doc: Mapping[str, Any]) -> str:

@@ -71,7 +71,8 @@ def _samples(record: DetailsRecord, details: Details, check: TokenCheck, where: 
     )
     for number, row in enumerate(rows):
         here = f"{where}, doc {number}"
-        yield lighteval_sample(row, here, check.tokenizer) if row.keys() >= NESTED else sample_of(row, here)
+        read = lighteval_sample if row.keys() >= NESTED else sample_of
+        yield read(row, here, check.tokenizer)
 
 
 def _say(name: str, found: DetailsRows, check: TokenCheck) -> None:

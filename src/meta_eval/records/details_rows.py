@@ -114,8 +114,9 @@ class _Reading:
         guard(sample, doc, kind, where)
         # Nobody recorded whether a choice is what the model would write.
         answers = [[[cost, False]] for cost in sample.likelihoods or ()]
-        gold = doc["choices"][doc.get("gold", 0)]
-        return _row(sample, kind, doc, tuple(delimiter + one for one in doc["choices"]), gold, answers)
+        gold = sample.ending if sample.prompts else doc["choices"][doc.get("gold", 0)]
+        behind = [sample.ending] * len(sample.prompts) or [delimiter + one for one in doc["choices"]]
+        return _row(sample, kind, doc, tuple(behind), gold, answers)
 
 
 def _row(
@@ -133,6 +134,7 @@ def _row(
         question_hash=_digest(doc_json(doc)),
         prompt_hash=_digest(sample.prompt),
         gold=gold,
+        prompts=sample.prompts,
         responses=responses,
         metrics={f"{name},none": value for name, value in sample.metrics.items() if name in GRADED[kind]},
     )

@@ -10,9 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
+from meta_eval.records.details_contexts import are_ids, contexts_of
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 # What a row of lighteval's today is told by.
 NESTED = frozenset(("doc", "model_response", "metric"))
@@ -43,6 +47,8 @@ class Sample:
         own_continuations: Whether the ids say that each choice is a continuation of the one prompt.
         by_lighteval: Whether today's lighteval asked and graded it, by rules of its own.
         rebuilt: Whether the prompt was put together here, and nobody could say whether it was so.
+        prompts: Where each choice had a prompt of its own, all of them; none where all share one.
+        ending: What stood behind each of these.
     """
 
     query: str
@@ -58,6 +64,8 @@ class Sample:
     own_continuations: bool = False
     by_lighteval: bool = False
     rebuilt: bool = False
+    prompts: tuple[str, ...] = ()
+    ending: str = ""
 
     @property
     def delimiter(self) -> str:
@@ -69,6 +77,13 @@ class Sample:
     def continuations(self) -> tuple[str, ...]:
         """What stood behind the prompt, of each choice."""
         return tuple(self.delimiter + one for one in self.choices)
+
+    @property
+    def requests(self) -> list[str]:
+        """All that the model was given, of each request."""
+        if self.prompts:
+            return [one + self.ending for one in self.prompts]
+        return [self.prompt + one for one in self.continuations] or [self.prompt]
 
 
 def columns_of(names: Sequence[str], *, tokens: bool) -> list[str]:
@@ -83,8 +98,13 @@ def columns_of(names: Sequence[str], *, tokens: bool) -> list[str]:
     return [name for name in names if name in _COLUMNS or (tokens and name in _TOKENS)]
 
 
-def sample_of(row: Mapping[str, Any], where: str) -> Sample:
+def sample_of(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None = None) -> Sample:
     """A row of the first board's, or of lighteval before 0.10.
+
+    Args:
+        row: Its columns.
+        where: The doc, for messages.
+        tokenizer: The model's; None where it is not on this machine.
 
     Raises:
         DataError: It does not say what was asked or answered.
@@ -100,15 +120,17 @@ def sample_of(row: Mapping[str, Any], where: str) -> Sample:
     else:
         likelihoods = tuple(_likelihood(one, where) for one in predictions)
     choices = row.get("choices")
-    if likelihoods is not None and isinstance(choices, list):
-        _check_contexts(row.get("cont_tokens"), choices, where)
+    prompts, ending = tuple[str, ...](), ""
+    prompt = _prompt(row, where)
+    if likelihoods is not None and isinstance(choices, list) and _is_one_ending(row.get("cont_tokens"), choices):
+        prompts, ending = _contexts(row, prompt, tokenizer, where)
     query = next((row[name] for name in ("example", "query", "question") if isinstance(row.get(name), str)), "")
     golds = row.get("gold_index") if likelihoods is not None else None
     if golds is None or golds == []:
         golds = row.get("gold")
     return Sample(
         query=query,
-        prompt=_prompt(row, where),
+        prompt=prompts[0] if prompts else prompt,
         choices=tuple(map(str, choices)) if isinstance(choices, list) and likelihoods is not None else (),
         golds=tuple(golds) if isinstance(golds, list) else () if golds is None else (golds,),
         likelihoods=likelihoods,
@@ -117,6 +139,8 @@ def sample_of(row: Mapping[str, Any], where: str) -> Sample:
         tokens=_tokens(row),
         truncated=_is_cut(row.get("truncated")),
         own_continuations=isinstance(row.get("cont_tokens"), list) and len(row["cont_tokens"]) > 1,
+        prompts=prompts,
+        ending=ending,
     )
 
 
@@ -134,19 +158,35 @@ def _prompt(row: Mapping[str, Any], where: str) -> str:
     )
 
 
-def _check_contexts(continuations: Any, choices: list[Any], where: str) -> None:
+def _is_one_ending(continuations: Any, choices: list[Any]) -> bool:
     """Of Winogrande the harness scored one ending behind each choice: then all continuations have the same ids."""
     if not isinstance(continuations, list) or len(continuations) != len(choices) or len(set(map(str, choices))) < 2:
-        return
-    if all(one == continuations[0] for one in continuations):
-        raise _own_prompts(where)
+        return False
+    return all(one == continuations[0] for one in continuations)
+
+
+def _contexts(
+    row: Mapping[str, Any], prompt: str, tokenizer: Tokenizer | None, where: str
+) -> tuple[tuple[str, ...], str]:
+    """The prompt of each choice, and the one ending.
+
+    Raises:
+        DataError: Nobody can tell them.
+    """
+    requests, ending = _tokens(row), row["cont_tokens"][0]
+    if tokenizer is not None and requests is not None and are_ids(ending):
+        found = contexts_of(prompt, requests, ending, tokenizer)
+        if found is not None and len(found[0]) == len(row["choices"]):
+            return found
+    raise _own_prompts(where)
 
 
 def _own_prompts(where: str) -> DataError:
     return DataError(
         "was asked with a prompt of its own for each choice, of which these details keep one",
         where=where,
-        hint="Leave the task out of tasks",
+        hint="Put the tokenizer of the recorded model on this machine as model_name, which may tell the others by "
+        "their token ids, or leave the task out of tasks",
     )
 
 
@@ -172,7 +212,7 @@ def _tokens(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
         return None
     requests = given if isinstance(given[0], list) else [given]
     counts = padded if isinstance(padded, list) else [padded] * len(requests)
-    if len(counts) != len(requests):
+    if len(counts) != len(requests) or not all(map(are_ids, requests)):
         return None
     return tuple(
         tuple(ids[: len(ids) - count] if isinstance(count, int) and 0 < count < len(ids) else ids)

@@ -50,7 +50,7 @@ class TokenCheck:
         """Compare the ids of a doc; one whose prompt was cut, or without ids, is passed over."""
         if self.tokenizer is None or sample.tokens is None or sample.truncated:
             return
-        texts = [sample.prompt + one for one in sample.continuations] or [sample.prompt]
+        texts = sample.requests
         if len(texts) != len(sample.tokens):
             return
         some = slice(None if number < _WHOLE else 1)

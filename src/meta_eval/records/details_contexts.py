@@ -1,0 +1,60 @@
+"""A prompt for each choice, told by the recorded token ids: of Winogrande the harness scored one ending behind each.
+
+Details keep one of the prompts as text, and the ids of all requests. The model's tokenizer makes text of them, which
+must give the same ids again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def without_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
+    """Ids without what the tokenizer puts in front of a text, however often it is there."""
+    plain = tokenizer.encode("a", add_special_tokens=False).ids
+    added = tokenizer.encode("a").ids[: -len(plain) or None]
+    while added and ids[: len(added)] == added:
+        ids = ids[len(added) :]
+    return ids
+
+
+def are_ids(some: Any) -> bool:
+    """Whether some of a file can be token ids."""
+    return isinstance(some, (list, tuple)) and all(type(one) is int and 0 <= one < 2**32 for one in some)
+
+
+def contexts_of(
+    prompt: str, requests: Sequence[Sequence[int]], ending: Sequence[int], tokenizer: Tokenizer
+) -> tuple[tuple[str, ...], str] | None:
+    """The prompt of each request and the ending behind all of them, as text; None where the ids do not tell them.
+
+    Args:
+        prompt: The one prompt that is kept as text, which must be one of them.
+        requests: The ids of each request; the last one of the ending may be left out, for it is no input.
+        ending: The ids of the ending.
+        tokenizer: The model's.
+    """
+    for left_out in (0, 1):
+        found = [_split(list(ids), list(ending), left_out, tokenizer) for ids in requests]
+        told = [one for one in found if one is not None]
+        prompts, endings = tuple(one[0] for one in told), {one[1] for one in told}
+        if len(told) == len(requests) and len(endings) == 1 and len(set(prompts)) > 1 and prompt.rstrip() in prompts:
+            return prompts, endings.pop()
+    return None
+
+
+def _split(ids: list[int], ending: list[int], left_out: int, tokenizer: Tokenizer) -> tuple[str, str] | None:
+    whole = without_bos(ids, tokenizer) + ending[len(ending) - left_out :]
+    if not ending or len(whole) <= len(ending) or whole[-len(ending) :] != ending:
+        return None
+    context = tokenizer.decode(whole[: -len(ending)], skip_special_tokens=False)
+    text = tokenizer.decode(whole, skip_special_tokens=False)
+    if not text.startswith(context) or tokenizer.encode(text, add_special_tokens=False).ids != whole:
+        return None
+    # The harness, as lm-eval today, counts white space at the end of a prompt to what stands behind it.
+    bare = context.rstrip()
+    return bare, text[len(bare) :]
