@@ -5,17 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from meta_eval import stats
 from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
-from meta_eval.errors import ConfigError, DataError, documented
+from meta_eval.errors import ConfigError, documented
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack import prepare as of_meta
 from meta_eval.pack.build import Pack, build_pack
-from meta_eval.pack.manifest import PublishedEntry, RecordEntry
+from meta_eval.pack.manifest import RecordEntry
 from meta_eval.pack.prepare import Prepared
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.pack.write import check_target, write_pack
@@ -30,13 +28,10 @@ from meta_eval.records.details_prepare import made_of_details
 from meta_eval.records.exchanged import is_exchanged, open_exchanged
 from meta_eval.records.exchanged_prepare import made_of_exchanged
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
+from meta_eval.records.record_prepare import made_of_record
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
-from meta_eval.records.rows import IN_WORDS, Rows, asked_with_bos, bos_of, read_rows
-from meta_eval.records.runs import Record, is_record, open_record, select
+from meta_eval.records.runs import is_record, open_record, select
 from meta_eval.records.task import filters_of, make_task, verdict_of
-from meta_eval.results.results_file import ResultsFile, mapping
-from meta_eval.results.run import TaskRun, read_newest
-from meta_eval.results.scores import scores, specs
 from meta_eval.source.base import Repository
 from meta_eval.source.open import SAMPLE
 from meta_eval.templates.folder import TemplateFolder
@@ -130,7 +125,9 @@ def _prepare_record(config: Config, config_place: str, progress: Progress, repos
     template_dir = Path(config.template_dir)
     codes = {name: find_code(name, template_dir) for name in names}
     codes, groups = _without_unsafe(codes, groups, config, config_place)
-    return _made(config, groups, progress, lambda context: [_task(record, code, context) for code in codes.values()])
+    return _made(
+        config, groups, progress, lambda context: [made_of_record(record, code, context) for code in codes.values()]
+    )
 
 
 def _prepare_details(
@@ -256,91 +253,3 @@ def _groups_folder(folder: Path, groups: Mapping[str, Sequence[str]]) -> Templat
             (folder / file).write_text(text, encoding="utf-8")
             files[name] = file
     return TemplateFolder(folder, {}, files)
-
-
-def _task(record: Record, code: TaskCode, context: Context) -> Made:
-    name = code.name
-    context.progress(f"{name}: reading samples")
-    run = read_newest(record.files, record.files.tasks[name], say=log.warning)
-    if run is None or run.samples_file is None:
-        raise DataError("holds no sample", where=f"{record.name}, {name}")
-    results, where = record.results(name), f"{record.name}, {name}"
-    rows = read_rows(run, results, str(code.settings.get("output_type", "generate_until")), where)
-    entry = _record_entry(record, code, results, rows)
-    verdict = _verdict(code, run)
-    published = _published(run, entry, verdict)
-    for key, count in rows.warnings.items():
-        log.warning(f"{name}: {count:,} docs {IN_WORDS[key]}")
-    if entry.task_version != entry.code_version:
-        log.warning(
-            f"{name}: the record is of version {entry.task_version} of the task, and {code.origin} has version "
-            f"{entry.code_version}; verify says whether they grade alike"
-        )
-
-    def made(delimiter: str | None) -> PreparedTask:
-        return make_task(
-            code, rows, entry, context, dataset_id=record.name, revision=record.revision, verdict=verdict,
-            filters=filters_of(code), published=published, delimiter=delimiter,
-        )  # fmt: skip
-
-    return Made(made(None), rows, where, made)
-
-
-def _record_entry(record: Record, code: TaskCode, results: ResultsFile | None, rows: Rows) -> RecordEntry:
-    name = code.name
-    provenance = record.provenance(name)
-    tree: Mapping[str, Any] = results.tree if results else {}
-    versions, shots = mapping(tree.get("versions")).get(name), mapping(tree.get("n-shot")).get(name)
-    return RecordEntry(
-        model=provenance.model,
-        time=record.files.tasks[name][0].time or None,
-        results_file=results.path.name if results else None,
-        lm_eval=provenance.lm_eval,
-        backend=provenance.backend,
-        bos=bos_of(results),
-        chat_template=provenance.chat_template,
-        shots=None if shots is None else str(shots),
-        task_version=None if versions is None else str(versions),
-        code=code.origin,
-        code_version=code.version,
-        asked_with_bos=asked_with_bos(provenance, rows),
-    )
-
-
-def _verdict(code: TaskCode, run: TaskRun) -> str:
-    """The ``metric,filter`` of single verdicts: what a template says, else the first that is a share of each doc."""
-    logged = specs(run.docs)
-    block = mapping(mapping(code.settings.get("metadata")).get("meta_eval"))
-    wanted = block.get("verdict")
-    if isinstance(wanted, str) and wanted in logged:
-        return wanted
-    for spec in logged:
-        found = scores(run.docs, spec)
-        if found is not None and found.kind == "mean":
-            return spec
-    return next(iter([*logged, *run.aggregates]), "none,none")
-
-
-def _published(run: TaskRun, record: RecordEntry, verdict: str) -> tuple[PublishedEntry, ...]:
-    """The record's own scores, as numbers to stand beside a run's: those that are shares, the verdict's first."""
-    found = []
-    for spec in sorted(specs(run.docs), key=lambda one: one != verdict):
-        one = scores(run.docs, spec)
-        if one is None:
-            continue
-        metric = spec.partition(",")[0]
-        found.append(
-            PublishedEntry(
-                our_metric=spec,
-                benchmark=run.task,
-                value=round(100 * stats.mean(one.values) if one.labels is None else 100 * one.value, 6),
-                metric=metric,
-                averaging={"mean": "micro", "macro": "macro", "mean of four": "mean of four"}.get(one.kind),
-                shots=record.shots,
-                cot=None,
-                same_settings=True,
-                source=f"recorded: {record.model or 'unknown model'}, {record.results_file or 'samples'}",
-                note=None,
-            )
-        )
-    return tuple(found)
