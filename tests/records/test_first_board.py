@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from meta_eval import report, verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.preflight.prompts import check_prompts
 
 ARC = "harness_arc_challenge_25"
 
@@ -164,6 +165,8 @@ def test_recorded_ids_say_which_tokenizer_and_which_bos(front: list[int], said: 
     assert entry is not None
     assert entry.asked_with_bos is manifest.run.add_bos_token is bool(front)
     assert f"add_bos_token={bool(front)}" in ",".join(manifest.command)
+    looked = {check.name: check for check in check_prompts(pack, manifest)}
+    assert front or (looked["BOS"].status, looked["BOS"].what.partition(" ")[0]) == ("passed", "none")
     expected = {"other_token_ids": 1, "same_token_ids": 8} | ({said: 9} if said else {})
     assert warnings == expected
     assert any("doc 2: id 3 is" in note for note in notes)
