@@ -9,7 +9,7 @@ name that it passes over, and the task's own YAML name is left to the one that p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -21,7 +21,7 @@ from meta_eval import assets
 from meta_eval.boundary.yaml_files import parse_yaml
 from meta_eval.errors import SourceError, TemplateError
 from meta_eval.templates.folder import Reading, closure, merged, place_of
-from meta_eval.templates.spec import FunctionRef
+from meta_eval.templates.spec import FunctionRef, functions_in
 
 # After the name of a YAML that is copied: lm-eval reads it where another includes it, and never as a task.
 INCLUDED = ".lm_eval"
@@ -127,7 +127,13 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                 )
             needed = closure(reading, chain)
             if prefix.name:  # what our own templates share is nothing of lm-eval's
-                needed = tuple(file for file in needed if (root / file).exists() and file.suffix != ".md")
+                named = {origins[key] / ref.module_file for key in origins for ref in functions_in(settings[key])}
+                others = _of_other_tasks(root, {file.parent for file in (*chain, *named)})
+                needed = tuple(
+                    file
+                    for file in needed
+                    if (root / file).exists() and file.suffix != ".md" and others.isdisjoint(file.parents)
+                )
             return TaskCode(name, root, found[0], settings, origins, chain, needed, origin, prefix)
     known = installed[1] if installed else "no lm-eval is installed"
     raise SourceError(
@@ -135,6 +141,12 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
         where=str(template_dir),
         hint="Install the lm-eval that has it, or copy the folder of your own task into template_dir",
     )
+
+
+def _of_other_tasks(root: Path, own: Set[PurePosixPath]) -> frozenset[PurePosixPath]:
+    """The folders below a task's own ones that hold tasks too: ``ifeval/multilingual``, with packages of its own."""
+    holding = {file.parent for file, _ in _texts(root) if file.suffix == ".yaml"} - own
+    return frozenset(folder for folder in holding if not own.isdisjoint(folder.parents))
 
 
 def group_text(name: str) -> str | None:
