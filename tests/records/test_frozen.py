@@ -70,6 +70,7 @@ def test_groups_are_those_of_lm_eval() -> None:
     ("tasks", "said"),
     [
         ("no_such_task", "neither lm-eval nor template_dir has a task or group 'no_such_task'"),
+        ("leaderbord_v1", "'leaderbord_v1'; did you mean 'leaderboard_v1'?"),
         ("gsm8k@many", "'gsm8k@many' is no task"),
         ("mmlu@5,mmlu_anatomy@0", "mmlu_anatomy is asked for with two numbers of shots"),
     ],

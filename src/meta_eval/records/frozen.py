@@ -10,7 +10,7 @@ from typing import Any
 
 from meta_eval.boundary.names import is_name
 from meta_eval.catalog import boards
-from meta_eval.errors import ConfigError, DataError, PackError, SourceError
+from meta_eval.errors import ConfigError, DataError, PackError, SourceError, suggestion
 from meta_eval.notes import log
 from meta_eval.records.chat import Chat
 from meta_eval.records.code import TaskCode, group_members, has_task
@@ -53,10 +53,11 @@ def wanted(
         if not has_task(name, template_dir):
             members = groups[name] = group_members(name)
         if not members:
+            ready = [one.name for one in boards.boards().values() if not one.recorded]
             raise ConfigError(
-                f"neither lm-eval nor template_dir has a task or group {name!r}",
+                f"neither lm-eval nor template_dir has a task or group {name!r}{suggestion(name, ready)}",
                 where=where,
-                hint="`lm_eval ls tasks` lists those of lm-eval",
+                hint=f"`lm_eval ls tasks` lists those of lm-eval; ready groups are {', '.join(ready)}",
             )
         for member in members:
             _ask(tasks, member, shots, where)
