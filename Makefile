@@ -17,7 +17,7 @@ demo: .venv/.installed
 	$(BIN)/meta-eval verify $(DEMO)/work_dir --min-agreement 0.8
 
 # What needs the real engine or a real browser runs in .ci/run. Files in their own order: by count of tests the slowest come
-# last. Half as many workers again as processors: tests that start programs wait for them (184 s for 214 on two).
+# last. Half as many workers again as processors: tests that start programs wait for them.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test: .venv/.installed
 	$(BIN)/python -m pytest -m "not engine and not browser and not lighteval and not every_eval_ever" -n $(WORKERS) --dist loadfile --no-loadscope-reorder

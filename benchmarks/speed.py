@@ -1,7 +1,7 @@
 """The table of speed in one command: grading, prepare, verify, preflight, the joins and the start.
 
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6
-    python benchmarks/speed.py --data math-evaluation-harness        about four minutes on two quiet cores
+    python benchmarks/speed.py --data math-evaluation-harness        two minutes on two quiet cores
     python benchmarks/speed.py                                       without MATH, whose problems stand there
 
 Every line is the median of several runs, which take turns. The rows are those of verify_full_size.py (MMLU-Pro, 12,032
