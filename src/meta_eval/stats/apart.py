@@ -40,7 +40,10 @@ _SAME = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the parts of a drop, from -1 to 1 and positive for worse, with its 95 % interval."""
+    """What the prompts have of a drop, positive for worse, with its 95 % interval.
+
+    From -2 to 2: where the docs of D lost all that there is and those of S won as much, it is twice the share of D.
+    """
 
     value: float
     interval: Interval
@@ -173,7 +176,7 @@ def _reach(one: Drop | Part, interval: Interval) -> tuple[float, float]:
 
 
 def _around(value: float, below: float, above: float) -> Interval:
-    return Interval(max(-1.0, value - below), min(1.0, value + above))
+    return Interval(max(-2.0, value - below), min(2.0, value + above))
 
 
 def _at(values: Sequence[_T], places: Sequence[int]) -> list[_T]:
