@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import math
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -412,8 +414,10 @@ def test_recorded_golds_of_math_are_rounded_values_of_the_originals(
 # Rows out of YAML
 
 
-# Not the loader that the sample is opened with: libyaml lets pass what other readers of YAML refuse.
-YAML = {path.name: yaml.load(path.read_text("utf-8"), yaml.SafeLoader) for path in sorted(FOLDER.glob("*.yaml"))}
+@functools.cache
+def document_of(name: str) -> Any:
+    """Not by the loader that the sample is opened with: libyaml lets pass what other readers of YAML refuse."""
+    return yaml.load((FOLDER / name).read_text("utf-8"), yaml.SafeLoader)
 
 
 def templates_of(value: object, inside: str = "") -> Iterator[str]:
@@ -430,11 +434,11 @@ def templates_of(value: object, inside: str = "") -> Iterator[str]:
                 yield from templates_of(one, inside)
 
 
-@pytest.mark.parametrize("name", sorted(YAML.keys() - {sample_rows.TEXTS}))
+@pytest.mark.parametrize("name", sorted({path.name for path in FOLDER.glob("*.yaml")} - {sample_rows.TEXTS}))
 def test_whatever_a_row_says_is_used_by_a_template_or_known(name: str) -> None:
     """A misspelt member would be passed over in silence."""
-    document = YAML[name]
-    templates = [*templates_of(document), *templates_of(YAML[sample_rows.TEXTS])]
+    document = document_of(name)
+    templates = [*templates_of(document), *templates_of(document_of(sample_rows.TEXTS))]
     named = {word for text in templates for word in re.findall(r"\w+", text)}
     known = {"of", "subtask", "question", "choices", "gold", "output", "parsed", "likelihoods", "is_correct"}
     known |= {"output_metrics", "disagrees", "why", "bos"}
