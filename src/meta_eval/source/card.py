@@ -22,7 +22,8 @@ from meta_eval.source.base import Subset
 CARD = "README.md"
 
 # Between the first two lines of three hyphens, where a card begins with one, as the hub splits it. huggingface_hub's
-# DatasetCard reads the YAML in it without limits and takes a key twice, and no local folder needs what it imports.
+# DatasetCard does the same but reads the YAML without limits: a card of 543 bytes whose mappings merge each other ten
+# times, eight deep, held it for 93 s and 1.7 GB (2.4.0). parse_yaml refuses that in a millisecond, and a key twice too.
 _FRONT_MATTER = re.compile(r"[\ufeff\s]*---[^\S\n]*\n(.*?)^---[^\S\n]*$", re.DOTALL | re.MULTILINE)
 _CONFIG = re.compile(r"(?P<stem>.+?-evals)__(?P<subset>.+)__details")
 _DETAILS = re.compile(
@@ -262,8 +263,9 @@ class _Names:
 def _matches(name: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether a path fits a pattern, part by part: ``**`` is any number of parts, the rest are shell patterns.
 
-    In time that grows with the product of both, whatever a card says: ``places`` is where in the pattern a path so far
-    may have led.
+    The parts are fnmatch's. Libraries that know ``**`` make one regular expression of the whole: fsspec's took 36 s for
+    nine stars and a name of 60 letters. Here time grows with the product of both, whatever a card says: ``places`` is
+    where in the pattern a path so far may have led.
     """
     places = _on_from({0}, pattern)
     for part in name:
