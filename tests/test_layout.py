@@ -66,6 +66,12 @@ def test_every_room_is_in_the_list() -> None:
     assert {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
 
 
+def test_tests_lie_in_folders_of_the_rooms_they_test() -> None:
+    of_no_room = {"browser", "engine", "meta_template", "tools", "data", "golden", "helpers"}
+    folders = {path.name for path in (REPOSITORY / "tests").iterdir() if path.is_dir() and any(path.glob("*.*"))}
+    assert folders - of_no_room <= set(ROOMS)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_no_import_leads_up(path: Path) -> None:
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
