@@ -11,7 +11,7 @@ from typing import Any
 from meta_eval import catalog
 from meta_eval.errors import DataError, SourceError
 from meta_eval.notes import log
-from meta_eval.pack.manifest import PublishedEntry
+from meta_eval.pack.manifest import PublishedEntry, RecordEntry
 from meta_eval.shown import quoted
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row, read_rows
@@ -108,6 +108,33 @@ def published_entries(
                 )
             )
     return tuple(entries)
+
+
+def recorded_number(
+    record: RecordEntry, spec: str, value: float, *, benchmark: str, averaging: str | None, metric: str | None = None
+) -> PublishedEntry:
+    """A score of a recorded run, as a number to stand beside a new run's.
+
+    Args:
+        record: The run.
+        spec: The ``metric,filter`` of the task that it answers.
+        value: The score, from 0 to 1.
+        benchmark: What the run calls the task.
+        averaging: Over what it is an average; None where nothing names it.
+        metric: What the run calls the metric; None where that is its name in ``spec``.
+    """
+    return PublishedEntry(
+        our_metric=spec,
+        benchmark=benchmark,
+        value=round(100 * value, 6),
+        metric=metric or spec.partition(",")[0],
+        averaging=averaging,
+        shots=record.shots,
+        cot=None,
+        same_settings=True,
+        source=f"recorded: {record.model or 'unknown model'}, {record.results_file or 'samples'}",
+        note=None,
+    )
 
 
 def _reported(wanted: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

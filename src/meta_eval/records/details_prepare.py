@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from meta_eval import stats
 from meta_eval.notes import log
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry
+from meta_eval.pack.published import recorded_number
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.records.asked import Made
 from meta_eval.records.details import Details, DetailsRecord, rows_of
@@ -42,7 +44,7 @@ def made_of_details(record: DetailsRecord, name: str, context: Context) -> Made:
         asked_with_bos=check.with_bos,
     )  # fmt: skip
     verdict = verdict_of(found.metrics, name)
-    published = _published(record, details, found, verdict)
+    published = _published(entry, details.said, found, verdict)
     revision = record.revision([name])
 
     def made(delimiter: str | None) -> PreparedTask:
@@ -85,24 +87,10 @@ def _say(name: str, found: DetailsRows, check: TokenCheck) -> None:
         log.warning(f"{name}: recorded and not graded again: {', '.join(found.kept)}")
 
 
-def _published(record: DetailsRecord, details: Details, found: DetailsRows, verdict: str) -> tuple[PublishedEntry, ...]:
+def _published(record: RecordEntry, said: str, found: DetailsRows, verdict: str) -> tuple[PublishedEntry, ...]:
     """The record's own scores, the verdict's first."""
     entries = []
-    for metric in sorted(found.metrics, key=lambda one: f"{one},none" != verdict):
-        spec = f"{metric},none"
+    for spec in sorted((f"{metric},none" for metric in found.metrics), key=lambda one: one != verdict):
         values = [row.metrics[spec] for row in found.rows.rows if row.metrics and spec in row.metrics]
-        entries.append(
-            PublishedEntry(
-                our_metric=spec,
-                benchmark=details.said,
-                value=round(100 * sum(values) / len(values), 6),
-                metric=metric,
-                averaging="micro",
-                shots=details.shots,
-                cot=None,
-                same_settings=True,
-                source=f"recorded: {record.model or 'unknown model'}, {details.file}",
-                note=None,
-            )
-        )
+        entries.append(recorded_number(record, spec, stats.mean(values), benchmark=said, averaging="micro"))
     return tuple(entries)

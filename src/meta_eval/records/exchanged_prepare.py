@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from meta_eval.notes import log
-from meta_eval.pack.manifest import PublishedEntry, RecordEntry
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.published import recorded_number
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.records.asked import Made
 from meta_eval.records.details_kinds import details_code
@@ -44,10 +45,8 @@ def made_of_exchanged(record: ExchangedRecord, name: str, context: Context) -> M
         bos=found.rows.bos, chat_template=False, shots=found.shots, task_version=None, code=code.origin,
         code_version=code.version,
     )  # fmt: skip
-    published = PublishedEntry(
-        our_metric=_VERDICT, benchmark=said, value=round(100 * found.average, 6), metric=found.metric,
-        averaging="micro", shots=found.shots, cot=None, same_settings=True,
-        source=f"recorded: {evaluation.model}, {evaluation.aggregate_file.name}", note=None,
+    published = recorded_number(
+        entry, _VERDICT, found.average, benchmark=said, averaging="micro", metric=found.metric
     )  # fmt: skip
     revision = record.revision(name)
 

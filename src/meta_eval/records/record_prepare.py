@@ -9,6 +9,7 @@ from meta_eval import stats
 from meta_eval.errors import DataError
 from meta_eval.notes import log
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry
+from meta_eval.pack.published import recorded_number
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.records.asked import Made
 from meta_eval.records.code import TaskCode
@@ -101,19 +102,7 @@ def _published(run: TaskRun, record: RecordEntry, verdict: str) -> tuple[Publish
         one = scores(run.docs, spec)
         if one is None:
             continue
-        metric = spec.partition(",")[0]
-        found.append(
-            PublishedEntry(
-                our_metric=spec,
-                benchmark=run.task,
-                value=round(100 * stats.mean(one.values) if one.labels is None else 100 * one.value, 6),
-                metric=metric,
-                averaging={"mean": "micro", "macro": "macro", "mean of four": "mean of four"}.get(one.kind),
-                shots=record.shots,
-                cot=None,
-                same_settings=True,
-                source=f"recorded: {record.model or 'unknown model'}, {record.results_file or 'samples'}",
-                note=None,
-            )
-        )
+        value = stats.mean(one.values) if one.labels is None else one.value
+        averaging = {"mean": "micro", "macro": "macro", "mean of four": "mean of four"}.get(one.kind)
+        found.append(recorded_number(record, spec, value, benchmark=run.task, averaging=averaging))
     return tuple(found)
