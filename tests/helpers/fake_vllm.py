@@ -1,7 +1,11 @@
-"""A program ``vllm`` whose ``vllm serve MODEL --port N …`` is the fake server, with a process of its own as an engine."""
+"""A program ``vllm`` whose ``vllm serve MODEL --port N …`` is the fake server, with a process of its own as an engine.
+
+FAKE_VLLM_SECONDS is how long each answer takes.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -27,11 +31,12 @@ def main(arguments: list[str]) -> None:
 
     if "--fail" in arguments:
         sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
-    # In a group of its own, as a worker may be, and deaf to what a terminal says.
-    worker = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; time.sleep(600)"
-    subprocess.Popen([sys.executable, "-c", worker, *arguments], start_new_session=True)
-    port = int(arguments[arguments.index("--port") + 1])
-    with FakeServer(port=port, model=arguments[1], seconds=0.2 if "--slow" in arguments else 0.0):
+    # In a group of its own, as a worker may be, and where it is asked for deaf to all signals but the last.
+    deaf = "import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]; " if "--deaf" in arguments else ""
+    worker = [sys.executable, "-ISc", f"{deaf}import time; time.sleep(600)", *arguments]
+    subprocess.Popen(worker, start_new_session=True, stderr=subprocess.DEVNULL)
+    port, seconds = int(arguments[arguments.index("--port") + 1]), float(os.environ.get("FAKE_VLLM_SECONDS", "0"))
+    with FakeServer(port=port, model=arguments[1], seconds=seconds):
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         time.sleep(600)

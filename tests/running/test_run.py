@@ -39,7 +39,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     """A class of its own for each test, in the place of every backend."""
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.run._ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
     return made
 
 

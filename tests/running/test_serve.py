@@ -17,22 +17,19 @@ from fake_vllm import write_vllm
 from forked import Forked, started
 from small_model import write_tokenizer
 
-# What every process that belongs to a test has on its command line: the model's name.
-MODEL = "tiny-of-test-serve"
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("serve")
-    write_tokenizer(folder / MODEL)
+    write_tokenizer(_model(folder))
     write_vllm(folder / "bin")
     (folder / "empty.yaml").write_text("{}\n")
     return folder
 
 
-def arguments(output: Path, **keys: Any) -> list[str]:
+def arguments(folder: Path, output: Path, **keys: Any) -> list[str]:
     settings = {
-        "model_name": MODEL, "evals_dataset": "sample", "tasks": "meta_gpqa", "backend": "server", "serve": True,
+        "model_name": str(_model(folder)), "evals_dataset": "sample", "tasks": "meta_gpqa", "backend": "server", "serve": True,
         "output_path": str(output), "concurrency": 1, **keys,
     }  # fmt: skip
     sets = [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
@@ -40,7 +37,7 @@ def arguments(output: Path, **keys: Any) -> list[str]:
 
 
 def run(folder: Path, output: Path, **keys: Any) -> subprocess.CompletedProcess[str]:
-    return cli(*arguments(output, **keys), "--json", cwd=folder, PATH=_path(folder))
+    return cli(*arguments(folder, output, **keys), "--json", cwd=folder, PATH=_path(folder))
 
 
 def test_it_is_started_with_the_settings_asked_and_stopped(folder: Path, tmp_path: Path) -> None:
@@ -52,12 +49,12 @@ def test_it_is_started_with_the_settings_asked_and_stopped(folder: Path, tmp_pat
     assert json.loads(done.stdout)["asked"] == 15
     said = (folder / "bin/arguments").read_text().split()
     for wanted in (
-        f"serve {MODEL} --host 127.0.0.1", "--tensor-parallel-size 2 --data-parallel-size 1", "--max-model-len 4096",
+        f"serve {_model(folder)} --host 127.0.0.1", "--tensor-parallel-size 2 --data-parallel-size 1", "--max-model-len 4096",
         "--seed 7", "--generation-config vllm", "--enforce-eager", "--quantization fp8", "--no-enable-prefix-caching",
     ):  # fmt: skip
         assert f" {wanted} " in f" {' '.join(said)} "
     assert (tmp_path / "answers/logs/serve.log").read_text().startswith("ready\n")
-    assert _left() == []
+    assert _left(folder) == []
 
 
 def test_several_copies_under_vllm_are_served(folder: Path, tmp_path: Path) -> None:
@@ -65,7 +62,7 @@ def test_several_copies_under_vllm_are_served(folder: Path, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "4 copies of the model are run by one `vllm serve`" in " ".join(done.stderr.split())
     assert "--data-parallel-size\n4\n" in (folder / "bin/arguments").read_text()
-    assert _left() == []
+    assert _left(folder) == []
 
 
 def test_one_that_dies_while_it_starts_is_one_message_with_its_hint_and_its_log(folder: Path, tmp_path: Path) -> None:
@@ -75,7 +72,7 @@ def test_one_that_dies_while_it_starts_is_one_message_with_its_hint_and_its_log(
     assert "the GPU has not enough free memory" in said
     assert "Tried to allocate 2.00 GiB" in said
     assert "serve.log" in said
-    assert _left() == []
+    assert _left(folder) == []
 
 
 def test_base_url_and_serve_do_not_go_together(folder: Path, tmp_path: Path) -> None:
@@ -84,32 +81,39 @@ def test_base_url_and_serve_do_not_go_together(folder: Path, tmp_path: Path) -> 
     assert "Take one of the two out" in done.stderr
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_however_the_run_is_ended_nothing_is_left(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
+def test_however_the_run_is_ended_nothing_is_left(folder: Path, tmp_path: Path) -> None:
     """Not even a worker that ignores every signal but the last, in a group of its own."""
-    client = _start(folder, tmp_path)
-    _until(lambda: _answers(tmp_path) >= 3, client)
-    assert len(_left()) >= 3  # the watchdog, the server, its worker
-    client.send_signal(how)
-    client.wait(60)
-    _until(lambda: not _left())
+    clients = {how: _start(folder, tmp_path / how.name, deaf=True) for how in (signal.SIGKILL, signal.SIGINT)}
+    for how, client in clients.items():
+        _until(lambda how=how: _answers(tmp_path / how.name) >= 3, client)  # type: ignore[misc]
+    assert len(_left(folder)) >= 2 * 3  # of each the watchdog, the server, its worker
+    for how, client in clients.items():
+        client.send_signal(how)
+    for client in clients.values():
+        client.wait(60)
+    _until(lambda: not _left(folder))
 
 
 def test_a_server_that_is_killed_ends_the_run_and_the_same_command_goes_on(folder: Path, tmp_path: Path) -> None:
     client = _start(folder, tmp_path)
     _until(lambda: _answers(tmp_path) >= 3, client)
-    (server,) = [pid for pid, words in _left() if "fake_vllm.py" in words and "watchdog.py" not in words]
+    (server,) = [pid for pid, words in _left(folder) if "fake_vllm.py" in words and "watchdog.py" not in words]
     os.kill(server, signal.SIGKILL)
     assert client.wait(60) == 2
-    _until(lambda: not _left())
+    _until(lambda: not _left(folder))
     kept = _answers(tmp_path)
-    done = run(folder, tmp_path, model_args={"slow": True})
+    done = run(folder, tmp_path)
     assert json.loads(done.stdout)["before"] == kept
     assert json.loads(done.stdout)["asked"] == 15 - kept
 
 
-def _start(folder: Path, output: Path) -> Forked:
-    return started(*arguments(output, model_args={"slow": True}), cwd=folder, PATH=_path(folder))
+def _start(folder: Path, output: Path, **model_args: Any) -> Forked:
+    words = arguments(folder, output, model_args=model_args)
+    return started(*words, cwd=folder, PATH=_path(folder), FAKE_VLLM_SECONDS="0.2")
+
+
+def _model(folder: Path) -> Path:
+    return folder / "tiny"
 
 
 def _path(folder: Path) -> str:
@@ -120,8 +124,8 @@ def _answers(output: Path) -> int:
     return sum(file.read_bytes().count(b'"request_sha256"') for file in output.glob("answers/*.jsonl"))
 
 
-def _left() -> list[tuple[int, str]]:
-    """The processes that have the model on their command line, but for those that are dead."""
+def _left(folder: Path) -> list[tuple[int, str]]:
+    """The processes that have our model's path on their command line, but for those that are dead."""
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
@@ -129,7 +133,7 @@ def _left() -> list[tuple[int, str]]:
                 words = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
             except OSError:
                 continue
-            if MODEL in words:
+            if str(_model(folder)) in words:
                 found.append((int(path.name), words))
     return found
 

@@ -48,7 +48,7 @@ def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.run._ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
     return made
 
 

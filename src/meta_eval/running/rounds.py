@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from meta_eval.answers.requests import Request
 from meta_eval.notes import log
@@ -17,20 +17,18 @@ ROUNDS = (0, 2, 10)
 def in_rounds(
     ask: Callable[[Iterable[Request]], Iterator[tuple[Ask, Said]]],
     requests: Iterable[Request],
-    waits: Sequence[float] = ROUNDS,
 ) -> Iterator[Said]:
     """What came of each request in the end.
 
     Args:
         ask: Asks some.
         requests: All of them.
-        waits: Seconds before each round.
     """
-    for number, wait in enumerate(waits):
+    for number, wait in enumerate(ROUNDS):
         time.sleep(wait)
         again: list[Request] = []
         for _, said in ask(requests):
-            if said.error is not None and said.again and number + 1 < len(waits):
+            if said.error is not None and said.again and number + 1 < len(ROUNDS):
                 again.append(said.request)
             else:
                 yield said

@@ -27,7 +27,7 @@ from meta_eval.running.clients import client_of
 from meta_eval.running.first import first_of
 from meta_eval.running.journal import Journal, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
-from meta_eval.running.rounds import ROUNDS, in_rounds
+from meta_eval.running.rounds import in_rounds
 from meta_eval.running.stopping import Stopping
 from meta_eval.running.tokens import Tokens, tokens_of
 from meta_eval.running.wanted import Wanted, only
@@ -48,8 +48,6 @@ _NO_MATTER = _FREE | {"limit"}
 
 # What only the pack says, and no answer depends on.
 _OF_PACK = frozenset(("tasks", "include_path", "runs_code"))
-
-_ROUNDS = ROUNDS
 
 # Called with a task that is answered whole and its scores, 0 to 1 by ``metric,filter``.
 Scored = Callable[[str, dict[str, float]], None]
@@ -105,7 +103,7 @@ def run(
     canary: bool = True,
     stop_when_decided: bool = False,
     progress: Progress = silent,
-    scored: Scored = lambda _task, _scores: None,
+    scored: Scored | None = None,
 ) -> Ran:
     """Ask a model what a pack asks, and grade its answers.
 
@@ -122,7 +120,7 @@ def run(
         stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin. The
             results say so, and are no whole run's.
         progress: Called with what is being done, and how far it is.
-        scored: Called with each task that is answered whole.
+        scored: Called with each task that is answered whole; it is then graded at once, and with all others again.
 
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
@@ -210,7 +208,7 @@ class _Asking:
 
     def run(self, requests: Sequence[Request] | Wanted) -> Iterator[str]:
         """Ask these; the name of each task as soon as it is done."""
-        for said in in_rounds(self._ask, requests, _ROUNDS):
+        for said in in_rounds(self._ask, requests):
             yield from self._keep(said)
 
     def first(self, progress: Progress) -> Iterator[str]:
@@ -320,10 +318,13 @@ def settings_of(manifest: Manifest, config: Config) -> RunSettings:
 
 
 def _tell(
-    name: str, grading: Grading, journal: Journal, wanted: Wanted, scored: Scored, shard: tuple[int, int]
+    name: str, grading: Grading, journal: Journal, wanted: Wanted, scored: Scored | None, shard: tuple[int, int]
 ) -> None:
-    """Grade one task before the others are asked. It is graded with them again; what fails here only is said."""
-    if shard[1] > 1:
+    """Grade one task before the others are asked. It is graded with them again; what fails here only is said.
+
+    Not where nobody listens, or of a part of a task.
+    """
+    if scored is None or shard[1] > 1:
         return
     try:
         scores = grading.score(name, only(journal.read(), wanted.hashes(name)))

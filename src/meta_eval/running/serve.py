@@ -63,7 +63,7 @@ class Served:
                 with opener.open(f"{self.url.removesuffix('/v1')}/health", timeout=5):
                     return
             except (OSError, urllib.error.URLError):
-                time.sleep(0.5)
+                time.sleep(0.1)
         raise BackendError(
             f"`vllm serve` did not answer within {_TO_START / 60:.0f} minutes", where="serve",
             hint=f"Its log: {self._log}",

@@ -251,13 +251,22 @@ class _Watch:
             self.failures[self._done % self.docs] = record.getMessage()
 
 
+# What warns of things that are no matter here.
+_NOISY = ("lm_eval", "datasets", "huggingface_hub", "transformers")
+
+
 class _Collector(logging.Handler):
+    """Drops those warnings by itself: where the level of one logger changes, every logger of the process looks for its
+    own anew, which took longer than many a task.
+    """
+
     def __init__(self, tell: Tell) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._tell(record)
+        if record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY:
+            self._tell(record)
 
 
 @contextlib.contextmanager
@@ -265,17 +274,15 @@ def quiet(tell: Tell = lambda _: None) -> Iterator[None]:
     """Keep what lm-eval and its libraries log, warn and draw off the terminal, and bytecode out of the pack.
 
     Args:
-        tell: Gets each log record from WARNING on instead.
+        tell: Gets each log record from WARNING on instead, and of those libraries from ERROR on.
     """
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    noisy = [logging.getLogger(name) for name in ("lm_eval", "datasets", "huggingface_hub", "transformers")]
-    before = [(logger, logger.handlers[:], logger.level) for logger in noisy]
+    noisy = [logging.getLogger(name) for name in _NOISY]
+    before = [(logger, logger.handlers[:], logger.level) for logger in (root, *noisy)]
     wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     root.handlers[:] = [_Collector(tell)]
     for logger in noisy:
         logger.handlers[:] = []
-        logger.setLevel(logging.ERROR)
     try:
         with (
             warnings.catch_warnings(),
@@ -286,11 +293,10 @@ def quiet(tell: Tell = lambda _: None) -> Iterator[None]:
             yield
     finally:
         sys.dont_write_bytecode = wrote
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        for logger, its_handlers, its_level in before:
-            logger.handlers[:] = its_handlers
-            logger.setLevel(its_level)
+        for logger, handlers, level in before:
+            logger.handlers[:] = handlers
+            if logger.level != level:
+                logger.setLevel(level)
 
 
 class _Void(io.TextIOBase):
