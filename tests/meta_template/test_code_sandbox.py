@@ -19,7 +19,7 @@ from typing import Any
 
 import code_tricks
 import pytest
-from code_tricks import FAKES, HARMS, HEAD
+from code_tricks import FAKES, HARMS, HEAD, OUTSIDE, every_harm
 from places import TEMPLATES, THOROUGH
 from template_modules import inner_module
 
@@ -44,6 +44,7 @@ if WALLS := walls():
     MEANS["bubblewrap-alone"] = (("paths",), 0)
 each_kernel = pytest.mark.parametrize("means", MEANS.values(), ids=MEANS)
 
+ENDLESSLY = "import os, threading, time\nwhile True:\n    try: {}\n    except (OSError, RuntimeError): pass"
 RIGHT = "def f(n):\n    return n + 1\n"
 TEST = "assert f(1) == 2"
 
@@ -53,12 +54,12 @@ RUNNER = inner_module(FOLDER / "runner.py")
 ORDINARY = "/usr/bin/python3" if shutil.which("setpriv") and Path("/usr/bin/python3").exists() else ""
 # Short for programs that must fail, long for those that must not, however busy this machine is.
 SHORT = RUNNER.Limits(cpu_s=1, wall_s=4)
-AT_ONCE = RUNNER.Limits(cpu_s=1, wall_s=1)  # for what never ends
+AT_ONCE = RUNNER.Limits(cpu_s=1, wall_s=0.5)  # for what never ends
 LONG = RUNNER.Limits(cpu_s=20, wall_s=120)
 
 
-def run(program: str, test: str = TEST, *, means: Means = FULL, limits: Any = LONG, setup: str = "") -> Any:
-    return RUNNER.Sandbox(1, *means).run([RUNNER.Program(setup, program, (test,), "f")], limits)[0]
+def run(program: str, *tests: str, means: Means = FULL, limits: Any = LONG, setup: str = "") -> Any:
+    return RUNNER.Sandbox(1, *means).run([RUNNER.Program(setup, program, tests or (TEST,), "f")], limits)[0]
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 60) -> bool:
@@ -118,9 +119,10 @@ ENDLESS = [
 
 
 @functools.cache
-def at_once(programs: tuple[str, ...], limits: Any, means: Means = FULL) -> list[Any]:
-    """The verdicts on many programs, which run side by side."""
-    asked = [RUNNER.Program("", program, (TEST,), "f") for program in programs]
+def at_once(programs: tuple[str, ...], limits: Any, means: Means = FULL, tests: tuple[str, ...] = ()) -> list[Any]:
+    """The verdicts on many programs, which run side by side; each has one test."""
+    tests = tests or (TEST,) * len(programs)
+    asked = [RUNNER.Program("", program, (test,), "f") for program, test in zip(programs, tests, strict=True)]
     return list(RUNNER.Sandbox(8, *means).run(asked, limits))
 
 
@@ -147,12 +149,16 @@ def test_a_program_is_ended_when_its_seconds_of_work_are_over_however_long_it_ma
 def faked(name: str) -> dict[str, Any]:
     """What becomes of every program that fakes, with some means."""
     tests = (TEST, "assert f(5) == 6")
-    programs = [RUNNER.Program("", program, tests, "f") for program in FAKES.values()]
-    return dict(zip(FAKES, RUNNER.Sandbox(4, *MEANS[name]).run(programs, SHORT), strict=True))
+    tricks = FAKES if THOROUGH or name == "full" else OUTSIDE
+    programs = [RUNNER.Program("", FAKES[trick], tests, "f") for trick in tricks]
+    return dict(zip(tricks, RUNNER.Sandbox(4, *MEANS[name]).run(programs, SHORT), strict=True))
 
 
-@pytest.mark.parametrize("name", MEANS)
-@pytest.mark.parametrize("trick", FAKES)
+# Each trick with all means there are, and what the means decide of with each of them.
+@pytest.mark.parametrize(
+    ("trick", "name"),
+    [(trick, name) for name in MEANS for trick in (FAKES if THOROUGH or name == "full" else OUTSIDE)],
+)
 def test_a_pass_cannot_be_faked_without_being_counted(trick: str, name: str) -> None:
     verdict = faked(name)[trick]
     assert verdict.passed == 0 or verdict.self_judged
@@ -164,29 +170,30 @@ def test_only_an_object_of_the_programs_own_passes_by_its_own_word() -> None:
     assert "an int with another __eq__" in passed  # what every harness lets pass is named, not hidden
 
 
-@pytest.mark.parametrize(
-    ("program", "test", "self_judged"),
-    [
-        (RIGHT, TEST, False),
-        ("import math\n" + RIGHT, "assert math.isclose(f(1), 2)", False),
-        ("import numpy as np\ndef f(n): return np.int64(n + 1)", TEST, False),
-        ("import numpy as np\ndef f(n): return np.arange(n)", "assert f(3).tolist() == [0, 1, 2]", False),
-        ("import numpy as np\ndef f(n): return np.zeros((n, 0))", "assert f(3).shape == (3, 0)", False),
-        ("def f(*values, **named): return {(1, 2): {*values}, **named}", "assert f(1, a=None) == {(1, 2): {1}, 'a': None}",
-         False),
-        ("import collections\ndef f(n): return collections.Counter('aab')", "assert f(1).most_common(1) == [('a', 2)]",
-         False),
-        ("from fractions import Fraction as F\ndef f(n): return [F(n, 3), 1j, range(n), b'a']",
-         "assert f(1) == [__import__('fractions').Fraction(1, 3), 1j, range(1), b'a']", False),
-        ("def f(n): return n / 0", "try: f(1)\nexcept ZeroDivisionError: pass\nelse: assert False", False),
-        ("class Pair:\n    def __init__(self, n): self.n = n\ndef f(pair): return pair.n", "assert f(Pair(2)) == 2", True),
-        ("def f(n): return (one for one in range(n))", "assert list(f(2)) == [0, 1]", True),
-        ("def f(key): return key(1)", "assert f(lambda n: n + 1) == 2", True),
-        ("def f(n): return n + 1\nsum = f", "assert sum(1) == 2", True),
-    ],
-)  # fmt: skip
-def test_what_a_right_program_passes_by(program: str, test: str, self_judged: bool) -> None:
-    assert run(program, test) == RUNNER.Verdict(1, self_judged=self_judged)
+PASSING = [
+    (RIGHT, TEST, False),
+    ("import math\n" + RIGHT, "assert math.isclose(f(1), 2)", False),
+    ("import numpy as np\ndef f(n): return np.int64(n + 1)", TEST, False),
+    ("import numpy as np\ndef f(n): return np.arange(n)", "assert f(3).tolist() == [0, 1, 2]", False),
+    ("import numpy as np\ndef f(n): return np.zeros((n, 0))", "assert f(3).shape == (3, 0)", False),
+    ("def f(*values, **named): return {(1, 2): {*values}, **named}", "assert f(1, a=None) == {(1, 2): {1}, 'a': None}",
+     False),
+    ("import collections\ndef f(n): return collections.Counter('aab')", "assert f(1).most_common(1) == [('a', 2)]",
+     False),
+    ("from fractions import Fraction as F\ndef f(n): return [F(n, 3), 1j, range(n), b'a']",
+     "assert f(1) == [__import__('fractions').Fraction(1, 3), 1j, range(1), b'a']", False),
+    ("def f(n): return n / 0", "try: f(1)\nexcept ZeroDivisionError: pass\nelse: assert False", False),
+    ("class Pair:\n    def __init__(self, n): self.n = n\ndef f(pair): return pair.n", "assert f(Pair(2)) == 2", True),
+    ("def f(n): return (one for one in range(n))", "assert list(f(2)) == [0, 1]", True),
+    ("def f(key): return key(1)", "assert f(lambda n: n + 1) == 2", True),
+    ("def f(n): return n + 1\nsum = f", "assert sum(1) == 2", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(PASSING)), ids=[program for program, *_ in PASSING])
+def test_what_a_right_program_passes_by(number: int) -> None:
+    programs, tests, self_judged = zip(*PASSING, strict=True)
+    assert at_once(programs, LONG, tests=tests)[number] == RUNNER.Verdict(1, self_judged=self_judged[number])
 
 
 def test_what_the_problem_gives_its_tests_is_not_the_programs_to_change() -> None:
@@ -320,64 +327,65 @@ def test_one_program_leaves_nothing_for_the_next() -> None:
 # What a program can reach
 
 
-@pytest.fixture(scope="module")
-def harm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """Every program that does harm is run with some means; what was there to be harmed must stay as it was."""
-    folder = tmp_path_factory.mktemp("harm")
-    path = folder / "file"
+@pytest.fixture
+def harmed(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """What is there to be harmed, which must stay as it was."""
+    path = tmp_path / "file"
     path.write_text("untouched")
     path.chmod(0o640)
     os.utime(path, (1, 1))
-    victim = subprocess.Popen(["sleep", "1000"])
-    abstract = f"\0meta-eval-{os.getpid()}"
-    sockets = []
-    for address in (str(folder / "socket"), abstract):
-        sockets.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-        sockets[-1].bind(address)
-        sockets[-1].setblocking(False)
-    values = {"pid": victim.pid, "path": str(path), "folder": str(folder), "socket": str(folder / "socket")}
-    programs = [HEAD + program.format(**values, abstract=abstract) for program in HARMS.values()]
-    asked = [RUNNER.Program("", program, ("assert gained == [], gained",), "f") for program in programs]
+    values = {"path": str(path), "folder": str(tmp_path), "socket": str(tmp_path / "socket")}
+    values["abstract"] = f"\0meta-eval-{os.getpid()}"
     before = system_v()
-
-    @functools.cache
-    def with_means(name: str) -> dict[str, Any]:
-        verdicts = RUNNER.Sandbox(4, *MEANS[name]).run(asked, LONG)
+    with subprocess.Popen(["sleep", "1000"]) as victim, contextlib.ExitStack() as stack:
+        stack.callback(victim.kill)
+        sockets = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) for _ in range(2)]
+        for one, name in zip(sockets, ("socket", "abstract"), strict=True):
+            one.bind(values[name])
+            one.setblocking(False)
+        yield {"pid": victim.pid, **values}
         assert victim.poll() is None
-        assert sorted(one.name for one in folder.iterdir()) == ["file", "socket"]
+        assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "socket"]
         assert (path.read_text(), path.stat().st_mode & 0o777, path.stat().st_mtime) == ("untouched", 0o640, 1)
         for one in sockets:
             with pytest.raises(BlockingIOError):
                 one.recv(1)
-        assert system_v() == before
-        return dict(zip(HARMS, verdicts, strict=True))
-
-    yield with_means
-    victim.kill()
-    victim.wait()
-    for one in sockets:
-        one.close()
+    assert system_v() == before
 
 
 def system_v() -> list[int]:
     return [len(Path(f"/proc/sysvipc/{name}").read_text().splitlines()) for name in ("shm", "sem", "msg")]
 
 
+# In one program, which closes what a trick has opened: few files may be open at once.
+@pytest.mark.parametrize("alone", [False, True] if THOROUGH else [False], ids=str)
 @pytest.mark.parametrize("name", MEANS)
-@pytest.mark.parametrize("trick", HARMS)
-def test_no_harm_is_done(trick: str, name: str, harm: Callable[[str], dict[str, Any]]) -> None:
-    assert harm(name)[trick] == RUNNER.Verdict(1, self_judged=True)
+def test_no_harm_is_done(name: str, alone: bool, harmed: dict[str, Any]) -> None:
+    if alone:
+        programs = tuple(HEAD + program.format(**harmed) for program in HARMS.values())
+        verdicts = at_once(programs, LONG, MEANS[name], ("assert gained == []",) * len(HARMS))
+        none = RUNNER.Verdict(1, self_judged=True)
+        assert [trick for trick, one in zip(HARMS, verdicts, strict=True) if one != none] == []
+    else:
+        program, tests = every_harm(**harmed)
+        verdict = run(program, *tests, means=MEANS[name])
+        assert verdict == RUNNER.Verdict(len(HARMS), self_judged=True), [*HARMS, ""][verdict.passed]
 
 
-@each_kernel
-def test_bombs_do_not_go_off(means: Means) -> None:
-    def bomb(act: str) -> Any:
-        return run(f"import os, threading, time\nwhile True:\n    try: {act}\n    except (OSError, RuntimeError): pass",
-                   means=means, limits=SHORT).why  # fmt: skip
+# What keeps a program from filling the disk is another with other means; processes and threads are the filter's to stop.
+@pytest.mark.parametrize(
+    ("act", "name"),
+    [("write", name) for name in MEANS] + [("fork", name) for name in (MEANS if THOROUGH else ["full"])],
+)
+def test_bombs_do_not_go_off(act: str, name: str) -> None:
+    bomb = {"fork": "os.fork()", "write": "open(str(time.time()), 'wb').write(bytes(10**6))"}[act]
+    assert run(ENDLESSLY.format(bomb), means=MEANS[name], limits=SHORT if THOROUGH else AT_ONCE).why == "timeout"
 
-    assert bomb("os.fork()") == "timeout"
-    assert bomb("open(str(time.time()), 'wb').write(bytes(10**6))") == "timeout"
-    assert bomb("threading.Thread(target=time.sleep, args=(99,)).start()") == "too many threads"
+
+@pytest.mark.parametrize("name", MEANS if THOROUGH else ["full"])
+def test_a_bomb_of_threads_is_ended(name: str) -> None:
+    bomb = ENDLESSLY.format("threading.Thread(target=time.sleep, args=(99,)).start()")
+    assert run(bomb, means=MEANS[name]).why == "too many threads"
 
 
 def test_a_program_that_is_killed_from_outside_is_not_called_wrong() -> None:
@@ -442,15 +450,16 @@ sys.path.insert(0, sys.argv[1])
 spec = spec_from_file_location(sys.argv[1] + "/code/utils.py", sys.argv[1] + "/_common/load.py")
 spec.loader.exec_module(load := module_from_spec(spec))
 runner = load.module(".runner")
-from code_tricks import FAKES, HARMS, HEAD
+from code_tricks import FAKES, HARMS, OUTSIDE, every_harm
 sandbox = runner.Sandbox(2)
 print(sandbox.check(needs_numpy=False)["calls"])
 limits = runner.Limits(20, 120)
 values = dict(pid=int(sys.argv[2]), path=sys.argv[3], folder="/tmp", socket="/nowhere", abstract="x")
-harms = [runner.Program("", HEAD + one.format(**values), ("assert gained == []",), "f") for one in HARMS.values()]
-print([name for name, one in zip(HARMS, sandbox.run(harms, limits)) if one.passed != 1])
-fakes = [runner.Program("", one, ("assert f(1) == 2", "assert f(5) == 6"), "f") for one in FAKES.values()]
-print([name for name, one in zip(FAKES, sandbox.run(fakes, runner.Limits(1, 4))) if one.passed and not one.self_judged])
+harms, = sandbox.run([runner.Program("", *every_harm(**values), "f")], limits)
+print([*HARMS, "none"][harms.passed])
+tricks = FAKES if sys.argv[4] == "all" else OUTSIDE
+fakes = [runner.Program("", FAKES[one], ("assert f(1) == 2", "assert f(5) == 6"), "f") for one in tricks]
+print([name for name, one in zip(tricks, sandbox.run(fakes, runner.Limits(1, 4))) if one.passed and not one.self_judged])
 """
     (tmp_path / "script.py").write_text(script)
     path = tmp_path / "file"
@@ -462,8 +471,9 @@ print([name for name, one in zip(FAKES, sandbox.run(fakes, runner.Limits(1, 4)))
     victim = subprocess.Popen([*nobody, "sleep", "1000"])
     try:
         command = [*nobody, ORDINARY, str(tmp_path / "script.py"), str(folder), str(victim.pid), str(path)]
+        command.append("all" if THOROUGH else "some")
         ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-        assert ran.stdout == "True\n[]\n[]\n", ran.stderr
+        assert ran.stdout == "True\nnone\n[]\n", ran.stdout + ran.stderr
         assert victim.poll() is None
         assert path.read_text() == "untouched"
     finally:
