@@ -48,8 +48,14 @@ def database() -> str:
 
 
 def make_docs(kind: str, golds: Sequence[Sequence[str]], prompt: str = "Call something.") -> list[dict[str, Any]]:
+    return [dict(doc) for doc in _docs(kind, tuple(map(tuple, golds)), prompt)]
+
+
+@functools.cache
+def _docs(kind: str, golds: tuple[tuple[str, ...], ...], prompt: str) -> list[dict[str, Any]]:
+    """Once for golds and prompt, as datasets takes ten milliseconds to make and name one."""
     rows = [
-        make_row(f"{number}", prompts=[prompt], gold=gold, input_choice_list=None, api_database=database())
+        make_row(f"{number}", prompts=[prompt], gold=list(gold), input_choice_list=None, api_database=database())
         for number, gold in enumerate(golds)
     ]
     docs: list[dict[str, Any]] = getattr(template(), FUNCTIONS[kind][0])(datasets.Dataset.from_list(rows)).to_list()

@@ -179,50 +179,55 @@ def test_the_order_of_keywords_does_not_matter(pairs: list[tuple[str, Any]]) -> 
 SIGNATURE = "def f(a: int, b: str = 'x', *rest, c: bool = False, **more) -> dict:\n    '''doc'''"
 
 
-@pytest.mark.parametrize(
-    ("gold", "output", "documented", "undocumented"),
-    [
-        ("f(a=1)", "f(1)", True, False),
-        ("f(1, 'y')", "f(1, b='y')", True, False),
-        ("f(a=1)", "f(a=1, b='x')", True, False),  # b's default
-        ("f(a=1, c=False)", "f(1, 'x')", True, False),
-        ("f(a=1)", "f(a=1, b='y')", False, False),
-        ("f(a=1)", "f(1, a=1)", False, False),
-        ("f(a=1)", "f()", False, False),
-        ("f(1, 'x', 2)", "f(1, 'x', 2)", True, True),
-        ("f(1)", "f(1, unknown=2)", True, False),  # of **more nothing is recorded
-        ("g(f(a=1))", "g(f(1))", True, False),
-        ("f(a=[f(1)])", "f([f(a=1)])", True, False),
-        ("f(a=1)", "f(a=1.0)", True, True),  # as Python compares
-        ("f(a=1)", "f(a=True)", True, True),
-        ("f(a=1)", "f(a='1')", False, False),
-        ("f(a='X')", "f(a='x')", False, False),
-        ("f(a=1)", "g(a=1)", False, False),
-        ("f(a=1)", "m.f(a=1)", False, False),
-        ("f(a=1); g()", "g(); f(a=1)", False, False),
-        ("[f(a=1), g()]", "f(a=1)\ng()", True, True),
-        ("f(a=1)", "[f(a=1)]", False, False),  # no list is run
-        ("f(a=1)", "f(\n  a=1)", False, False),  # nor what does not begin with a whole call
-        ("f(a=1)", "f(a=1)\nThat is it.", False, False),  # nor what is no Python
-        ("f(a=1)", "Here: f(a=1)", False, False),
-        ("f(a=1)", "f(a=1, c='')", True, True),  # what is false of itself is not recorded
-        ("f(a=1)", "f(a=1, b=None)", False, True),  # b's default is recorded
-        ("f(a=0)", "f(a='')", True, True),
-        ("f(a=1)", "f(a=1); nobody()", True, True),  # an error ends the program, and what was called counts
-        ("f(a=1)", "f(a=1).text", True, True),
-        ("f(a=1)", "f(a=x)", False, False),
-        ("g(f(a=1))", "f(a=1); g(2)", False, False),
-        ("g(a=f(1))", "f(a=1); g()", True, False),  # a call returns nothing
-        ("f(a=1)", "print(f(a=1))", True, True),
-        ("f(a=1)", "f(a=1), f(a=1)", False, False),
-        ("['f(a=1)', 'g()']", "f(a=1); g()", True, True),  # a gold that lists texts
-    ],
-)
-def test_nexus_binds_arguments_where_the_prompt_documents_the_function(
-    gold: str, output: str, documented: bool, undocumented: bool
-) -> None:
-    assert right("nexus", gold, output, prompt=f"Use this:\n{SIGNATURE}\n") is documented
-    assert right("nexus", gold, output) is undocumented
+# Gold, answer, and whether it is right where the prompt documents f, and where it does not.
+BOUND = [
+    ("f(a=1)", "f(1)", True, False),
+    ("f(1, 'y')", "f(1, b='y')", True, False),
+    ("f(a=1)", "f(a=1, b='x')", True, False),  # b's default
+    ("f(a=1, c=False)", "f(1, 'x')", True, False),
+    ("f(a=1)", "f(a=1, b='y')", False, False),
+    ("f(a=1)", "f(1, a=1)", False, False),
+    ("f(a=1)", "f()", False, False),
+    ("f(1, 'x', 2)", "f(1, 'x', 2)", True, True),
+    ("f(1)", "f(1, unknown=2)", True, False),  # of **more nothing is recorded
+    ("g(f(a=1))", "g(f(1))", True, False),
+    ("f(a=[f(1)])", "f([f(a=1)])", True, False),
+    ("f(a=1)", "f(a=1.0)", True, True),  # as Python compares
+    ("f(a=1)", "f(a=True)", True, True),
+    ("f(a=1)", "f(a='1')", False, False),
+    ("f(a='X')", "f(a='x')", False, False),
+    ("f(a=1)", "g(a=1)", False, False),
+    ("f(a=1)", "m.f(a=1)", False, False),
+    ("f(a=1); g()", "g(); f(a=1)", False, False),
+    ("[f(a=1), g()]", "f(a=1)\ng()", True, True),
+    ("f(a=1)", "[f(a=1)]", False, False),  # no list is run
+    ("f(a=1)", "f(\n  a=1)", False, False),  # nor what does not begin with a whole call
+    ("f(a=1)", "f(a=1)\nThat is it.", False, False),  # nor what is no Python
+    ("f(a=1)", "Here: f(a=1)", False, False),
+    ("f(a=1)", "f(a=1, c='')", True, True),  # what is false of itself is not recorded
+    ("f(a=1)", "f(a=1, b=None)", False, True),  # b's default is recorded
+    ("f(a=0)", "f(a='')", True, True),
+    ("f(a=1)", "f(a=1); nobody()", True, True),  # an error ends the program, and what was called counts
+    ("f(a=1)", "f(a=1).text", True, True),
+    ("f(a=1)", "f(a=x)", False, False),
+    ("g(f(a=1))", "f(a=1); g(2)", False, False),
+    ("g(a=f(1))", "f(a=1); g()", True, False),  # a call returns nothing
+    ("f(a=1)", "print(f(a=1))", True, True),
+    ("f(a=1)", "f(a=1), f(a=1)", False, False),
+    ("['f(a=1)', 'g()']", "f(a=1); g()", True, True),  # a gold that lists texts
+]
+
+
+@functools.cache
+def bound_docs(prompt: str) -> list[dict[str, Any]]:
+    return make_docs("nexus", [[gold] for gold, *_ in BOUND], prompt)
+
+
+@pytest.mark.parametrize("number", range(len(BOUND)), ids=[f"{gold}-{output}" for gold, output, *_ in BOUND])
+def test_nexus_binds_arguments_where_the_prompt_documents_the_function(number: int) -> None:
+    _, output, documented, undocumented = BOUND[number]
+    for prompt, expected in ((f"Use this:\n{SIGNATURE}\n", documented), ("Call something.", undocumented)):
+        assert bool(judge("nexus", bound_docs(prompt)[number], output)["acc"]) is expected, prompt
 
 
 def test_the_library_that_records_all_arguments_records_what_is_false_too() -> None:

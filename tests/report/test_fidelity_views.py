@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -149,19 +150,34 @@ def test_choices_count_beside_texts(tmp_path: Path) -> None:
     assert (found.against.outcome, found.choices_against.outcome, found.outcome) == ("same", "different", "different")
 
 
-@pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A pack that was asked, its table copied as a baseline."""
+def no_engine(patch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
-    monkeypatch.chdir(tmp_path)
-    model_folder(tmp_path / "m")
-    pack = prepare(tmp_path / "work_dir", "meta_mmlu_pro_instruct,meta_gpqa_cot", model_name="m")
-    done = cli("fidelity", str(pack), "--output", "out", "--json")
+    patch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
+    patch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
+
+
+@pytest.fixture(scope="module")
+def asked_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a pack that was asked, its table copied as a baseline."""
+    folder = tmp_path_factory.mktemp("asked")
+    with pytest.MonkeyPatch.context() as patch:
+        no_engine(patch)
+        patch.chdir(folder)
+        model_folder(folder / "m")
+        pack = prepare(folder / "work_dir", "meta_mmlu_pro_instruct,meta_gpqa_cot", model_name="m")
+        done = cli("fidelity", str(pack), "--output", "out", "--json")
     assert done.returncode == 0, done.stderr
-    (tmp_path / "base.parquet").write_bytes(Path(json.loads(done.stdout)["table"]).read_bytes())
-    return pack
+    (folder / "base.parquet").write_bytes((folder / json.loads(done.stdout)["table"]).read_bytes())
+    return folder
+
+
+@pytest.fixture
+def asked(asked_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pack that was asked, where the test is."""
+    shutil.copytree(asked_once, tmp_path, dirs_exist_ok=True)
+    no_engine(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "work_dir"
 
 
 def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) -> None:
