@@ -15,11 +15,11 @@ from meta_eval.answers.requests import Encoder, Request, requests_of
 from meta_eval.boundary.outputs import check_outputs, replacing
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.choose import choose
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.results.baseline import pack_keys
-from meta_eval.verify import choose
 from meta_eval.verify.evaluate import Evaluator
 
 FORMAT = "meta-eval requests"

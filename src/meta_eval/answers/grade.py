@@ -15,10 +15,10 @@ from meta_eval.answers.results import Speed, Writer
 from meta_eval.boundary.inputs import expand
 from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.choose import choose
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.replay import Answers as Replayed
-from meta_eval.verify import choose
 from meta_eval.verify.evaluate import Evaluated, Evaluator
 
 # What lm_eval's command line has.

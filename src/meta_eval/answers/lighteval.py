@@ -20,13 +20,13 @@ from meta_eval.answers.requests import Request, docs_to_run, requests_of
 from meta_eval.boundary.outputs import replacing_folder
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.choose import choose
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
 from meta_eval.records.code import INCLUDED
 from meta_eval.templates.folder import Reading, merged
 from meta_eval.templates.spec import FunctionRef
-from meta_eval.verify import choose
 from meta_eval.verify.evaluate import Evaluator
 
 MODULE = "meta_eval_tasks.py"

@@ -18,6 +18,7 @@ from meta_eval.answers.requests import Request
 from meta_eval.boundary.inputs import expand
 from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import Progress, log, silent
+from meta_eval.pack.choose import choose
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.running.canary import counted
@@ -31,7 +32,6 @@ from meta_eval.running.rounds import in_rounds
 from meta_eval.running.run import Interrupted, identity
 from meta_eval.running.to_force import ToForce
 from meta_eval.running.tokens import Tokens, tokens_of
-from meta_eval.verify import choose
 
 # Where its answers and tables lie, in the output folder.
 FOLDER = "fidelity"

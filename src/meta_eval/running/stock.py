@@ -20,11 +20,11 @@ from meta_eval.answers.requests import Encoder, Request
 from meta_eval.engines import ENGINES
 from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError, UserError
+from meta_eval.pack.choose import choose
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running.to_force import ToForce
-from meta_eval.verify import choose
 
 GROUP = "meta_fidelity"
 
