@@ -8,6 +8,7 @@ name that it passes over, and the task's own YAML name is left to the one that p
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ INCLUDED = ".lm_eval"
 FOLDER = "lm_eval_tasks"
 
 _NAMED = rb"""(?m)^["']?%s["']?[ \t]*:[ \t]*["']?%s["']?[ \t]*(?:\#.*)?\r?$"""
+_ANY_NAME = re.compile(rb"""(?m)^["']?(?:task|group)["']?[ \t]*:.*$""")
+_GROUP = re.compile(rb"(?m)^group[ \t]*:")
 _INCLUDE = re.compile(r"""(?m)^(["']?include["']?[ \t]*:[ \t]*)(["']?)([^"'#\s][^"'#\n]*?)\2[ \t]*(?=\#|$)""")
 
 
@@ -145,8 +148,9 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
 
 def _of_other_tasks(root: Path, own: Set[PurePosixPath]) -> frozenset[PurePosixPath]:
     """The folders below a task's own ones that hold tasks too: ``ifeval/multilingual``, with packages of its own."""
-    holding = {file.parent for file, _ in _texts(root) if file.suffix == ".yaml"} - own
-    return frozenset(folder for folder in holding if not own.isdisjoint(folder.parents))
+    return frozenset(
+        folder for folder, above in _folders(root).items() if folder not in own and not own.isdisjoint(above)
+    )
 
 
 def group_text(name: str) -> str | None:
@@ -191,11 +195,12 @@ def group_members(name: str) -> tuple[str, ...]:
 def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     """The tasks that carry a tag, in the order of their files."""
     # Where it stands in a file that others include, these lie in its folder or below.
-    folders = {file.parent for file, text in _texts(root) if tag.encode() in text}
+    tagged = {file.parent for file, text in _texts(root) if tag.encode() in text}
+    folders = {folder for folder, above in _folders(root).items() if folder in tagged or not tagged.isdisjoint(above)}
     found: dict[str, None] = {}
     reading = Reading(root)
     for file, _ in _texts(root):
-        if file.suffix != ".yaml" or not folders.intersection(file.parents):
+        if file.suffix != ".yaml" or file.parent not in folders:
             continue
         settings = merged(reading, file, ())[0]
         tags, task = settings.get("tag"), settings.get("task")
@@ -221,26 +226,41 @@ def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
     """The YAML files below a folder that name themselves so, with no regard to those that cannot be read."""
     pattern = re.compile(_NAMED % (key.encode(), re.escape(name).encode()))
     wanted = name.encode()
-    for file, text in _texts(root):
-        if (
-            file.suffix == ".yaml"
-            and wanted in text
-            and pattern.search(text)
-            and (key == "group" or not re.search(rb"(?m)^group[ \t]*:", text))
-        ):
+    for file, lines in _naming(root):
+        if wanted in lines and pattern.search(lines) and (key == "group" or not _GROUP.search(lines)):
             yield file
+
+
+@lru_cache(maxsize=4)
+def _naming(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
+    """Of every YAML below a folder that can be a task or a group, the lines that name it so."""
+    found = ((file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root) if file.suffix == ".yaml")
+    return [(file, lines) for file, lines in found if lines]
+
+
+@lru_cache(maxsize=4)
+def _folders(root: Path) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
+    """The folders below one that hold YAML files that can be tasks, each with those above it."""
+    return {
+        folder: frozenset(folder.parents)
+        for folder in {file.parent for file, _ in _texts(root) if file.suffix == ".yaml"}
+    }
 
 
 @lru_cache(maxsize=4)
 def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
     """Every YAML below a folder, read once; those that are there to be included are called ``_some_yaml``."""
     found = []
-    for path in sorted(root.rglob("*yaml")):
-        try:
-            found.append((PurePosixPath(path.relative_to(root).as_posix()), path.read_bytes()))
-        except OSError:
-            continue
-    return found
+    for folder, _, names in os.walk(root):
+        place = Path(folder)
+        inside = PurePosixPath(place.relative_to(root).as_posix())
+        for name in names:
+            if name.endswith("yaml"):
+                try:
+                    found.append((inside / name, (place / name).read_bytes()))
+                except OSError:
+                    continue
+    return sorted(found, key=lambda one: one[0].parts)
 
 
 def _with_new_names(content: bytes, path: Path) -> bytes:
