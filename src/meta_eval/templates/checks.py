@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -177,16 +178,21 @@ def defines(path: Path, function: str) -> bool:
     return function in (_defined(path) or ())
 
 
-def _defined(path: Path) -> set[str] | None:
+def _defined(path: Path) -> Set[str] | None:
     """The names that a module defines or imports at its top; None where only running it would tell."""
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+        return _at_top(path.read_bytes())
     except SyntaxError as error:
         raise TemplateError(f"is not Python: {error.msg}", where=f"{path}:{error.lineno or 1}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise TemplateError(f"cannot be read: {reason(error)}", where=str(path)) from None
+
+
+@lru_cache(maxsize=64)
+def _at_top(source: bytes) -> Set[str] | None:
+    """The same of a source, which most tasks share with others."""
     names: set[str] = set()
-    for node in _top(tree.body):
+    for node in _top(ast.parse(source).body):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):

@@ -44,6 +44,8 @@ class TemplateFolder:
 
 
 _MOST_INCLUDES = 32
+# What `merged` gives: settings, the folder of each key, the file and its includes.
+Merged = tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]
 _FUNCTIONS = {"!function": FunctionRef}
 
 
@@ -53,13 +55,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         TemplateError: It cannot be read or is not a YAML mapping.
     """
+    return copy.deepcopy(_tree(path))
+
+
+def _tree(path: Path) -> dict[str, Any]:
+    """The same, shared with all who read that text, and not to be changed."""
     try:
         tree = _parsed(read_text(path, limit=MAX_BYTES), str(path))
     except (InputError, YamlError) as error:
         raise TemplateError(error.what, where=error.where, hint=error.hint) from None
     if not isinstance(tree, dict):
         raise TemplateError("must be a YAML mapping", where=str(path))
-    return copy.deepcopy(tree)
+    return tree
 
 
 @lru_cache(maxsize=256)
@@ -110,9 +117,15 @@ class Reading:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.place = cache(lambda file: place_of(root, file))
-        self.tree = cache(lambda file: read_yaml(self.place(file)))
+        self.tree = cache(lambda file: _tree(self.place(file)))
         self.companions = cache(lambda folder: tuple(_companions(root, folder)))
-        self.resolved = cache(Path.resolve)
+        self.within = cache(self._within)
+        self.merged: dict[PurePosixPath, Merged] = {}
+        self._resolved = cache(Path.resolve)
+
+    def _within(self, folder: PurePosixPath, relative: str) -> PurePosixPath:
+        target = self._resolved(self.root / folder / relative)
+        return PurePosixPath(target.relative_to(self._resolved(self.root)).as_posix())
 
 
 def _template(reading: Reading, file: PurePosixPath) -> Template:
@@ -169,9 +182,7 @@ def _need_name(key: str, name: object, where: str) -> None:
         raise TemplateError(f"{key}: {quoted(name)} is no name", where=where, hint=RULE)
 
 
-def merged(
-    reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]
-) -> tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]:
+def merged(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
     """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins.
 
     Args:
@@ -186,11 +197,21 @@ def merged(
     Raises:
         TemplateError: A file cannot be read, or an include leads nowhere or in a circle.
     """
-    where = str(reading.root / file)
     if file in above:
-        raise TemplateError("includes itself", where=where)
-    if len(above) > _MOST_INCLUDES:
-        raise TemplateError(f"is the end of a chain of more than {_MOST_INCLUDES} includes", where=where)
+        raise TemplateError("includes itself", where=str(reading.root / file))
+    if file not in reading.merged and len(above) <= _MOST_INCLUDES:
+        reading.merged[file] = _merged(reading, file, above)
+    settings, origins, chain = reading.merged.get(file, ({}, {}, (file,)))
+    whole = (*above, *chain)
+    if len(whole) > _MOST_INCLUDES + 1:
+        raise TemplateError(
+            f"is the end of a chain of more than {_MOST_INCLUDES} includes",
+            where=str(reading.root / whole[_MOST_INCLUDES + 1]),
+        )
+    return dict(settings), dict(origins), chain
+
+
+def _merged(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
     local = dict(reading.tree(file))
     include = local.pop("include", None)
     settings: dict[str, Any] = {}
@@ -226,8 +247,7 @@ def _include_of(reading: Reading, file: PurePosixPath, tree: Mapping[str, Any]) 
 def _below(reading: Reading, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
     """A path written in a template, relative to the template folder; it must not lead out of it."""
     try:
-        target = reading.resolved(reading.root / folder / relative)
-        return PurePosixPath(target.relative_to(reading.resolved(reading.root)).as_posix())
+        return reading.within(folder, relative)
     except (ValueError, OSError, RuntimeError):  # RuntimeError: links that lead to themselves
         raise TemplateError(
             f"{quoted(relative)} leads out of the template folder",
