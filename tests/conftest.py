@@ -56,6 +56,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 _MODULES = pytest.StashKey[int]()
 
 
+# As the command sets it: what tests make is large, and little of it garbage.
+gc.set_threshold(50_000, 20, 20)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected and imported stays: the garbage collector looks through it no more, a fourth of all CPU time."""
     gc.collect()
