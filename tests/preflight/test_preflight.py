@@ -152,6 +152,12 @@ def shadow(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Non
     monkeypatch.setenv("PYTHONPATH", str(folder))
 
 
+# In the place of nltk, whose import takes longer than all else that is asked. It has no data, and would download none.
+NLTK = (
+    "class data:\n    path = []\n    def find(name):\n        raise LookupError(name)\ndef download(name):\n    pass\n"
+)
+
+
 @pytest.fixture(scope="module")
 def without_much(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Check]]:
     """What is found, by name, where functions of the pack and libraries that score cannot be imported."""
@@ -164,7 +170,7 @@ def without_much(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     broken = dict.fromkeys(("langdetect", "math_verify", "antlr4"), "raise ImportError('not this version')")
     found: dict[str, list[Check]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        shadow(folder / "shadow", patch, **broken)
+        shadow(folder / "shadow", patch, **broken, nltk=NLTK)
         for check in checks(pack):
             found.setdefault(check.name, []).append(check)
     return found
@@ -180,7 +186,8 @@ def test_a_function_that_cannot_be_imported_is_named(without_much: dict[str, lis
         assert any(yaml in what and said in what for what in found), (yaml, found)
 
 
-def test_a_task_that_does_not_load_its_first_doc_is_named(pack: Path) -> None:
+def test_a_task_that_does_not_load_its_first_doc_is_named(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "work_dir", "meta_gpqa_cot,meta_mmlu_pretrain")
     edit(pack / "_common" / "rows.py", 'return doc["prompt"]', 'return doc["promt"]')
     write_docs(pack, "meta_mmlu_pretrain", read_docs(pack, "meta_mmlu_pretrain")[::-1], seal=False)
     reseal(pack)
@@ -213,30 +220,41 @@ def ifeval_pack(tmp_path: Path, instruction: str) -> Path:
     )  # fmt: skip
 
 
-def test_punkt_is_asked_for_when_an_instruction_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pack = ifeval_pack(tmp_path, "length_constraints:number_sentences")
+@pytest.fixture(scope="module")
+def without_punkt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Check], str]:
+    """A pack whose instruction needs Punkt, what is found where nltk has no data, and what was done with nltk."""
+    folder = tmp_path_factory.mktemp("punkt")
+    pack = ifeval_pack(folder, "length_constraints:number_sentences")
+    with pytest.MonkeyPatch.context() as patch:
+        return pack, *traced(pack, folder, patch)
+
+
+def traced(pack: Path, folder: Path, patch: pytest.MonkeyPatch) -> tuple[list[Check], str]:
+    trace = folder / "trace"
+    noting = f"open({str(trace)!r}, 'a').write('%s')\n"
+    download = f"def download(name):\n    {noting % 'downloaded '}"
+    shadow(folder / "shadow", patch, nltk=(noting % "imported ") + NLTK + download)
+    found = checks(pack)
+    assert "functions" in {check.name for check in found}
+    return found, trace.read_text() if trace.exists() else ""
+
+
+def test_punkt_is_asked_for_when_an_instruction_needs_it(without_punkt: tuple[Path, list[Check], str]) -> None:
+    pack, found, _ = without_punkt
     assert read_manifest(pack).punkt_tab is False
-    no_data = "class data:\n    path = []\n    def find(name):\n        raise LookupError(name)\n"
-    shadow(tmp_path / "shadow", monkeypatch, nltk=no_data)
-    check = only(checks(pack, "scoring: punkt_tab"))
+    check = only([check for check in found if check.name == "scoring: punkt_tab"])
     assert check.status == "failed"
     assert "-m nltk.downloader punkt_tab" in str(check.hint)
 
 
-@pytest.mark.parametrize("task", ["meta_gpqa_cot", "meta_ifeval"])
-def test_nltk_is_imported_where_scoring_needs_it_alone_and_downloads_nothing(
-    task: str, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nltk_is_imported_where_scoring_needs_it_and_downloads_nothing(
+    without_punkt: tuple[Path, list[Check], str],
 ) -> None:
-    trace = tmp_path / "trace"
-    nltk = (
-        f"open({str(trace)!r}, 'a').write('imported ')\n"
-        f"def download(name):\n    open({str(trace)!r}, 'a').write('downloaded')\n"
-        "class data:\n    path = []\n    def find(name):\n        raise LookupError(name)\n"
-    )
-    shadow(tmp_path / "shadow", monkeypatch, nltk=nltk)
-    pack = prepare(tmp_path / "work_dir", task) if task == "meta_gpqa_cot" else sample
-    assert "functions" in {check.name for check in checks(pack)}
-    assert (trace.read_text() if trace.exists() else "") == ("" if task == "meta_gpqa_cot" else "imported ")
+    assert without_punkt[2] == "imported "
+
+
+def test_nltk_is_not_imported_where_scoring_does_not_need_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert traced(prepare(tmp_path / "work_dir", "meta_gpqa_cot"), tmp_path, monkeypatch)[1] == ""
 
 
 def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
