@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,10 @@ def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
+    return stand_in(monkeypatch)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
@@ -75,29 +81,50 @@ def decided(place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch, loses: fl
     return run(config, stop_when_decided=True)
 
 
-def test_a_copy_that_answers_alike_ships_before_the_end(
-    tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = decided(tmp_path, evals, monkeypatch, 0.0)
-    assert ran.stopped is not None
-    assert ran.stopped.outcome == "SHIP"
-    assert ran.stopped.docs <= len(client.asked) == len(set(client.asked)) < DOCS
-    assert len(client.asked) <= 1.25 * ran.stopped.docs + 64
+@dataclass(frozen=True)
+class Shipped:
+    """A run of a copy that answers as was recorded: its folder, what it came to, and what was asked, in order."""
+
+    place: Path
+    ran: Ran
+    asked: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory, evals: Path) -> Shipped:
+    place = tmp_path_factory.mktemp("shipped")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        client = stand_in(monkeypatch)
+        return Shipped(place, decided(place, evals, monkeypatch, 0.0), tuple(client.asked))
+
+
+@pytest.fixture
+def place(shipped: Shipped, tmp_path: Path) -> Path:
+    """A folder with its model and its pack, and nothing answered."""
+    return Path(shutil.copytree(shipped.place, tmp_path / "x", ignore=shutil.ignore_patterns("eval_results")))
+
+
+def test_a_copy_that_answers_alike_ships_before_the_end(shipped: Shipped) -> None:
+    stopped, asked = shipped.ran.stopped, shipped.asked
+    assert stopped is not None
+    assert stopped.outcome == "SHIP"
+    assert stopped.docs <= len(asked) == len(set(asked)) < DOCS
+    assert len(asked) <= 1.25 * stopped.docs + 64
 
 
 def test_a_copy_that_lost_much_is_stopped_early(
-    tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = decided(tmp_path, evals, monkeypatch, 0.5, margin=1.0)
+    ran = decided(place, evals, monkeypatch, 0.5, margin=1.0)
     assert ran.stopped is not None
     assert ran.stopped.outcome == "DON'T"
     assert len(client.asked) < 300
 
 
 def test_what_is_not_decided_is_a_whole_run(
-    tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = decided(tmp_path, evals, monkeypatch, 0.08)
+    ran = decided(place, evals, monkeypatch, 0.08)
     assert ran.stopped is not None
     assert (ran.stopped.outcome, ran.stopped.complete) == (None, True)
     assert len(client.asked) == DOCS
@@ -106,9 +133,10 @@ def test_what_is_not_decided_is_a_whole_run(
 
 
 def test_its_results_are_marked_and_never_stand_beside_the_published_number_as_if_whole(
-    tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    shipped: Shipped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = decided(tmp_path, evals, monkeypatch, 0.0)
+    monkeypatch.chdir(shipped.place)
+    ran = shipped.ran
     assert ran.graded is not None
     found = report(ran.graded.results, pack=ran.pack)
     (told,) = [alarm for alarm in found.alarms if alarm.kind == "unfinished" or "not all docs" in alarm.kind]
@@ -119,32 +147,29 @@ def test_its_results_are_marked_and_never_stand_beside_the_published_number_as_i
 
 
 def test_docs_are_asked_in_one_order_and_the_same_again_goes_on(
-    tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    shipped: Shipped, place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = decided(tmp_path, evals, monkeypatch, 0.0, output_path="undisturbed")
-    order = list(client.asked)
-    client.asked.clear()
-
     def stop(given: int) -> None:
         if len(client.asked) == 100:
             raise KeyboardInterrupt
 
     client.before = staticmethod(stop)
     with pytest.raises(KeyboardInterrupt):
-        decided(tmp_path, evals, monkeypatch, 0.0)
+        decided(place, evals, monkeypatch, 0.0)
     client.before = staticmethod(lambda _given: None)
-    ran = decided(tmp_path, evals, monkeypatch, 0.0)
-    assert client.asked == order
-    assert ran.stopped == whole.stopped
+    ran = decided(place, evals, monkeypatch, 0.0)
+    assert tuple(client.asked) == shipped.asked
+    assert ran.stopped == shipped.ran.stopped
 
 
 def test_a_whole_run_asks_the_rest(
-    tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    shipped: Shipped, tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decided(tmp_path, evals, monkeypatch, 0.0)
-    before = len(client.asked)
+    monkeypatch.chdir(shutil.copytree(shipped.place, tmp_path / "x"))
+    monkeypatch.setattr("fake_model.says", answering(0.0))
     config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",), margin=5.0)
     ran = run(config)
+    before = len(shipped.asked)
     assert (ran.before, ran.asked) == (before, DOCS - before)
     assert ran.stopped is None
 
@@ -160,10 +185,9 @@ def test_a_task_without_recorded_answers_is_refused(
 
 
 def test_a_shard_is_refused(
-    tmp_path: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    place: Path, evals: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    model_folder(tmp_path / "m")
+    monkeypatch.chdir(place)
     config = Config(model_name="m", evals_dataset=str(evals), tasks=("meta_mmlu_pro_instruct",))
     with pytest.raises(ConfigError, match="--shard"):
         run(config, shard=(0, 2), stop_when_decided=True)

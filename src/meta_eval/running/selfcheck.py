@@ -76,11 +76,11 @@ def selfcheck(client: Client) -> Diagnosis:
 
     known = read_known()
     encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
+    asks = list(with_token_ids([one.request for one in known], encoder))
     started = time.monotonic()
-    asked = [one.request for one in known]
     rounds = [
-        {said.request.id: said for said in client.answer(with_token_ids(some, encoder))}
-        for some in (asked, asked[::-1])  # in another order, so that what shares a batch is another
+        {said.request.id: said for said in client.answer(some)}
+        for some in (asks, asks[::-1])  # in another order, so that what shares a batch is another
     ]
     return Diagnosis(client.engine, time.monotonic() - started, judge(known, *rounds))
 
