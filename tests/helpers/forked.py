@@ -15,6 +15,7 @@ import json
 import os
 import resource
 import runpy
+import shlex
 import signal
 import socket
 import subprocess
@@ -28,6 +29,8 @@ _IMPORTED = (
     *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.verify.evaluate", "meta_eval.answers.grade",
     "meta_eval.running.run",
 )  # fmt: skip
+# A test may let what it calls find another.
+_PYTHON = sys.executable
 # Nothing that a test starts takes as long, however busy this machine is.
 _LONGEST_S = 300
 
@@ -128,11 +131,28 @@ def forked(
     return subprocess.CompletedProcess(list(map(str, arguments)), running.wait(), out, error)
 
 
+def python(folder: Path) -> Path:
+    """A program in a folder whose ``-m meta_eval …`` is forked: for scripts, to be run with what `passed` says."""
+    folder.mkdir()
+    program = folder / "python"
+    front = Path(__file__).with_name("forked_python.py")
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([_PYTHON, "-IS", str(front)])} "$@"\n')
+    program.chmod(0o755)
+    (folder / "python3").symlink_to(_PYTHON)
+    return program
+
+
+def passed(environment: dict[str, str]) -> dict[str, Any]:
+    """The arguments of `subprocess.Popen` by which such a program, wherever it is started, finds the Python that forks."""
+    number = _parent(False).fileno()
+    return {"pass_fds": [number], "env": {**environment, "FORKED_BY": str(number)}}
+
+
 @functools.cache
 def _parent(light: bool) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     python = subprocess.Popen(
-        [sys.executable, __file__, str(theirs.fileno()), *(_LIGHT if light else _IMPORTED)], pass_fds=[theirs.fileno()]
+        [_PYTHON, __file__, str(theirs.fileno()), *(_LIGHT if light else _IMPORTED)], pass_fds=[theirs.fileno()]
     )
     theirs.close()
     atexit.register(python.wait)

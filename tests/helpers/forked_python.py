@@ -1,0 +1,29 @@
+"""What `forked.python` starts: asks the Python that forks for a ``meta-eval``, and stands for it.
+
+It has its words, file descriptors, folder and environment, hands on every signal, and ends as it does.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+
+def main() -> int:
+    module, name, *words = sys.argv[1:]
+    assert (module, name) == ("-m", "meta_eval"), "nothing else is forked"
+    reply, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ask = {"words": words, "cwd": os.getcwd(), "environment": dict(os.environ), "most_bytes": None}  # noqa: PTH109
+    files = [0, 1, 2, theirs.fileno()]
+    socket.send_fds(socket.socket(fileno=int(os.environ["FORKED_BY"])), [json.dumps(ask).encode()], files)
+    theirs.close()
+    pid = int(reply.recv(16))
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(one, lambda number, _: os.kill(pid, number))
+    code = int(reply.recv(16))
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
