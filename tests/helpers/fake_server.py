@@ -46,6 +46,7 @@ class FakeServer:
         seconds: How long an answer takes.
         model: What it serves.
         encode: Makes token ids of text, BOS included.
+        retry_after: The seconds that it names where it is busy.
 
     Attributes:
         answered: How often each prompt was answered whole.
@@ -56,11 +57,12 @@ class FakeServer:
     def __init__(
         self, *, faults: Faults = lambda _number, _body: None, takes: frozenset[str] = FIELDS | OF_VLLM,
         refuses_others: bool = False, token_ids: bool = True, seconds: float = 0.0, model: str = "tiny",
-        max_model_len: int = 262144, key: str | None = None, port: int | None = None,
+        max_model_len: int = 262144, key: str | None = None, port: int | None = None, retry_after: float = 1,
         encode: Callable[[str], list[int]] = lambda text: [0, *text.encode()],
     ) -> None:  # fmt: skip
         self.faults, self.takes, self.refuses_others, self.token_ids = faults, takes, refuses_others, token_ids
         self.seconds, self.model, self.max_model_len, self.key = seconds, model, max_model_len, key
+        self.retry_after = retry_after
         self.answered: Counter[str] = Counter()
         self.bodies: list[Body] = []
         self.most = self.now = self.number = 0
@@ -186,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.refuse(422, "prompt: Input should be a valid string")
             return
         if fault == "busy":
-            self.refuse(429, "too many requests", Retry_After="1")
+            self.refuse(429, "too many requests", Retry_After=f"{fake.retry_after:g}")
             return
         if fault == "broken":
             self.refuse(500, "internal error")
@@ -261,5 +263,6 @@ def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]
 
 
 def logprob(context: Sequence[int], token: int) -> float:
-    digest = hashlib.sha256(json.dumps([*context, token]).encode()).digest()
+    """Of a token behind others: their number and the last of them say it, for a prompt has thousands of places."""
+    digest = hashlib.sha256(json.dumps([len(context), *context[-16:], token]).encode()).digest()
     return -(1 + digest[0]) / 16
