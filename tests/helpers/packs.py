@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,19 @@ def prepare(work_dir: Path, tasks: str, **keys: Any) -> Path:
     config = load_config(None, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
     run(config)
     return work_dir
+
+
+def some_templates(here: Path, *names: str) -> Path:
+    """The templates of some folders and what they share, where prepare looks for them: few are read in no time."""
+    for path in TEMPLATES.iterdir():
+        if path.name in names or path.name.startswith("_"):
+            to = here / "meta_template" / path.name
+            to.parent.mkdir(exist_ok=True)
+            if path.is_dir():
+                shutil.copytree(path, to, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copyfile(path, to)
+    return here / "meta_template"
 
 
 def read_docs(pack: Path, task: str) -> list[Doc]:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import chdir
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ import pytest
 from fake_model import FakeClient, model_folder, says
 from golden import verdicts
 from noted import noted
-from packs import yaml_of
+from packs import some_templates, yaml_of
 
-from meta_eval import Config, prepare
+from meta_eval import Config
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.errors import PackError, UserError
 from meta_eval.running.client import BackendError
@@ -37,33 +37,64 @@ DOCS = FIRST + 16
 @pytest.fixture(autouse=True)
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     """A class of its own for each test, in the place of every backend."""
+    return stand_in(monkeypatch)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
     return made
 
 
+@dataclass(frozen=True)
+class Made:
+    """A model's folder, the pack of `config()` beside it, and a whole run of it."""
+
+    folder: Path
+    whole: Ran
+
+
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model's folder, and the pack that `prepare` makes of `config()` beside it."""
-    folder = tmp_path_factory.mktemp("prepared")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("made")
     model_folder(folder / "m")
-    with chdir(folder):
-        prepare(config())
-    return folder
+    some_templates(folder, "mmlu", "mmlu_pro")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(folder)
+        stand_in(monkeypatch)
+        whole = run(config())
+    assert whole.graded is not None
+    whole.graded.results = folder / whole.graded.results
+    return Made(folder, whole)
 
 
 @pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def whole(made: Made) -> Ran:
+    """What nothing disturbed."""
+    return made.whole
+
+
+@pytest.fixture
+def bare(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    model_folder(tmp_path / "m")
+    for name in ("m", "meta_template"):
+        shutil.copytree(made.folder / name, tmp_path / name)
     return tmp_path
 
 
 @pytest.fixture
-def place(bare: Path, prepared: Path) -> Path:
-    shutil.copytree(prepared / "work_dir", bare / "work_dir")
+def place(bare: Path, made: Made) -> Path:
+    """With the pack."""
+    shutil.copytree(made.folder / "work_dir", bare / "work_dir")
     return bare
+
+
+@pytest.fixture
+def answered(place: Path, made: Made) -> Path:
+    """With all answers of the whole run."""
+    shutil.copytree(made.folder / "eval_results", place / "eval_results")
+    return place
 
 
 def config(**keys: Any) -> Config:
@@ -122,10 +153,8 @@ def asked_of(pack: Path) -> Iterator[Request]:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BackendError("the engine is gone"), MemoryError()])
 def test_whatever_ends_it_the_same_again_asks_the_rest(
-    place: Path, client: type[FakeClient], error: BaseException
+    place: Path, whole: Ran, client: type[FakeClient], error: BaseException
 ) -> None:
-    whole = run(config(output_path="undisturbed"))
-    client.asked.clear()
     client.before = after(20, error)
     with pytest.raises(type(error)):
         run(config())
@@ -139,30 +168,26 @@ def test_whatever_ends_it_the_same_again_asks_the_rest(
     assert samples(ran) == samples(whole)
 
 
-def test_a_run_that_is_done_starts_no_engine(place: Path, client: type[FakeClient]) -> None:
-    first = run(config())
-    client.made.clear()
+def test_a_run_that_is_done_starts_no_engine(answered: Path, whole: Ran, client: type[FakeClient]) -> None:
     again = run(config())
     assert not client.made
     assert (again.before, again.asked, again.engine) == (DOCS, 0, None)
-    assert scores(again) == scores(first)
+    assert scores(again) == scores(whole)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 60])
-def test_a_line_that_a_crash_cut_off_is_asked_again(place: Path, client: type[FakeClient], cut: int) -> None:
-    whole = run(config())
+def test_a_line_that_a_crash_cut_off_is_asked_again(
+    answered: Path, whole: Ran, client: type[FakeClient], cut: int
+) -> None:
     (file,) = whole.answers
     file.write_bytes(file.read_bytes()[:-cut])
-    client.asked.clear()
     ran = run(config())
     assert len(client.asked) == (1 if cut > 1 else 0)  # one byte is the newline
     assert scores(ran) == scores(whole)
     assert all(json.loads(line) for line in file.read_bytes().splitlines()[:-2])
 
 
-def test_shards_share_a_run(place: Path, client: type[FakeClient]) -> None:
-    whole = run(config(output_path="undisturbed"))
-    client.asked.clear()
+def test_shards_share_a_run(place: Path, whole: Ran, client: type[FakeClient]) -> None:
     for number in (2, 0, 1):
         part = run(config(), shard=(number, 3))
         assert part.graded is None
@@ -184,9 +209,9 @@ def test_a_whole_run_asks_what_a_lost_shard_left(place: Path, client: type[FakeC
     [{"dtype": "float16"}, {"seed": 7}, {"model_args": {"quantization": "fp8"}}, {"tensor_parallel_size": 2},
      {"max_model_len": 9000}],
 )  # fmt: skip
-def test_other_settings_never_use_these_answers(place: Path, client: type[FakeClient], change: dict[str, Any]) -> None:
-    run(config())
-    client.asked.clear()
+def test_other_settings_never_use_these_answers(
+    answered: Path, client: type[FakeClient], change: dict[str, Any]
+) -> None:
     with noted() as notes:
         ran = run(config(**change))
     assert ran.before == 0
@@ -194,17 +219,15 @@ def test_other_settings_never_use_these_answers(place: Path, client: type[FakeCl
     assert any(next(iter(change)) in note for note in notes), "it says why it prepares again"
 
 
-def test_another_model_of_the_same_name_never_uses_these_answers(place: Path, client: type[FakeClient]) -> None:
-    run(config())
-    (place / "m" / "model.safetensors").write_bytes(b"trained")
+def test_another_model_of_the_same_name_never_uses_these_answers(answered: Path, client: type[FakeClient]) -> None:
+    (answered / "m" / "model.safetensors").write_bytes(b"trained")
     assert run(config()).before == 0
 
 
 @pytest.mark.parametrize("change", [{"concurrency": 3}, {"output_path": "eval_results"}, {"price_per_hour": 2.5}])
 def test_what_no_answer_depends_on_changes_nothing(
-    place: Path, client: type[FakeClient], change: dict[str, Any]
+    answered: Path, client: type[FakeClient], change: dict[str, Any]
 ) -> None:
-    run(config())
     assert run(config(**change)).before == DOCS
 
 
@@ -214,16 +237,14 @@ def test_more_tasks_ask_only_what_is_new(place: Path, client: type[FakeClient]) 
     assert (ran.before, ran.asked) == (FIRST, 16)
 
 
-def test_an_answer_to_a_prompt_that_was_changed_is_none(place: Path, client: type[FakeClient]) -> None:
-    ran = run(config())
-    (file,) = ran.answers
+def test_an_answer_to_a_prompt_that_was_changed_is_none(answered: Path, whole: Ran, client: type[FakeClient]) -> None:
+    (file,) = whole.answers
     lines = file.read_text().splitlines()
     changed = json.loads(lines[5]) | {"request_sha256": "0" * 64}
     file.write_text("\n".join([*lines[:5], json.dumps(changed), *lines[6:]]) + "\n")
-    client.asked.clear()
     again = run(config())
     assert client.asked == [changed["id"]]
-    assert scores(again) == scores(ran)
+    assert scores(again) == scores(whole)
 
 
 def test_what_fails_at_first_is_asked_again_and_counts(place: Path, client: type[FakeClient]) -> None:
@@ -262,9 +283,8 @@ def test_two_runs_never_write_one_file(place: Path, client: type[FakeClient]) ->
 
 
 def test_a_full_disk_is_a_message_and_loses_nothing(
-    place: Path, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    place: Path, whole: Ran, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run(config(output_path="undisturbed"))
     real, left = os.write, [20]
 
     def write(number: int, data: Any) -> int:
@@ -326,9 +346,8 @@ def test_the_file_says_what_its_answers_depend_on_and_no_secret(place: Path, cli
     assert head["model"] == "m"
 
 
-def test_a_task_that_cannot_be_graded_stops_no_other(place: Path, client: type[FakeClient]) -> None:
-    run(config())
-    module = yaml_of(place / "work_dir", TASKS[0]).with_name("utils.py")
+def test_a_task_that_cannot_be_graded_stops_no_other(answered: Path, client: type[FakeClient]) -> None:
+    module = yaml_of(answered / "work_dir", TASKS[0]).with_name("utils.py")
     module.write_text(
         module.read_text() + "\n\ndef process_results(doc, results):\n    raise RuntimeError('by hand')\n"
     )

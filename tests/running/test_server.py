@@ -41,7 +41,15 @@ class House:
             "max_model_len": 65536, "request_timeout": 60, **keys,
         }  # fmt: skip
         sets = [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
-        return ["run", "--no-canary", "--no-report", "--config", "empty.yaml", *sets, *(["--tasks", only] if only else [])]
+        return [
+            "run",
+            "--no-canary",
+            "--no-report",
+            "--config",
+            "empty.yaml",
+            *sets,
+            *(["--tasks", only] if only else []),
+        ]
 
     def run(
         self, *servers: FakeServer, output: Path, env: dict[str, str] | None = None, **keys: Any
