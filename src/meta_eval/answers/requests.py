@@ -208,7 +208,7 @@ class Encoder:
         return found
 
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        for encoded in self._tokenizer.encode_batch(texts, add_special_tokens=False):
+        for encoded in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False):
             ids: list[int] = encoded.ids
             yield ids if self.bos is None or ids[:1] == [self.bos] else [self.bos, *ids]
 
