@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from places import THOROUGH
 
 from meta_eval.answers.requests import Request
 from meta_eval.engines.settings import RunSettings
@@ -118,12 +119,17 @@ ODD: list[Any] = [None, 5, "x", [], {}, [5], [None], [[]], {"data": 5}, {"data":
 ]  # fmt: skip
 
 
+REFUSALS = [b"302", b"400", b"401", b"404", b"429", b"500", b"999"]
+
+
 @pytest.mark.parametrize("path", ["/v1/models", "/version", "/v1/completions"])
-@pytest.mark.parametrize("status", [b"200", b"302", b"400", b"401", b"404", b"429", b"500", b"999"])
+@pytest.mark.parametrize("status", [b"200", *REFUSALS])
 def test_whatever_it_replies_it_is_met_or_refused_in_words(
     server: ThreadingHTTPServer, path: str, status: bytes
 ) -> None:
-    for tree in ODD:
+    # What comes with a refusal is read in one way, whichever it is: each comes with one of them, and in CI with all.
+    all_of_it = THOROUGH or status == b"200"
+    for tree in ODD if all_of_it else ODD[REFUSALS.index(status) :: len(REFUSALS)]:
         answer = reply(tree, "Location: file:///etc/passwd\r\nRetry-After: Mon, 01 Jan 0001 00:00:00\r\n")
         try:
             made = met(server, {path: answer.replace(b"200", status, 1)})
@@ -150,7 +156,7 @@ def test_what_is_no_reply_is_a_connection_that_failed(server: ThreadingHTTPServe
 
 @pytest.mark.parametrize("how", ["endless", "unpacked"])
 def test_a_reply_that_never_ends_is_given_up(server: ThreadingHTTPServer, how: str) -> None:
-    zipped = gzip.compress(gzip.compress(bytes(2**20)) if how == "endless" else bytes(200 * 2**20), 6)
+    zipped = gzip.compress(gzip.compress(bytes(2**20)) if how == "endless" else bytes(129 * 2**20), 1)
     raw = b"HTTP/1.0 200 endless\r\n\r\n" if how == "endless" else reply(zipped, "Content-Encoding: gzip\r\n")
     with pytest.raises(Failed, match="an answer of more than 128 MiB"):
         met(server, {"/v1/completions": raw})

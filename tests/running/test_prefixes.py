@@ -12,13 +12,14 @@ from command import cli
 from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
+from packs import some_templates
 from rows import make_row, write_rows
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval.running.prefixes import BLOCK, Beginnings, alike, side_by_side
 
-SUBJECTS, QUESTIONS = 4, 24
+SUBJECTS, QUESTIONS = 4, 12
 
 
 def order_of(prompts: list[str]) -> list[int]:
@@ -57,25 +58,27 @@ def test_alike_counts_whole_blocks() -> None:
     assert alike("a" * (BLOCK - 1), "a" * (BLOCK - 1)) == 0
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A task whose subjects are mixed, each behind its own long beginning."""
+    place = tmp_path_factory.mktemp("prefixes")
+    some_templates(place, "mmlu_pro")
     chance = random.Random(0)
-    shots = [" ".join(chance.choices(["one", "two", "three", "four"], k=900)) for _ in range(SUBJECTS)]
+    shots = [" ".join(chance.choices(["one", "two", "three", "four"], k=450)) for _ in range(SUBJECTS)]
     rows = []
     for number in range(SUBJECTS * QUESTIONS):
         row = make_row(f"What is {number} + {number}?", subtask=f"s{number % SUBJECTS}")
         (prompt,) = row["input_final_prompts"]
         row["input_final_prompts"] = [f"{shots[number % SUBJECTS]} {prompt}"]
         rows.append(row)
-    write_rows(tmp_path / "Llama-3.1-8B-Instruct-evals" / "mmlu_pro.jsonl", rows)
-    write_tokenizer(tmp_path / "tiny")
+    write_rows(place / "Llama-3.1-8B-Instruct-evals" / "mmlu_pro.jsonl", rows)
+    write_tokenizer(place / "tiny")
     settings = {
         "model_name": "tiny", "evals_dataset": "Llama-3.1-8B-Instruct-evals", "tasks": "meta_mmlu_pro_instruct",
         "backend": "server", "max_model_len": 65536, "concurrency": 2,
     }  # fmt: skip
-    (tmp_path / "eval_config.yaml").write_text(json.dumps(settings))
-    return tmp_path
+    (place / "eval_config.yaml").write_text(json.dumps(settings))
+    return place
 
 
 def asked_of(project: Path, server: FakeServer) -> list[str]:
@@ -88,24 +91,24 @@ def subject(prompt: str) -> str:
     return prompt[: 2 * BLOCK]
 
 
-def run(project: Path, *servers: FakeServer, more: tuple[str, ...] = ()) -> None:
-    urls = json.dumps([server.url for server in servers])
-    done = cli("run", "--no-canary", "--no-report", "--set", f"base_url={urls}", *more, cwd=project)
+def run(project: Path, output: Path, *servers: FakeServer, more: tuple[str, ...] = ()) -> None:
+    sets = "--set", f"base_url={json.dumps([server.url for server in servers])}", "--set", f"output_path={output}"
+    done = cli("run", "--no-canary", "--no-report", *sets, *more, cwd=project)
     assert done.returncode == 0, done.stderr
 
 
-def test_one_server_is_asked_beginning_by_beginning(project: Path) -> None:
+def test_one_server_is_asked_beginning_by_beginning(project: Path, tmp_path: Path) -> None:
     with FakeServer() as server:
-        run(project, server)
+        run(project, tmp_path, server)
         seen = [subject(prompt) for prompt in asked_of(project, server)]
     assert len(seen) == SUBJECTS * QUESTIONS
     changes = sum(a != b for a, b in itertools.pairwise(seen))
     assert changes <= 3 * SUBJECTS  # two are under way at a time, and may change places
 
 
-def test_each_of_two_servers_keeps_to_its_own_beginnings(project: Path) -> None:
+def test_each_of_two_servers_keeps_to_its_own_beginnings(project: Path, tmp_path: Path) -> None:
     with FakeServer(seconds=0.01) as one, FakeServer(seconds=0.01) as other:
-        run(project, one, other)
+        run(project, tmp_path, one, other)
         asked = [[subject(prompt) for prompt in asked_of(project, server)] for server in (one, other)]
     assert sum(map(len, asked)) == SUBJECTS * QUESTIONS
     # Those that began with it, and what a server takes that has nothing else to do.
@@ -113,8 +116,8 @@ def test_each_of_two_servers_keeps_to_its_own_beginnings(project: Path) -> None:
     assert strangers < SUBJECTS * QUESTIONS / 4
 
 
-def test_shards_ask_what_they_asked_before_there_was_an_order(project: Path) -> None:
+def test_shards_ask_what_they_asked_before_there_was_an_order(project: Path, tmp_path: Path) -> None:
     with FakeServer() as server:
-        run(project, server, more=("--shard", "1/3"))
+        run(project, tmp_path, server, more=("--shard", "1/3"))
         numbers = sorted(int(prompt.split("What is ")[1].split()[0]) for prompt in asked_of(project, server))
     assert numbers == list(range(1, SUBJECTS * QUESTIONS, 3))

@@ -41,11 +41,10 @@ print(json.dumps([found["results"]["fidelity_" + sys.argv[2]], model.seen]))
 """
 
 
-@pytest.fixture
-def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    model_folder(tmp_path / "m")
-    return prepare(tmp_path / "work_dir", f"{TEXTS},{CHOICES}", model_name="m")
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("stock")
+    return prepare(place / "work_dir", f"{TEXTS},{CHOICES}", model_name=str(model_folder(place / "m")))
 
 
 def test_stock_lm_eval_says_the_sums_of_the_recorded_answers(pack: Path, tmp_path: Path) -> None:
@@ -73,9 +72,12 @@ def test_stock_lm_eval_says_the_sums_of_the_recorded_answers(pack: Path, tmp_pat
     assert results["perplexity_per_token,none"] == pytest.approx(math.exp(-per_token))
 
 
-def test_a_folder_that_holds_something_is_left_alone(pack: Path) -> None:
+def test_a_folder_that_holds_something_is_left_alone(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from meta_eval.api import write_stock
 
+    monkeypatch.chdir(tmp_path)
     Path("stock").mkdir()
     Path("stock/mine").write_text("mine")
     with pytest.raises(UserError, match="stock: is there already, and not empty"):

@@ -155,7 +155,7 @@ def choice_ids(docs: Iterator[tuple[str, Sequence[str]]], tokenizer: Tokenizer) 
     number = 0
     while some := list(itertools.islice(docs, _BATCH)):
         texts = [text for context, ends in some for text in (context, *(context + end for end in ends))]
-        encoded = iter(tokenizer.encode_batch(texts, add_special_tokens=False))
+        encoded = iter(tokenizer.encode_batch_fast(texts, add_special_tokens=False))
         for context, ends in some:
             before = next(encoded).ids
             yield _of_doc(number, context, ends, before, [next(encoded).ids for _ in ends], tokenizer)
