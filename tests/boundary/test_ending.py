@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import signal
 import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from accelerator import answer
 from command import cli
-from forked import started
+from forked import Forked, started
 from packs import prepare, reseal
 from places import TEMPLATES
 
@@ -86,24 +88,23 @@ def add(folder: Path, code: str) -> None:
     path.write_text(path.read_text() + "\n" + code + "\n")
 
 
-def test_prepare_ends_whatever_a_template_leaves_at_work(tmp_path: Path) -> None:
-    running = {
-        name: started("prepare", "-c", "c.yaml", cwd=templates(tmp_path / name, code))
-        for name, (code, *_) in LEFT.items()
+@dataclass(frozen=True)
+class Running:
+    """Processes at work, by name: all that wait for their end wait at the same time."""
+
+    place: Path
+    preparing: Mapping[str, Forked]
+    others: Mapping[str, Forked]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    place = tmp_path_factory.mktemp("running")
+    preparing = {
+        name: started("prepare", "-c", "c.yaml", cwd=templates(place / name, code)) for name, (code, *_) in LEFT.items()
     }
-    for name, (_, code, *words) in LEFT.items():
-        out, err = running[name].communicate(timeout=120)
-        assert running[name].returncode == code, (name, err)
-        assert [word for word in words if word not in err] == [], f"{name}: {err}"
-        assert "Traceback" not in err, name
-        assert out.startswith("lm_eval --model vllm "), name
-        assert out.count("\n") == 1, name
-        assert (tmp_path / name / "work_dir" / "manifest.json").exists(), name
-
-
-def test_so_does_every_other_command_on_a_pack(tmp_path: Path) -> None:
-    pack = prepare(tmp_path / "work_dir", "meta_gpqa")
-    asked, answers = tmp_path / "requests.jsonl", tmp_path / "answers.jsonl"
+    pack = prepare(place / "work_dir", "meta_gpqa")
+    asked, answers = place / "requests.jsonl", place / "answers.jsonl"
     assert cli("export", pack, "-o", asked).returncode == 0
     answer(pack, asked, answers)
     add(pack, THREAD)
@@ -112,10 +113,28 @@ def test_so_does_every_other_command_on_a_pack(tmp_path: Path) -> None:
         "verify": [pack, "--min-agreement", "0"],
         "preflight": [pack],  # another process loads it, and is ended
         "export": [pack, "-o", asked],
-        "grade": [answers, "--pack", pack, "-o", tmp_path / "out"],
+        "grade": [answers, "--pack", pack, "-o", place / "out"],
     }
-    running = {name: started(name, *options, cwd=tmp_path) for name, options in commands.items()}
-    for name, process in running.items():
+    others = {name: started(name, *options, cwd=place) for name, options in commands.items()}
+    yield Running(place, preparing, others)
+    for process in (*preparing.values(), *others.values()):
+        process.kill()
+
+
+def test_prepare_ends_whatever_a_template_leaves_at_work(running: Running) -> None:
+    for name, (_, code, *words) in LEFT.items():
+        process = running.preparing[name]
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == code, (name, err)
+        assert [word for word in words if word not in err] == [], f"{name}: {err}"
+        assert "Traceback" not in err, name
+        assert out.startswith("lm_eval --model vllm "), name
+        assert out.count("\n") == 1, name
+        assert (running.place / name / "work_dir" / "manifest.json").exists(), name
+
+
+def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
+    for name, process in running.others.items():
         _, err = process.communicate(timeout=120)
         assert process.returncode == (0 if name == "preflight" else 2), f"{name}: {err}"
         assert name == "preflight" or ", in forever: a thread (Thread-" in err, f"{name}: {err}"

@@ -78,7 +78,7 @@ GPUS = "0", "h100:8", None
 
 
 @pytest.mark.parametrize(
-    ("model", "gpus"), itertools.product(MODELS, GPUS) if THOROUGH else zip(MODELS, GPUS, strict=False)
+    ("model", "gpus"), list(itertools.product(MODELS, GPUS) if THOROUGH else zip(MODELS, GPUS, strict=False))
 )
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("shards", [1, 64])
@@ -109,9 +109,7 @@ def test_shellcheck_finds_nothing_in_any_script(
     assert (found.returncode, found.stdout) == (0, "")
 
 
-def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives(
-    project: Path, forks: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives(project: Path, forks: None) -> None:
     done = cli("slurm", "--no-canary", "--shards", "2", "--output", "my jobs", "--gpus-per-task", "0", cwd=project)
     assert done.returncode == 0
     answer, grade = project / "my jobs/answer.sbatch", project / "my jobs/grade.sbatch"
@@ -125,8 +123,8 @@ def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives
     assert (whole.returncode, "! not all docs: " in whole.stderr) == (0, False)
     logs = sorted((project / "eval_results/answers/logs").rglob("vllm.log"))
     assert [log.parent.name for log in logs] == ["0-of-2", "1-of-2"]
-    monkeypatch.syspath_prepend(HELPERS / "stand_in")
-    one = json.loads(cli("run", "--no-canary", "--set", "output_path=whole", "--json", cwd=project).stdout)
+    command = "run", "--no-canary", "--set", "output_path=whole", "--json"
+    one = json.loads(forked(*command, cwd=project, PYTHONPATH=STAND_IN).stdout)
     graded = json.loads(max(project.glob("eval_results/tiny/results_*.json")).read_text())["results"]
     assert one["tasks"] == {
         task: {name: scores[name] for name in one["tasks"][task]} for task, scores in graded.items()
