@@ -146,6 +146,7 @@ def is_lfs(name: str) -> bool:
 class _Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two packets, and the second would wait 40 ms for the first
 
     def log_message(self, *args: object) -> None:
         """Says nothing: stderr belongs to what is tested."""

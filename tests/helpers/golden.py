@@ -54,8 +54,8 @@ def all_tasks() -> list[str]:
     )
 
 
-def replay(pack: Path, tasks: Sequence[str]) -> dict[str, Any]:
-    """What stock lm-eval's evaluator says of a pack when Meta's recorded answers are the model."""
+def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict[str, Any]:
+    """What stock lm-eval's evaluator says of a pack when the recorded answers are the model; of each task's first docs alone."""
     import lm_eval
     from lm_eval.tasks import TaskManager
 
@@ -64,7 +64,7 @@ def replay(pack: Path, tasks: Sequence[str]) -> dict[str, Any]:
     manager = TaskManager(include_path=str(pack), include_defaults=False)
     results: dict[str, Any] = lm_eval.simple_evaluate(
         model=ReplayLM(), tasks=list(tasks), task_manager=manager, bootstrap_iters=0, log_samples=True,
-        confirm_run_unsafe_code=True,
+        confirm_run_unsafe_code=True, limit=docs,
     )  # fmt: skip
     return results
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import yaml
 from golden import shipped
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,13 @@ MMLU_PRO = (TEMPLATES / "mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml").read_text(e
 
 def tree(text: str) -> dict[str, Any]:
     return dict(YAML(typ="rt").load(text))
+
+
+class _Tags(yaml.CSafeLoader):
+    """As `tree`, in a tenth of its time: a tagged scalar is its tag and text."""
+
+
+_Tags.add_multi_constructor("!", lambda loader, tag, node: f"!{tag} {loader.construct_scalar(node)}")
 
 
 def comments(text: str) -> list[str]:
@@ -60,10 +68,11 @@ def test_comments_functions_and_all_other_keys_of_every_shipped_template_stay() 
         for new in (bundle(text, template.inherited), hub_task(text, dataset_path="a", dataset_name="b", revision="c")):
             assert [c.strip() for c in comments(new)] == [c.strip() for c in comments(text)], template.name
             changed = {"dataset_path", "dataset_name", "dataset_kwargs", "custom_dataset", "process_docs"}
-            old_tree, new_tree = tree(text), tree(new)
-            assert {k: str(v) for k, v in old_tree.items() if k not in changed} == {
-                k: str(v) for k, v in new_tree.items() if k not in changed
+            old_tree, new_tree = (yaml.load(one, _Tags) for one in (text, new))
+            assert {k: v for k, v in old_tree.items() if k not in changed} == {
+                k: v for k, v in new_tree.items() if k not in changed
             }
+            assert all(line in new for line in re.findall(r".*!function.*", text) if line.split(":")[0] not in changed)
 
 
 def test_a_group_gets_its_members_and_keeps_the_rest() -> None:
