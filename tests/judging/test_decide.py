@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_eval import stats
@@ -288,7 +288,6 @@ def decided(rows: list[tuple[int, int, int]], margin: float) -> Decision:
     return decide([evidence(*row, task=str(index)) for index, row in enumerate(rows)], margin)
 
 
-@settings(max_examples=50, deadline=None)
 @given(tables, st.floats(0.001, 0.5), st.floats(0.001, 0.4))
 def test_a_wider_margin_never_makes_anything_worse(
     rows: list[tuple[int, int, int]], margin: float, more: float
@@ -301,7 +300,6 @@ def test_a_wider_margin_never_makes_anything_worse(
         assert after.outcome != "shown below" or before.outcome == "shown below"
 
 
-@settings(max_examples=50, deadline=None)
 @given(tables, st.randoms())
 def test_the_order_of_tasks_does_not_matter(rows: list[tuple[int, int, int]], chance: object) -> None:
     tasks = [evidence(*row, task=str(index)) for index, row in enumerate(rows)]
@@ -315,7 +313,6 @@ def test_the_order_of_tasks_does_not_matter(rows: list[tuple[int, int, int]], ch
     assert {task.task: task.outcome for task in there.tasks} == {task.task: task.outcome for task in back.tasks}
 
 
-@settings(max_examples=50, deadline=None)
 @given(tables)
 def test_what_is_said_agrees_with_itself(rows: list[tuple[int, int, int]]) -> None:
     found = decided(rows, 0.05)

@@ -6,12 +6,15 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import THOROUGH
 from tokenizers import Tokenizer, models
 
 from meta_eval.errors import UserError
 from meta_eval.records.details_lighteval import lighteval_sample
 from meta_eval.records.details_rows import read_details
 from meta_eval.records.details_samples import sample_of
+
+many = settings(max_examples=150 if THOROUGH else 30)
 
 LEAVES = st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=4)
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
@@ -38,7 +41,7 @@ def changed(good: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from(sorted(good)), VALUES, max_size=3).map(lambda other: {**good, **other})
 
 
-@settings(max_examples=150)
+@many
 @given(changed(GOOD), st.sampled_from(["harness|arc:challenge|25", "harness|gsm8k|5", "x"]))
 def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], said: str) -> None:
     try:
@@ -47,7 +50,7 @@ def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], said: 
         assert "\n" not in str(error)
 
 
-@settings(max_examples=100)
+@many
 @given(changed({**GOOD, "cont_tokens": [[7], [7], [7]], "input_tokens": [[40, 7], [41, 7], [42, 7]]}))
 def test_a_row_with_a_prompt_for_each_choice_is_read_or_refused(row: dict[str, Any]) -> None:
     try:
@@ -56,7 +59,7 @@ def test_a_row_with_a_prompt_for_each_choice_is_read_or_refused(row: dict[str, A
         assert "\n" not in str(error)
 
 
-@settings(max_examples=150)
+@many
 @given(changed(DOC), changed(RESPONSE), VALUES | st.just({"acc": 1}))
 def test_a_row_of_lighteval_is_read_or_refused(doc: Any, response: Any, metric: Any) -> None:
     row = {"doc": doc, "model_response": response, "metric": metric}

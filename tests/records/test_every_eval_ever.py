@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from noted import noted
 from packs import prepare, read_docs
@@ -204,7 +204,6 @@ def test_what_would_make_a_wrong_number_stops_with_its_place(
     assert not (tmp_path / "pack").exists()
 
 
-@settings(max_examples=100)
 @given(changed(ROW), changed(ROW["input"]), changed(AVERAGE))
 def test_any_row_is_read_or_refused_in_one_line(row: Tree, asked: Tree, average: Tree) -> None:
     row = {**row, "input": asked} if row["input"] == ROW["input"] else row

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from places import REPOSITORY
+from places import REPOSITORY, THOROUGH
 from runs import write_run
 
 from meta_eval.errors import UserError
@@ -33,7 +33,10 @@ JUNK: list[Any] = [
 ]  # fmt: skip
 
 many = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
+    max_examples=150 if THOROUGH else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    print_blob=True,
 )
 
 

@@ -40,6 +40,14 @@ def looks(order: Plan, losses: dict[Doc, float], margin: float = MARGIN) -> list
     return states
 
 
+def ended(order: Plan, losses: dict[Doc, float], margin: float = MARGIN) -> State:
+    """The last of these states, asked for once."""
+    followed = Sequential(order, margin)
+    for task, doc in order.order:
+        followed.add(task, doc, max(losses[task, doc], 0.0), max(-losses[task, doc], 0.0))
+    return followed.state()
+
+
 def drawn(order: Plan, lost: Callable[[Doc], float], won: float, rng: random.Random) -> dict[Doc, float]:
     """A loss with chance ``lost``, a gain with chance ``won``, of each doc by itself."""
     found = {}
@@ -145,7 +153,7 @@ def test_what_is_no_plan(task: TaskDocs, said: str) -> None:
 
 def covered(order: Plan, truth: float, draw: Callable[[random.Random], dict[Doc, float]]) -> float:
     """The share of runs in which the bounds held the truth at every look; at a margin of the truth they else stop."""
-    ends = [looks(order, draw(random.Random(seed)), truth or MARGIN)[-1] for seed in range(RUNS)]
+    ends = [ended(order, draw(random.Random(seed)), truth or MARGIN) for seed in range(RUNS)]
     return sum(truth in end.mean.interval for end in ends) / RUNS
 
 
@@ -186,8 +194,7 @@ def test_the_bounds_hold_where_clusters_move_as_one(across: bool) -> None:
 def test_the_bounds_are_not_wider_than_need_be() -> None:
     order = plan([TaskDocs("t", range(12_000))])
     asked = [
-        looks(order, drawn(order, lambda _: 0.02, 0.02, random.Random(seed)), margin=0.01)[-1].docs
-        for seed in range(15)
+        ended(order, drawn(order, lambda _: 0.02, 0.02, random.Random(seed)), margin=0.01).docs for seed in range(15)
     ]
     # The best stake, were all known beforehand, is expected to take 2 log(40) 0.04 / 0.01^2 = 2,951 docs.
     assert sorted(asked)[7] < 3_800
@@ -267,7 +274,7 @@ def test_a_copy_that_is_the_same_holds_early() -> None:
 
 def test_a_copy_ten_points_down_is_found() -> None:
     order = plan([one([2000, 1000])])
-    stopped = [looks(order, drawn(order, lambda _: 0.12, 0.02, random.Random(seed)))[-1] for seed in range(40)]
+    stopped = [ended(order, drawn(order, lambda _: 0.12, 0.02, random.Random(seed))) for seed in range(40)]
     assert {state.outcome for state in stopped} == {"DON'T"}
     assert sorted(state.docs for state in stopped)[20] < 300
     assert all(state.mean.interval.lower > MARGIN and state.tasks[0].beyond for state in stopped)
@@ -276,8 +283,7 @@ def test_a_copy_ten_points_down_is_found() -> None:
 def test_few_are_called_by_the_other_name_at_the_margin() -> None:
     order, count = plan([one([700, 300])], batch=8), 250 if THOROUGH else 100
     ends = Counter(
-        looks(order, drawn(order, lambda _: MARGIN + 0.02, 0.02, random.Random(seed)))[-1].outcome
-        for seed in range(count)
+        ended(order, drawn(order, lambda _: MARGIN + 0.02, 0.02, random.Random(seed))).outcome for seed in range(count)
     )
     # 2.5 % each are allowed; a bound for one look alone would give several times as many.
     assert ends["SHIP"] <= 0.04 * count and ends["DON'T"] <= 0.04 * count

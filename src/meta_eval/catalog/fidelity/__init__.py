@@ -12,10 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, Self
 
-import yaml
 from pydantic import Field, model_validator
 
-from meta_eval.catalog import Fact, Percent
+from meta_eval.catalog import Fact, Percent, read
 from meta_eval.catalog.names import Variant
 
 Status = Literal["verified", "documented", "assumed"]
@@ -124,7 +123,7 @@ def checks() -> tuple[Comparison, ...]:
     found: list[Comparison] = []
     for file in sorted(files(__name__).iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".yaml"):
-            found += _File.model_validate(yaml.safe_load(file.read_text(encoding="utf-8"))).checks
+            found += _File.model_validate(read(f"fidelity/{file.name}")).checks
     ids = [check.id for check in found]
     if len(ids) != len(set(ids)):
         raise ValueError(f"fidelity: ids stand twice: {sorted({name for name in ids if ids.count(name) > 1})}")
