@@ -86,9 +86,14 @@ def exported(pack: Path, *tasks: str) -> list[dict[str, Any]]:
     return lines_of(file)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("made") / "work_dir", f"{LETTERS},{CHOICE}")
+
+
 @pytest.fixture
-def pack(tmp_path: Path) -> Path:
-    return prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}")
+def pack(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "work_dir"))
 
 
 def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -89,32 +90,38 @@ def test_every_key_of_the_configuration_reaches_the_command() -> None:
     )
 
 
-def test_the_same_input_gives_the_same_bytes() -> None:
-    make(tasks="meta_instruct,meta_pretrain")
-    first = tree(Path("work_dir"))
-    shutil.rmtree("work_dir")
-    make(tasks="meta_instruct,meta_pretrain")
-    assert tree(Path("work_dir")) == first
+BOTH = "meta_instruct,meta_pretrain"
 
 
-def test_the_manifest_knows_every_file() -> None:
-    manifest, _ = make()
-    found = tree(Path("work_dir"))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+    """A pack that tests only read, and the manifest that prepare gave."""
+    with chdir(tmp_path_factory.mktemp("made")):
+        return Path("work_dir").absolute(), make(tasks=BOTH)[0]
+
+
+def test_the_same_input_gives_the_same_bytes(made: tuple[Path, Manifest]) -> None:
+    make(tasks=BOTH)
+    assert tree(Path("work_dir")) == tree(made[0])
+
+
+def test_the_manifest_knows_every_file(made: tuple[Path, Manifest]) -> None:
+    work_dir, manifest = made
+    found = tree(work_dir)
     del found["manifest.json"]
     assert found == {name: entry.sha256 for name, entry in manifest.files.items()}
-    assert read_manifest(Path("work_dir")) == manifest
+    assert read_manifest(work_dir) == manifest
 
 
-def test_work_dir_gets_its_gitignore() -> None:
-    make()
-    assert Path("work_dir/.gitignore").read_bytes() == (TEMPLATES.parent / "work_dir.gitignore").read_bytes()
+def test_work_dir_gets_its_gitignore(made: tuple[Path, Manifest]) -> None:
+    assert (made[0] / ".gitignore").read_bytes() == (TEMPLATES.parent / "work_dir.gitignore").read_bytes()
 
 
-def test_every_doc_keeps_what_the_contract_names() -> None:
-    manifest, _ = make(tasks="meta_instruct,meta_pretrain")
+def test_every_doc_keeps_what_the_contract_names(made: tuple[Path, Manifest]) -> None:
+    work_dir, manifest = made
     for name, entry in manifest.tasks.items():
         assert entry.docs_file is not None
-        rows = docs(entry.docs_file)
+        rows = docs(entry.docs_file, str(work_dir))
         assert len(rows) == entry.docs >= 12
         assert set(DOC_COLUMNS) <= set(rows[0]), name
         assert not any(row["prompt"].startswith("<|begin_of_text|>") for row in rows)
