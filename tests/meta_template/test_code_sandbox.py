@@ -54,7 +54,7 @@ RUNNER = inner_module(FOLDER / "runner.py")
 ORDINARY = "/usr/bin/python3" if shutil.which("setpriv") and Path("/usr/bin/python3").exists() else ""
 # Short for programs that must fail, long for those that must not, however busy this machine is.
 SHORT = RUNNER.Limits(cpu_s=1, wall_s=4)
-AT_ONCE = RUNNER.Limits(cpu_s=1, wall_s=0.5)  # for what never ends
+AT_ONCE = RUNNER.Limits(cpu_s=1, wall_s=0.4)  # for what never ends
 LONG = RUNNER.Limits(cpu_s=20, wall_s=120)
 
 
@@ -173,9 +173,8 @@ def test_only_an_object_of_the_programs_own_passes_by_its_own_word() -> None:
 PASSING = [
     (RIGHT, TEST, False),
     ("import math\n" + RIGHT, "assert math.isclose(f(1), 2)", False),
-    ("import numpy as np\ndef f(n): return np.int64(n + 1)", TEST, False),
-    ("import numpy as np\ndef f(n): return np.arange(n)", "assert f(3).tolist() == [0, 1, 2]", False),
-    ("import numpy as np\ndef f(n): return np.zeros((n, 0))", "assert f(3).shape == (3, 0)", False),
+    ("import numpy as np\ndef f(n): return {1: np.int64(2), 2: np.arange(3), 3: np.zeros((3, 0))}[n]",
+     "assert f(1) == 2\nassert f(2).tolist() == [0, 1, 2]\nassert f(3).shape == (3, 0)", False),
     ("def f(*values, **named): return {(1, 2): {*values}, **named}", "assert f(1, a=None) == {(1, 2): {1}, 'a': None}",
      False),
     ("import collections\ndef f(n): return collections.Counter('aab')", "assert f(1).most_common(1) == [('a', 2)]",
@@ -245,7 +244,8 @@ def test_check_tells_what_holds() -> None:
 @pytest.mark.parametrize("wall", [True, False])
 def test_bubblewrap_does_the_holding_where_it_is(tmp_path: Path, wall: bool) -> None:
     """It is taken unasked, and holds what it should with neither seccomp nor Landlock; without it, nothing does."""
-    assert RUNNER.Sandbox(1).check(needs_numpy=True) == {"calls": True, "paths": True, "bubblewrap": True}
+    if wall:
+        assert RUNNER.Sandbox(1).check(needs_numpy=False) == {"calls": True, "paths": True, "bubblewrap": True}
     (tmp_path / "secret").write_text("x")
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = struct.pack("=H", socket.AF_INET) + struct.pack(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -244,16 +244,29 @@ def test_a_machine_that_can_run_programs_is_told_the_prompt() -> None:
 # The sample
 
 
-@pytest.mark.parametrize("subset", ["human_eval", "human_eval_plus", "mbpp", "mbpp_plus"])
-def test_every_original_solution_of_the_sample_passes_every_test(subset: str, tmp_path: Path) -> None:
-    table = {"human_eval": "humaneval", "human_eval_plus": "humaneval_plus"}.get(subset, subset)
+TABLES = {"human_eval": "humaneval", "human_eval_plus": "humaneval_plus", "mbpp": "mbpp", "mbpp_plus": "mbpp_plus"}
+
+
+@functools.cache
+def solved() -> dict[str, list[tuple[int, int]]]:
+    """Of each subset how many tests each original solution passes, and how many there are; all in one run."""
     from meta_eval.joins import JOINS
     from meta_eval.source import sample
 
-    rows = [make_row() | JOINS[table].bring(original, "") for original in sample.tables()["originals", table].rows]
-    made = list(getattr(template(), f"process_{subset}")(datasets.Dataset.from_list(rows)))
+    made: list[tuple[str, Any]] = []
+    for subset, table in TABLES.items():
+        rows = [make_row() | JOINS[table].bring(original, "") for original in sample.tables()["originals", table].rows]
+        made += [(subset, one) for one in getattr(template(), f"process_{subset}")(datasets.Dataset.from_list(rows))]
     runner = template().runner
-    programs = [runner.Program(one["setup"], one["gold"], tuple(one["tests"])) for one in made]
+    programs = [runner.Program(one["setup"], one["gold"], tuple(one["tests"])) for _, one in made]
     verdicts = runner.Sandbox().run(programs, runner.Limits(cpu_s=20, wall_s=120))
-    assert [verdict.passed for verdict in verdicts] == [len(one["tests"]) for one in made]
-    assert len(made) > 12
+    found: dict[str, list[tuple[int, int]]] = {subset: [] for subset in TABLES}
+    for (subset, one), verdict in zip(made, verdicts, strict=True):
+        found[subset].append((verdict.passed, len(one["tests"])))
+    return found
+
+
+@pytest.mark.parametrize("subset", TABLES)
+def test_every_original_solution_of_the_sample_passes_every_test(subset: str) -> None:
+    assert [tests for passed, tests in solved()[subset] if passed < tests] == []
+    assert len(solved()[subset]) > 12

@@ -43,8 +43,22 @@ def pairs() -> list[tuple[bool, str, str]]:
     ]
 
 
-def test_the_graders_err_no_more_than_was_measured(grader: ModuleType) -> None:
+def test_equality_errs_in_no_pair(grader: ModuleType) -> None:
+    def sympy(gold: str, answer: str) -> Any:
+        return grader._grader().grade("sympy", gold, answer)
+
     judged = pairs()
+    found = [grader.equivalence.equal(gold, answer, sympy) for _, gold, answer in judged]
+    assert len(judged) >= 300
+    assert [pair for pair, one in zip(judged, found, strict=True) if one.equal != pair[0] or one.failure] == []
+
+
+# Every third pair: math-verify parses each answer, which is nearly all of the work. In CI all of them.
+STEP, MOST = (1, 26) if THOROUGH else (3, 9)
+
+
+def test_the_graders_err_no_more_than_was_measured(grader: ModuleType) -> None:
+    judged = pairs()[::STEP]
     docs = [
         {"gold": gold, "answers": [gold], "subtask_name": None, "input_question_hash": "h"} for _, gold, _ in judged
     ]
@@ -56,9 +70,8 @@ def test_the_graders_err_no_more_than_was_measured(grader: ModuleType) -> None:
         metric: [pair for pair, one in zip(judged, scores, strict=True) if bool(one[metric]) != pair[0]]
         for metric in ("exact_match", "math_verify")
     }
-    assert len(judged) >= 300
     assert wrong["exact_match"] == []
-    assert len(wrong["math_verify"]) <= 26
+    assert len(wrong["math_verify"]) <= MOST
     assert not any(one["ungraded"] for one in scores)
 
 
@@ -86,10 +99,10 @@ def test_as_many_processes_as_there_are_the_verdicts_are_the_same(grader: Module
 
 
 def test_a_process_that_hangs_or_is_killed_costs_its_own_verdict_alone() -> None:
-    pool = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=0.8, processes=2)
+    pool = inner_module(TEMPLATE / "math_grader.py").Grader(limit_s=0.5, processes=2)
     tower = ("sympy", "7", "9^{9^{9^9}}")
     pool.grade_all([*REQUESTS, tower])
-    assert pool.grade(*tower) == (False, "no verdict within 0.8 s")
+    assert pool.grade(*tower) == (False, "no verdict within 0.5 s")
     worker = next(worker for worker in pool._workers if worker._process is not None)
     os.kill(worker._process.pid, signal.SIGKILL)
     pool.grade_all([("math_verify", "5", f"It is {n}.") for n in range(100)])

@@ -10,6 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import datasets
 import pytest
@@ -525,13 +526,18 @@ def load(**kwargs):
 """
 
 
-@pytest.mark.parametrize(("task", "tokens"), [("meta_math_hard", 5120), ("meta_math", 512)])
-def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, tmp_path: Path) -> None:
+TOKENS = {"meta_math_hard": 5120, "meta_math": 512}
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What lm-eval says of both tasks, and under ``asked`` what it asks the model for, by task."""
     import lm_eval
     from lm_eval.api.model import LM
     from lm_eval.tasks import TaskManager
 
-    folder = tmp_path / "pack" / "math_hard"
+    pack = tmp_path_factory.mktemp("math") / "pack"
+    folder = pack / "math_hard"
     shutil.copytree(TEMPLATE.parent, folder.parent, ignore=shutil.ignore_patterns("__pycache__"))
     rows = [
         row(input_final_prompts=["right"], type="Algebra"),
@@ -543,11 +549,11 @@ def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, tmp_p
     for path in folder.glob("*.yaml"):
         path.write_text(path.read_text() + "custom_dataset: !function fixture.load\n")
     answers = {"right": r"\boxed{7}", "right too": r"$\boxed{\frac{14}{2}}$", "wrong": r"\boxed{8}", "no box": "7"}
-    asked = []
+    asked: dict[str, Any] = {}
 
     class Answering(LM):
         def generate_until(self, requests: list, disable_tqdm: bool = False) -> list[str]:
-            asked.extend(request.args[1] for request in requests)
+            asked.update((request.task_name, request.args[1]) for request in requests)
             return [answers[request.args[0]] for request in requests]
 
         def loglikelihood(self, requests: list) -> list:
@@ -555,9 +561,16 @@ def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, tmp_p
 
         loglikelihood_rolling = loglikelihood
 
-    manager = TaskManager(include_path=str(tmp_path / "pack"), include_defaults=False)
-    evaluation = lm_eval.simple_evaluate(model=Answering(), tasks=[task], task_manager=manager, bootstrap_iters=0)
-    found = evaluation["results"][task]
+    manager = TaskManager(include_path=str(pack), include_defaults=False)
+    found: dict[str, Any] = lm_eval.simple_evaluate(
+        model=Answering(), tasks=list(TOKENS), task_manager=manager, bootstrap_iters=0
+    )
+    return {**found, "asked": asked}
+
+
+@pytest.mark.parametrize(("task", "tokens"), TOKENS.items())
+def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, evaluated: dict[str, Any]) -> None:
+    found = evaluated["results"][task]
     assert {name: found[f"{name},none"] for name in ("exact_match", "exact_match_macro", "math_verify")} == {
         "exact_match": 0.5,
         "exact_match_macro": 0.5,
@@ -565,7 +578,7 @@ def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, tmp_p
     }
     assert found["final_em,none"] == 0.5
     assert (found["unextracted,none"], found["ungraded,none"]) == (0.25, 0)
-    assert evaluation["higher_is_better"][task] == {
+    assert evaluated["higher_is_better"][task] == {
         "exact_match": True,
         "exact_match_macro": True,
         "final_em": True,
@@ -573,4 +586,4 @@ def test_lm_eval_loads_the_task_and_scores_with_it(task: str, tokens: int, tmp_p
         "unextracted": False,
         "ungraded": False,
     }
-    assert asked[0] == {"until": [], "do_sample": False, "temperature": 0, "max_gen_toks": tokens}
+    assert evaluated["asked"][task] == {"until": [], "do_sample": False, "temperature": 0, "max_gen_toks": tokens}
