@@ -117,9 +117,9 @@ class Bench:
             (self.folder / "model").symlink_to(MODEL)
             return
         tool = [self._python, str(ROOT / "tools/choosing_llama.py"), "model", "--start", str(MODEL)]
-        sys.stdout.write(f"taught: {self._timed([*tool, '--questions', 'questions.jsonl'])[2]}")
+        sys.stdout.write(f"taught: {self.timed([*tool, '--questions', 'questions.jsonl'])[2]}")
 
-    def _timed(self, command: Sequence[str], results: str | None = None) -> tuple[float, float, str]:
+    def timed(self, command: Sequence[str], results: str | None = None) -> tuple[float, float, str]:
         """Seconds of wall time and of CPU, and what it wrote on stdout.
 
         vLLM aborts now and then at its own exit, when lm_eval has written all: in the folder ``results``.
@@ -141,11 +141,11 @@ class Bench:
             scoring = {"stock": "likelihood", "token": "next_token"}[way]
             settings = {"choice_scoring": scoring, "work_dir": f"pack_{way}", "output_path": way}
             sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-            _, _, printed = self._timed([*ours, "prepare", *sets])
-            seconds, cpu, _ = self._timed(shlex.split(printed), results=way)
+            _, _, printed = self.timed([*ours, "prepare", *sets])
+            seconds, cpu, _ = self.timed(shlex.split(printed), results=way)
             answering = ""
         else:
-            seconds, cpu, out = self._timed([*ours, *(part.format(way=way) for part in WAYS[way])])
+            seconds, cpu, out = self.timed([*ours, *(part.format(way=way) for part in WAYS[way])])
             speed = json.loads(out)["speed"]
             answering = f", first to last answer {speed['seconds']:.1f} s"
         sys.stdout.write(f"{way:6} {seconds:7.1f} s, CPU {cpu:7.1f} s{answering}\n")

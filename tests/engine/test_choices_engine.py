@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from on_engines import ready
 from places import REPOSITORY
+from template_modules import load_module
 
 pytestmark = pytest.mark.engine
 
 QUESTIONS = 24  # three of each subject
 
 
-def bench(engine: Path, *arguments: str) -> str:
-    command = [sys.executable, str(REPOSITORY / "benchmarks/choices.py"), str(engine), *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def choices(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The benchmark that compares the ways of asking; how long each takes is not asked here."""
+    monkeypatch.syspath_prepend(REPOSITORY / "benchmarks")
+    module = load_module(REPOSITORY / "benchmarks/choices.py")
+
+    def timed(self: object, command: Sequence[str], results: str | None = None) -> tuple[float, float, str]:
+        words = ["-m", *command] if command[0] == "lm_eval" else command[1:]
+        return 0.0, 0.0, ready(*words, folder=self.folder)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(module.Bench, "timed", timed)
+    return module
 
 
-def test_one_token_each_is_chosen_as_by_stock_likelihoods(engine: Path) -> None:
-    said = bench(engine, "letters", "stock", "token", "run", "--questions", str(QUESTIONS))
+def test_one_token_each_is_chosen_as_by_stock_likelihoods(
+    choices: ModuleType, engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = choices.Bench(engine, tmp_path, "letters", "float32", QUESTIONS)
+    for way in ("stock", "token", "run"):
+        bench.ask(way)
+    assert bench.compare()
+    said = capsys.readouterr().out
     assert f"token: the same choice on {QUESTIONS} of {QUESTIONS}" in said
     assert f"run: the same choice on {QUESTIONS} of {QUESTIONS}" in said
     found = re.search(r"chosen (\{.*?\})", said)
@@ -32,6 +47,11 @@ def test_one_token_each_is_chosen_as_by_stock_likelihoods(engine: Path) -> None:
     assert min(chosen[letter] for letter in range(4)) >= 0.1 * QUESTIONS
 
 
-def test_several_tokens_each_have_the_likelihoods_of_stock(engine: Path) -> None:
-    said = bench(engine, "endings", "stock", "run", "--questions", "8")
-    assert "run: the same choice on 8 of 8" in said
+def test_several_tokens_each_have_the_likelihoods_of_stock(
+    choices: ModuleType, engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = choices.Bench(engine, tmp_path, "endings", "float32", 8)
+    for way in ("stock", "run"):
+        bench.ask(way)
+    assert bench.compare()
+    assert "run: the same choice on 8 of 8" in capsys.readouterr().out

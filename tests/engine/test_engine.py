@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from golden import verdicts
-from on_engines import verdicts_of
+from on_engines import ready, verdicts_of
 from places import GOLDEN
 
 pytestmark = pytest.mark.engine
@@ -31,11 +31,11 @@ ABORTED = 134
 # What the same model says under transformers, where the number of BOS in front is ours to choose: the greedy answer
 # without BOS, and the log-likelihood of a continuation with none, one and two.
 ASK = """
-import json, sys, torch
+import json, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 model, tokenizer = AutoModelForCausalLM.from_pretrained("tiny"), AutoTokenizer.from_pretrained("tiny")
 encode = lambda text: tokenizer(text, add_special_tokens=False).input_ids
-asked = json.load(sys.stdin)
+asked = json.load(open("asked.json"))
 says, likelihoods = [], []
 with torch.no_grad():
     for prompt in asked["prompts"]:
@@ -153,7 +153,7 @@ def test_run_gives_every_verdict_that_the_stock_command_gives(finished: Finished
     assert {task: verdicts(samples) for task, samples in finished.samples.items()} == verdicts_of(in_process)
 
 
-def test_the_engine_was_asked_with_exactly_one_bos(finished: Finished, folder: Path, engine: Path) -> None:
+def test_the_engine_was_asked_with_exactly_one_bos(finished: Finished, folder: Path) -> None:
     asked, given = [], []
     for samples in finished.samples.values():
         for sample in samples:
@@ -162,11 +162,9 @@ def test_the_engine_was_asked_with_exactly_one_bos(finished: Finished, folder: P
                     asked.append([arguments["arg_0"], arguments["arg_1"]])
                     given.append(float(response[0]))
     assert asked
-    done = subprocess.run(
-        [str(engine / "bin/python"), "-c", ASK], cwd=folder.with_name("moved"), check=True, text=True,
-        input=json.dumps({"prompts": list(finished.taught), "continuations": asked}), stdout=subprocess.PIPE,
-    )  # fmt: skip
-    says, likelihoods = json.loads(done.stdout)
+    there = folder.with_name("moved")
+    (there / "asked.json").write_text(json.dumps({"prompts": list(finished.taught), "continuations": asked}))
+    says, likelihoods = json.loads(ready("-c", ASK, folder=there))
     # Taught answers came back, and without BOS they would not have.
     assert set(says) == {"BOS?"}
     # A likelihood tells two from one as well, which a taught answer does not.

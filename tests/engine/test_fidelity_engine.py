@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from on_engines import SECONDS, project
+from on_engines import SECONDS, environment, project, ready
 from places import REPOSITORY
 from tokenizers import Tokenizer
 
@@ -32,10 +32,10 @@ NEAR = 1e-3
 # By request what transformers says of an answer behind a prompt: log-probabilities, and between which ranks each token
 # lies if logits that are nearer than NEAR may change places. Of choices the sums.
 REFERENCE = """
-import json, sys, torch
+import json, torch
 from transformers import AutoModelForCausalLM
 model = AutoModelForCausalLM.from_pretrained("tiny", dtype=torch.float32)
-near, asked = json.load(sys.stdin)
+near, asked = json.load(open("asked.json"))
 found = {}
 with torch.no_grad():
     for name, (prompt, answer) in asked.items():
@@ -48,11 +48,6 @@ with torch.no_grad():
         }
 print(json.dumps(found))
 """
-
-
-def environment() -> dict[str, str]:
-    ours = {"PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    return {**os.environ, **ours}
 
 
 def measured(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -77,9 +72,8 @@ def measured(folder: Path, *arguments: str) -> dict[str, Any]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a pack, and what export says is asked of it."""
     there = project(tmp_path_factory.mktemp("fidelity") / "here", MODEL, model_args={"enforce_eager": True})
-    python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
     for command in (["prepare"], ["export", "--force", "-o", "r.jsonl"]):
-        subprocess.run([python, "-m", "meta_eval", *command], cwd=there, env=environment(), check=True)
+        ready("-m", "meta_eval", *command, folder=there)
     return there
 
 
@@ -97,7 +91,7 @@ def requests(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def reference(folder: Path, requests: Mapping[str, Mapping[str, Any]], engine: Path) -> dict[str, dict[str, list[Any]]]:
+def reference(folder: Path, requests: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[Any]]]:
     """What transformers says of the docs that were asked, which are the same of each backend: by the hash of the
     request and the place of the continuation."""
     (path, *_) = folder.glob("out-*/fidelity/*.choices.parquet")
@@ -107,11 +101,8 @@ def reference(folder: Path, requests: Mapping[str, Mapping[str, Any]], engine: P
         for sha256 in [one.request_sha256 for one in (*texts, *read_choices(path)[1])]
         for place, ids in enumerate(requests[sha256]["continuation_token_ids"])
     }
-    done = subprocess.run(
-        [str(engine / "bin/python"), "-c", REFERENCE], cwd=folder, check=True, text=True,
-        input=json.dumps([NEAR, asked]), stdout=subprocess.PIPE,
-    )  # fmt: skip
-    found: dict[str, dict[str, list[Any]]] = json.loads(done.stdout)
+    (folder / "asked.json").write_text(json.dumps([NEAR, asked]))
+    found: dict[str, dict[str, list[Any]]] = json.loads(ready("-c", REFERENCE, folder=folder))
     return found
 
 

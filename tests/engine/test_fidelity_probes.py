@@ -7,14 +7,12 @@ around vLLM's.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from on_engines import SECONDS, project
+from on_engines import project, ready
 from places import REPOSITORY
 
 from meta_eval.fidelity.causes import DAMAGE, POSITIONS, TWO_BOS
@@ -52,19 +50,9 @@ save_file(tensors, "shards/model.safetensors", metadata={"format": "pt"})
 """
 
 
-def python(folder: Path, *arguments: str) -> str:
-    ours = {"PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    done = subprocess.run(
-        [Path(os.environ["META_EVAL_RUNS"], "bin/python"), *arguments], cwd=folder, env={**os.environ, **ours},
-        check=False, capture_output=True, text=True, timeout=SECONDS,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
 def asked(folder: Path, output: str, *arguments: str, code: tuple[str, ...] = ("-m", "meta_eval")) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
-        python(folder, *code, "fidelity", "work_dir", "--json", "--docs", "60", "--output", output, *arguments)
+        ready(*code, "fidelity", "work_dir", "--json", "--docs", "60", "--output", output, *arguments, folder=folder)
     )
     return found
 
@@ -73,7 +61,7 @@ def asked(folder: Path, output: str, *arguments: str, code: tuple[str, ...] = ("
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose model was asked."""
     there = project(tmp_path_factory.mktemp("probes") / "here", MODEL, model_args={"enforce_eager": True})
-    python(there, "-m", "meta_eval", "prepare")
+    ready("-m", "meta_eval", "prepare", folder=there)
     said = asked(there, "base")
     assert said["probed"] > 100
     return there
@@ -105,5 +93,5 @@ def test_another_rope_base_is_named(folder: Path) -> None:
 
 def test_a_layer_whose_shards_are_swapped_is_named(folder: Path) -> None:
     shutil.copytree(folder / "tiny", folder / "shards")
-    python(folder, "-c", SWAPS)
+    ready("-c", SWAPS, folder=folder)
     assert causes(asked(folder, "swapped", "--against", "base", "--set", "model_name=shards")) == [DAMAGE]

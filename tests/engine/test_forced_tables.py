@@ -5,11 +5,10 @@ The model is hardly taught, in seconds: what holds of any model is held, and the
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from on_engines import ready
 from places import REPOSITORY
 
 from meta_eval.fidelity.against import against
@@ -26,15 +25,13 @@ COPIES = ("again", "kv4", "no_template", "shards", "other_tokenizer")
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory, engine: Path) -> Path:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, tools = tmp_path_factory.mktemp("forced"), REPOSITORY / "tools"
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1"}
     for tool, *arguments in (
         ("taught_llama.py", "model", "--steps", "40"),
         ("forced_tokens.py", "model", "tables", "--docs", "36", "--only", *COPIES),
     ):
-        command = [str(engine / "bin/python"), str(tools / tool), *arguments]
-        subprocess.run(command, cwd=folder, env=environment, check=True)
+        ready(tools / tool, *arguments, folder=folder)
     return folder / "tables"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from on_engines import answers, likelihoods, project, run, scores, verdicts_of
+from on_engines import answers, likelihoods, project, ready, scores, verdicts_of
 
 pytestmark = pytest.mark.engine
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.engine
 @pytest.fixture(scope="module")
 def hf(tmp_path_factory: pytest.TempPathFactory, taught_model: tuple[Path, Mapping[str, str]]) -> Path:
     folder = project(tmp_path_factory.mktemp("hf") / "here", taught_model[0], backend="hf")
-    run(folder)
+    ready("-m", "meta_eval", "run", "--json", folder=folder)
     return folder
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from places import REPOSITORY
+from on_engines import ready
+from places import HELPERS
 from recorded_runs import SHAPES
 
 PLANTED: Mapping[str, list[int]] = {
@@ -26,18 +25,9 @@ pytestmark = pytest.mark.engine
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory, taught_model: tuple[Path, Mapping[str, str]]) -> dict[str, Any]:
     """What `engine_records` prints."""
-    python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
-    helpers = REPOSITORY / "tests" / "helpers"
-    environment = {
-        **os.environ, "PYTHONPATH": f"{REPOSITORY / 'src'}:{helpers}", "HF_HUB_OFFLINE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-    }  # fmt: skip
-    command = [python, helpers / "engine_records.py", tmp_path_factory.mktemp("records"), taught_model[0]]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=1200)
-    assert done.returncode == 0, done.stderr[-3000:]
-    printed: dict[str, Any] = json.loads(
-        next(line for line in done.stdout.splitlines() if line.startswith('{"verify"'))
-    )
+    folder = tmp_path_factory.mktemp("records")
+    said = ready(HELPERS / "engine_records.py", folder, taught_model[0], folder=folder)
+    printed: dict[str, Any] = json.loads(next(line for line in said.splitlines() if line.startswith('{"verify"')))
     return printed
 
 

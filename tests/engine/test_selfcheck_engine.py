@@ -6,13 +6,10 @@ META_EVAL_RUNS names a virtual environment with vLLM and what meta-eval needs; .
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
-from places import REPOSITORY
+from on_engines import ready
 
 pytestmark = pytest.mark.engine
 
@@ -74,16 +71,8 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    python = Path(os.environ["META_EVAL_RUNS"]) / "bin/python"
-    environment = {
-        **os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    }  # fmt: skip
-    done = subprocess.run(
-        [str(python), "-c", ASK], cwd=tmp_path_factory.mktemp("selfcheck"), env=environment, text=True,
-        stdout=subprocess.PIPE, check=True, timeout=600,
-    )  # fmt: skip
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    printed = ready("-c", ASK, folder=tmp_path_factory.mktemp("selfcheck"))
+    said: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return said
 
 

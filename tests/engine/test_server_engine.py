@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_engines import scores
-from places import REPOSITORY
+from on_engines import environment, scores
 
 pytestmark = pytest.mark.engine
 
@@ -63,7 +62,7 @@ def runs(
     shutil.copytree(taught_model[0], folder / "tiny")
     (folder / "served.yaml").write_text(json.dumps({**KEYS, **SERVED, "output_path": "served", "concurrency": 4}))
     killed = subprocess.Popen(
-        _command("served.yaml"), cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        _command("served.yaml"), cwd=folder, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )  # fmt: skip
     until = time.monotonic() + LIMIT
     while len(_answers(folder / "served")) < 20:
@@ -126,14 +125,9 @@ def _command(config: str) -> list[str]:
     return [str(python), "-m", "meta_eval", "run", "--config", config, "--json"]
 
 
-def _environment() -> dict[str, str]:
-    ours = {"PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-    return {**os.environ, **ours}
-
-
 def _run(folder: Path, config: str) -> Any:
     done = subprocess.run(
-        _command(config), cwd=folder, env=_environment(), check=False, capture_output=True, text=True, timeout=LIMIT
+        _command(config), cwd=folder, env=environment(), check=False, capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -1,7 +1,8 @@
 """``meta-eval`` in a process of its own, forked off a Python that has imported all that it needs.
 
 File descriptors, exit status, signals and end of the interpreter are those of any process; only the second of imports is
-spared. As a script this is that Python: it is asked over a socket, and ends when the socket is closed.
+spared. As a script this is that Python: it is asked over a socket, and ends when the socket is closed. It may be the
+Python of another environment, and run other modules and scripts.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ class Forked:
         cwd: Path | str,
         stdout: Any,
         environment: dict[str, str],
-        most: int | None,
+        most: int | None = None,
         *,
-        light: bool,
+        parent: socket.socket,
     ):
         self._words = words
         ask = {"words": words, "cwd": str(Path(cwd).absolute()), "environment": environment, "most_bytes": most}
@@ -57,7 +58,7 @@ class Forked:
         out = write if stdout == subprocess.PIPE else stdout.fileno()
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123
             files = [nothing.fileno(), out, write_error, theirs.fileno()]
-            socket.send_fds(_parent(light), [json.dumps(ask).encode()], files)
+            socket.send_fds(parent, [json.dumps(ask).encode()], files)
         for one in (write, write_error):
             os.close(one)
         theirs.close()
@@ -118,8 +119,9 @@ def started(
 
     A ``light`` one has imported nothing that looks at the environment as it is imported, as what reads the hub does.
     """
-    words = [str(argument) for argument in arguments]
-    return Forked(words, cwd, stdout, {**os.environ, "COLUMNS": "80", **environment}, most_bytes, light=light)
+    words = ["-m", "meta_eval", *map(str, arguments)]
+    ours = {**os.environ, "COLUMNS": "80", **environment}
+    return Forked(words, cwd, stdout, ours, most_bytes, parent=parent(_PYTHON, *(_LIGHT if light else _IMPORTED)))
 
 
 def forked(
@@ -144,15 +146,18 @@ def python(folder: Path) -> Path:
 
 def passed(environment: dict[str, str]) -> dict[str, Any]:
     """The arguments of `subprocess.Popen` by which such a program, wherever it is started, finds the Python that forks."""
-    number = _parent(False).fileno()
+    number = parent(_PYTHON, *_IMPORTED).fileno()
     return {"pass_fds": [number], "env": {**environment, "FORKED_BY": str(number)}}
 
 
 @functools.cache
-def _parent(light: bool) -> socket.socket:
+def parent(executable: str | Path, *modules: str, **environment: str) -> socket.socket:
+    """A Python that has imported ``modules``: what forks are asked of."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     python = subprocess.Popen(
-        [_PYTHON, __file__, str(theirs.fileno()), *(_LIGHT if light else _IMPORTED)], pass_fds=[theirs.fileno()]
+[executable, __file__, str(theirs.fileno()), *modules],
+        pass_fds=[theirs.fileno()],
+        env={**os.environ, **environment},
     )
     theirs.close()
     atexit.register(python.wait)
@@ -202,7 +207,20 @@ def _become(ask: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(ask["environment"])
     sys.path[:0] = [one for one in os.environ.get("PYTHONPATH", "").split(":") if one]
-    sys.argv = ["meta-eval", *ask["words"]]
+    sys.argv = ask["words"]
+
+
+def _work(words: list[str]) -> None:
+    """As ``python WORDS`` does: ``-m MODULE``, ``-c CODE`` or a script."""
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        exec(compile(words[1], "-c", "exec"), {"__name__": "__main__"})
+    else:
+        sys.path.insert(0, str(Path(words[0]).parent))
+        runpy.run_path(words[0], run_name="__main__")
 
 
 if __name__ == "__main__":
@@ -211,4 +229,4 @@ if __name__ == "__main__":
         importlib.import_module(module)
     gc.freeze()
     if _child(socket.socket(fileno=int(sys.argv[1]))):
-        runpy.run_module("meta_eval", run_name="__main__", alter_sys=True)
+        _work(sys.argv)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from forked import Forked, parent
 from golden import verdicts
 from places import REPOSITORY
 
@@ -25,6 +26,39 @@ CONFIG: Mapping[str, Any] = {
 }
 
 
+# Three seconds of CPU time of an engine's start are the engine's own, and eight are these in each of its processes.
+_IMPORTED = (
+    "lm_eval.evaluator", "lm_eval.models.huggingface", "lm_eval.models.vllm_causallms", "lm_eval.tasks",
+    "transformers.models.llama.modeling_llama", "vllm.model_executor.models.llama", "vllm.v1.engine.llm_engine",
+    "vllm.v1.executor.uniproc_executor", "vllm.v1.worker.cpu_worker", "meta_eval.answers.grade",
+    "meta_eval.cli.fidelity", "meta_eval.cli.prepare", "meta_eval.cli.run", "meta_eval.pack.prepare",
+    "meta_eval.running.force", "meta_eval.running.run", "meta_eval.running.selfcheck",
+)  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    """Of what runs where the engine is, with the meta-eval of this checkout."""
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY / "src"), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+
+
+def ready(*words: str | Path, folder: Path) -> str:
+    """What ``python WORDS`` prints where the engine is, forked off one that has imported vLLM; it has to end well.
+
+    META_EVAL_RUNS names a virtual environment. vLLM is in this one process then, and so what is to start its engine as
+    users do is not forked.
+    """
+    ours = {**environment(), "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    # Where vLLM's log goes is settled when it is imported: on stdout would stand more than the answer.
+    python = parent(
+        Path(os.environ["META_EVAL_RUNS"], "bin/python"), *_IMPORTED, PYTHONPATH=ours["PYTHONPATH"],
+        VLLM_LOGGING_STREAM="ext://sys.stderr",
+    )  # fmt: skip
+    running = Forked([str(word) for word in words], folder, subprocess.PIPE, ours, parent=python)
+    out, error = running.communicate(SECONDS)
+    assert running.wait() == 0, f"{running.returncode}: {error[-3000:]}"
+    return out
+
+
 def project(folder: Path, model: Path, **changes: Any) -> Path:
     """A folder with a configuration and a copy of the model."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -36,15 +70,14 @@ def project(folder: Path, model: Path, **changes: Any) -> Path:
 def start(folder: Path) -> subprocess.Popen[str]:
     """``meta-eval run`` where the engine is: META_EVAL_RUNS names a virtual environment."""
     python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(REPOSITORY / "src"),
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-    }
     with (folder / "log.txt").open("a") as log:
         return subprocess.Popen(
-            [python, "-m", "meta_eval", "run", "--json"], cwd=folder, env=environment, stdout=log, stderr=log, text=True
+            [python, "-m", "meta_eval", "run", "--json"],
+            cwd=folder,
+            env=environment(),
+            stdout=log,
+            stderr=log,
+            text=True,
         )
 
 
