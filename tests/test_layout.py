@@ -67,7 +67,7 @@ def test_every_room_is_in_the_list() -> None:
 
 
 def test_tests_lie_in_folders_of_the_rooms_they_test() -> None:
-    of_no_room = {"browser", "engine", "meta_template", "tools", "data", "golden", "helpers"}
+    of_no_room = {"browser", "engine", "meta_template", "tools", "data", "golden", "helpers", "__pycache__"}
     folders = {path.name for path in (REPOSITORY / "tests").iterdir() if path.is_dir() and any(path.glob("*.*"))}
     assert folders - of_no_room <= set(ROOMS)
 

@@ -155,7 +155,7 @@ def parent(executable: str | Path, *modules: str, **environment: str) -> socket.
     """A Python that has imported ``modules``: what forks are asked of."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     python = subprocess.Popen(
-[executable, __file__, str(theirs.fileno()), *modules],
+        [executable, __file__, str(theirs.fileno()), *modules],
         pass_fds=[theirs.fileno()],
         env={**os.environ, **environment},
     )
