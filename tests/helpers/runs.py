@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -142,6 +143,7 @@ def sample(
     }  # fmt: skip
 
 
+@functools.cache
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -12,11 +12,12 @@ import scipy.optimize
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import THOROUGH
 
 from meta_eval import stats
 from meta_eval.stats.robust import average
 
-RUNS = 400
+RUNS = 400 if THOROUGH else 200
 
 shares = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=40)
