@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from noted import noted
 from packs import Doc, edit, edit_docs, prepare, read_docs, tree, write_docs, yaml_of
-from places import REPOSITORY, TEMPLATES
+from places import REPOSITORY, TEMPLATES, THOROUGH
 from rows import make_row, write_rows
 from runs import run_lm_eval
 from shared import whole_pack
@@ -457,7 +457,7 @@ def test_verify_equals_the_graders_by_hand(
     pack = prepare(tmp_path_factory.mktemp("hand") / "work_dir", task)
     docs = read_docs(pack, task)
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=12 if THOROUGH else 8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(
         answers=st.lists(values, min_size=len(docs), max_size=len(docs)),
         verdicts=st.lists(st.none() | st.booleans(), min_size=len(docs), max_size=len(docs)),
