@@ -204,7 +204,6 @@ def test_a_checker_that_raises_is_not_followed_counted_and_named(caplog: pytest.
     assert "no:such_thing" in caplog.text
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80) | st.text("abcdefghijklmnopqrstuvwxyz\n*", max_size=80))
 def test_any_response_is_scored_and_loose_is_never_stricter(response: str) -> None:
     result = score(response, NO_COMMA, TITLE, QUOTED, TEN_WORDS, RIVER, HASHES, *OPEN)
