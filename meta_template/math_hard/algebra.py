@@ -17,6 +17,7 @@ from pathlib import Path
 def main(settings: dict) -> None:
     """Answer requests from stdin until it closes."""
     sys.path[:] = settings["path"]
+    gc.disable()  # what is imported stays
     for unused in ("numpy", "scipy"):  # sympy loads them where it finds them, and nothing here needs them
         sys.modules[unused] = None
     replies = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
@@ -31,6 +32,7 @@ def main(settings: dict) -> None:
         return
     replies.write(json.dumps({"missing": None}) + "\n")
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 20)  # expressions are many objects and few cycles
     for number in (signal.SIGALRM, signal.SIGPROF):
         signal.signal(number, signal.SIG_DFL)
