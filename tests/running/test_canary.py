@@ -76,6 +76,16 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     return go
 
 
+@pytest.fixture(scope="module")
+def sound(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Counter[str]]:
+    """A run of a model that answers as was recorded, and how often each request was asked."""
+    learn(prepared)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
+        Meta.begin(lambda one, client: client.right(one))
+        return run(config_of(prepared, tmp_path_factory.mktemp("sound"))), Meta.asked
+
+
 def config_of(pack: Path, output: Path) -> Config:
     settings = {
         "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": TASKS,
@@ -85,15 +95,15 @@ def config_of(pack: Path, output: Path) -> Config:
     return load_config(None, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
 
 
-def test_a_sound_model_passes_and_nothing_is_asked_twice(ask: Callable[..., Ran]) -> None:
-    done = ask(lambda one, client: client.right(one))
+def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[Ran, Counter[str]]) -> None:
+    done, asked = sound
     assert done.canary is not None
     assert (done.canary.texts + done.canary.choices, done.canary.begin) == (DOCS, done.canary.texts)
     assert done.canary.equal == done.canary.texts
     assert done.canary.same == done.canary.choices > 0
     assert done.canary.off < 1e-6
-    assert set(Meta.asked.values()) == {1}
-    assert len(Meta.asked) == done.asked == len(read_answers(done.answers).given)
+    assert set(asked.values()) == {1}
+    assert len(asked) == done.asked == len(read_answers(done.answers).given)
 
 
 def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., Ran]) -> None:
@@ -149,12 +159,15 @@ def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[...
         (of("~ another thing"), "0% are the likeliest ones, of which any model that reads them finds half. Check rope"),
     ],
 )
-def test_recorded_answers_that_are_forced_name_what_is_broken(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+def test_recorded_answers_that_are_forced_name_what_is_broken(
+    ask: Callable[..., Ran], how: Answer, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how)
     assert words in str(caught.value)
     assert "--no-canary" in str(caught.value)
-    assert ask(lambda one, client: client.right(one)).before == 0
+    (kept,) = (tmp_path / "out").rglob("*.jsonl")
+    assert read_answers([kept]).given == {}
 
 
 def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_answers_likely(
@@ -199,8 +212,8 @@ def test_nothing_is_forced_where_the_model_would_be_loaded_once_more(
     assert (done.canary.forced, done.canary.top) == (0, None)
 
 
-def test_what_is_forced_is_no_answer_of_the_run(ask: Callable[..., Ran]) -> None:
-    done = ask(lambda one, client: client.right(one))
+def test_what_is_forced_is_no_answer_of_the_run(sound: tuple[Ran, Counter[str]]) -> None:
+    done, _ = sound
     assert done.canary is not None
     assert (done.canary.top, done.canary.forced > 64) == (1.0, True)
     assert all(one.tokens is None for one in read_answers(done.answers).given.values())
