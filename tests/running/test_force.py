@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import chdir
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from meta_eval.fidelity.probes import read_probes
 from meta_eval.fidelity.tokens import read_choices, read_tokens
 from meta_eval.fidelity.variants import ALONE, MOST, PROMPTS, START
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.running.force import Measured
 from meta_eval.running.run import Interrupted
 
 # The docs alone; the probes have tests of their own.
@@ -33,6 +35,10 @@ TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
 
 @pytest.fixture(autouse=True)
 def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
+    return stand_in(monkeypatch)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
@@ -47,6 +53,27 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return prepare(folder / "work_dir", f"{TEXTS},{CHOICES}", model_name="m", output_path="out")
 
 
+@dataclass(frozen=True)
+class Whole:
+    """What nothing disturbed: the docs alone, and the texts with probes; what each came to and was asked."""
+
+    docs: Measured
+    asked: tuple[str, ...]
+    probed: Measured
+    asked_with_probes: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def whole(prepared: Path) -> Whole:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(prepared.parent)
+        client = stand_in(monkeypatch)
+        docs, asked = measure(pack=prepared, output=str(prepared.parent / "docs")), tuple(client.asked)
+        client.asked.clear()
+        probed = fidelity(pack=prepared, tasks=[TEXTS], output=str(prepared.parent / "probed"))
+        return Whole(docs, asked, probed, tuple(client.asked))
+
+
 @pytest.fixture
 def pack(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -59,10 +86,10 @@ def rows(table: Path | None) -> list[tuple[str, int, tuple[int, ...], tuple[floa
     return [(one.task, one.doc, tuple(one.token_ids), tuple(one.logprobs)) for one in read_tokens(table)]
 
 
-def test_every_recorded_answer_is_in_the_table_as_its_tokens(pack: Path, client: type[FakeClient]) -> None:
+def test_every_recorded_answer_is_in_the_table_as_its_tokens(whole: Whole, pack: Path) -> None:
     from tokenizers import Tokenizer
 
-    done = measure(pack=pack)
+    done = whole.docs
     assert done.tables is not None and done.tables.texts is not None
     tokenizer = Tokenizer.from_file("m/tokenizer.json")
     docs = read_docs(pack, TEXTS)
@@ -73,11 +100,11 @@ def test_every_recorded_answer_is_in_the_table_as_its_tokens(pack: Path, client:
         assert tokenizer.decode(one.token_ids, skip_special_tokens=False) == doc["recorded_output"]
         assert one.prompt_tokens == 1 + len(tokenizer.encode(doc["prompt"], add_special_tokens=False).ids)
         assert one.margins == pytest.approx(np.where(np.arange(len(one.margins)) % 3 == 2, 0.25, 0))
-    assert client.asked == list(dict.fromkeys(client.asked))
+    assert len(whole.asked) == len(set(whole.asked))
 
 
-def test_choices_stand_beside_what_meta_recorded(pack: Path) -> None:
-    done = measure(pack=pack)
+def test_choices_stand_beside_what_meta_recorded(whole: Whole, pack: Path) -> None:
+    done = whole.docs
     assert done.tables is not None and done.tables.choices is not None
     _, found = read_choices(done.tables.choices)
     for one, doc in zip(found, read_docs(pack, CHOICES), strict=True):
@@ -97,10 +124,10 @@ def test_the_header_says_what_it_is_of(pack: Path) -> None:
     assert done.tables.texts.name == f"m.{header.settings_sha256[:12]}.parquet"
 
 
-def test_no_prompt_and_no_answer_is_in_a_table(pack: Path) -> None:
+def test_no_prompt_and_no_answer_is_in_a_table(whole: Whole) -> None:
     import pyarrow.parquet as pq
 
-    done = measure(pack=pack)
+    done = whole.docs
     assert done.tables is not None and done.tables.texts is not None
     columns = pq.read_table(done.tables.texts).to_pydict()
     texts = {text for name, values in columns.items() for text in values if isinstance(text, str)}
@@ -112,11 +139,9 @@ def read_lines(files: list[Path]) -> list[dict[str, Any]]:
 
 
 def test_whatever_interrupts_it_the_same_again_asks_the_rest_and_makes_the_same_table(
-    pack: Path, client: type[FakeClient]
+    whole: Whole, pack: Path, client: type[FakeClient]
 ) -> None:
-    whole = measure(pack=pack, output="undisturbed")
-    total = len(client.asked)
-    client.asked.clear()
+    total = len(whole.asked)
 
     def before(given: int) -> None:
         if given == 9:
@@ -130,23 +155,20 @@ def test_whatever_interrupts_it_the_same_again_asks_the_rest_and_makes_the_same_
     done = measure(pack=pack)
     assert done.before == 9
     assert len(client.asked) == len(set(client.asked)) == total
-    assert done.tables is not None and whole.tables is not None
-    assert done.tables.texts is not None and whole.tables.texts is not None
-    assert done.tables.texts.read_bytes() == whole.tables.texts.read_bytes()
+    assert done.tables is not None and whole.docs.tables is not None
+    assert done.tables.texts is not None and whole.docs.tables.texts is not None
+    assert done.tables.texts.read_bytes() == whole.docs.tables.texts.read_bytes()
 
 
-def test_shards_share_the_docs_and_the_table_is_of_all(pack: Path, client: type[FakeClient]) -> None:
-    whole = measure(pack=pack, output="undisturbed")
-    total = len(client.asked)
-    client.asked.clear()
+def test_shards_share_the_docs_and_the_table_is_of_all(whole: Whole, pack: Path, client: type[FakeClient]) -> None:
     parts = [measure(pack=pack, shard=(number, 3)) for number in range(3)]
     assert all(part.tables is None for part in parts)
-    assert len(client.asked) == len(set(client.asked)) == total
+    assert len(client.asked) == len(set(client.asked)) == len(whole.asked)
     started = len(client.made)
     done = measure(pack=pack, ask=False)
     assert len(client.made) == started
-    assert done.tables is not None and whole.tables is not None
-    assert rows(done.tables.texts) == rows(whole.tables.texts)
+    assert done.tables is not None and whole.docs.tables is not None
+    assert rows(done.tables.texts) == rows(whole.docs.tables.texts)
 
 
 def test_some_docs_are_spread_over_tasks_and_more_hold_the_fewer(pack: Path, client: type[FakeClient]) -> None:
@@ -243,10 +265,10 @@ def test_the_command_says_what_it_wrote(pack: Path) -> None:
     assert json.loads(again.stdout)["asked"] == 0
 
 
-def test_answers_from_elsewhere_make_the_same_table(pack: Path, client: type[FakeClient]) -> None:
+def test_answers_from_elsewhere_make_the_same_table(whole: Whole, pack: Path, client: type[FakeClient]) -> None:
     from meta_eval import export
 
-    ours = measure(pack=pack)
+    ours = whole.docs
     assert ours.tables is not None
     export(pack, "r.jsonl", force=True)
     asked = {json.loads(line)["id"] for line in Path("r.jsonl").read_text().splitlines()[1:]}
@@ -277,10 +299,12 @@ def test_a_configuration_is_prepared_first(pack: Path) -> None:
         measure(Config(**{**keys, "model_name": ["m", "other"]}))
 
 
-def test_probes_are_asked_first_and_once_and_lie_beside_the_table(pack: Path, client: type[FakeClient]) -> None:
-    done = fidelity(pack=pack, tasks=[TEXTS])
+def test_probes_are_asked_first_and_once_and_lie_beside_the_table(
+    whole: Whole, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = whole.probed
     assert done.tables is not None and done.tables.texts is not None and done.tables.probes is not None
-    assert done.probed == len(client.asked) - done.asked > 100
+    assert done.probed == len(whole.asked_with_probes) - done.asked > 100
     found = read_probes(done.tables.texts)
     assert len(found) == done.probed
     texts = {(one.task, one.doc): one for one in read_tokens(done.tables.texts)}
@@ -289,11 +313,12 @@ def test_probes_are_asked_first_and_once_and_lie_beside_the_table(pack: Path, cl
         assert one.prompt_tokens == texts[task, doc].prompt_tokens
         own = texts[task, doc].token_ids[:MOST]
         assert one.token_ids.tolist() == (own[1:] if name == ALONE else own).tolist()
-    again = fidelity(pack=pack, tasks=[TEXTS])
+    monkeypatch.chdir(prepared.parent)
+    again = fidelity(pack=prepared, tasks=[TEXTS], output=str(prepared.parent / "probed"))
     assert (again.probed, again.asked) == (0, 0)
 
 
-def test_probes_that_were_cut_off_are_asked_with_the_rest(pack: Path, client: type[FakeClient]) -> None:
+def test_probes_that_were_cut_off_are_asked_with_the_rest(whole: Whole, pack: Path, client: type[FakeClient]) -> None:
     def before(given: int) -> None:
         if given == 9:
             raise KeyboardInterrupt
@@ -303,11 +328,10 @@ def test_probes_that_were_cut_off_are_asked_with_the_rest(pack: Path, client: ty
         fidelity(pack=pack, tasks=[TEXTS])
     client.before = staticmethod(lambda _given: None)  # type: ignore[assignment]
     done = fidelity(pack=pack, tasks=[TEXTS])
-    whole = fidelity(pack=pack, tasks=[TEXTS], output="undisturbed")
-    assert done.probed == whole.probed - 9
+    assert done.probed == whole.probed.probed - 9
     assert done.tables is not None and done.tables.probes is not None
-    assert whole.tables is not None and whole.tables.probes is not None
-    assert done.tables.probes.read_bytes() == whole.tables.probes.read_bytes()
+    assert whole.probed.tables is not None and whole.probed.tables.probes is not None
+    assert done.tables.probes.read_bytes() == whole.probed.tables.probes.read_bytes()
 
 
 def test_of_shards_the_first_asks_the_probes(pack: Path) -> None:
@@ -323,8 +347,8 @@ def test_a_table_of_choices_alone_has_no_probes(pack: Path) -> None:
     assert (done.probed, done.tables.probes if done.tables else 0) == (0, None)
 
 
-def test_a_file_of_answers_brings_its_probes(pack: Path) -> None:
-    ours = fidelity(pack=pack, tasks=[TEXTS])
+def test_a_file_of_answers_brings_its_probes(whole: Whole, pack: Path) -> None:
+    ours = whole.probed
     done = fidelity(pack=pack, tasks=[TEXTS], answers=ours.answers, output="elsewhere")
     assert ours.tables is not None and ours.tables.texts is not None
     assert done.tables is not None and done.tables.texts is not None
