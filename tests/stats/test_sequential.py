@@ -20,7 +20,7 @@ from meta_eval.stats.sequential import Doc, Plan, Sequential, State, TaskDocs, p
 MARGIN = 0.02
 
 # Simulated runs; fewer see only what is far off.
-RUNS = 200 if THOROUGH else 60
+RUNS = 200 if THOROUGH else 40
 
 
 def one(sizes: Sequence[int], **other: object) -> TaskDocs:

@@ -186,6 +186,19 @@ def test_a_broken_template_is_named_with_its_file_and_key(folder: Path, old: str
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize("inner_first", [True, False])
+def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inner_first: bool, folder: Path) -> None:
+    inner = yaml_of(folder).name
+    for link in range(33):
+        name = f"{link if inner_first else 99 - link:02}.yaml"
+        (folder / "mmlu_pro" / name).write_text(f"include: {inner}\ntask: link_{link}\n", encoding="utf-8")
+        inner = name
+    with pytest.raises(TemplateError, match="instruct.yaml: is the end of a chain of more than 32 includes"):
+        discover(folder)
+    (folder / "mmlu_pro" / inner).unlink()
+    assert "link_31" in discover(folder).tasks
+
+
 def test_two_tasks_of_one_name_are_refused(folder: Path) -> None:
     shutil.copytree(folder / "mmlu_pro", folder / "copy")
     with pytest.raises(TemplateError, match="stands in copy/mmlu_pro_5shot_cot_instruct.yaml as well"):
