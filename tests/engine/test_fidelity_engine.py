@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from on_engines import SECONDS, environment, project, ready
+from on_engines import FEWER, SECONDS, environment, project, ready
 from places import REPOSITORY
 from tokenizers import Tokenizer
 
@@ -50,13 +50,13 @@ print(json.dumps(found))
 """
 
 
-def measured(folder: Path, *arguments: str) -> dict[str, Any]:
+def measured(folder: Path, *arguments: str, **more: str) -> dict[str, Any]:
     python = Path(os.environ["META_EVAL_RUNS"], "bin/python")
     command = [python, "-m", "meta_eval", "fidelity", "work_dir", "--json", "--docs", str(DOCS), "--top-k", str(TOP_K)]
     done = subprocess.run(
         [*command, *arguments],
         cwd=folder,
-        env=environment(),
+        env={**environment(), **more},
         check=False,
         capture_output=True,
         text=True,
@@ -79,8 +79,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["vllm", "server", "ray"])
 def said(request: pytest.FixtureRequest, folder: Path) -> dict[str, Any]:
-    more = ["--set", "serve=true"] if request.param == "server" else []
-    return measured(folder, "--set", f"backend={request.param}", *more, "--output", f"out-{request.param}")
+    serve = ["--set", "serve=true"] if request.param == "server" else []
+    more = {} if request.param == "vllm" else FEWER
+    return measured(folder, "--set", f"backend={request.param}", *serve, "--output", f"out-{request.param}", **more)
 
 
 @pytest.fixture(scope="module")

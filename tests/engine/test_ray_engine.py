@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from on_engines import SECONDS, answers, descendants, lines, project, run, scores, start, until, verdicts_of
+from on_engines import SECONDS, answers, descendants, lines, project, run, runs_still, scores, start, until, verdicts_of
 
 pytestmark = pytest.mark.engine
 
@@ -26,7 +26,7 @@ def ray(tmp_path_factory: pytest.TempPathFactory, taught_model: tuple[Path, Mapp
     started = descendants(first.pid)
     first.send_signal(signal.SIGINT)
     assert first.wait(timeout=SECONDS) == 130, (folder / "log.txt").read_text()[-3000:]
-    until(lambda: not [one for one in started if Path(f"/proc/{one}/cmdline").exists()], seconds=60)
+    until(lambda: not any(map(runs_still, started)), seconds=60)
     kept = len(lines(folder))
     second = start(folder)
     until(lambda: len(lines(folder)) >= kept + 8 or second.poll() is not None)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_engines import environment, scores
+from on_engines import FEWER, descendants, environment, runs_still, scores
 
 pytestmark = pytest.mark.engine
 
@@ -69,14 +69,14 @@ def runs(
         assert killed.poll() is None
         assert time.monotonic() < until
         time.sleep(0.05)
-    family = _family(killed.pid)
+    family = descendants(killed.pid)
     (server,) = [
         pid for pid, words in family.items() if "vllm.entrypoints.cli.main serve" in words and "watchdog" not in words
     ]
     os.kill(server, signal.SIGKILL)
     _, said = killed.communicate(timeout=LIMIT)
     until = time.monotonic() + 60
-    while (left := [words for pid, words in family.items() if _runs(pid)]) and time.monotonic() < until:
+    while (left := [words for pid, words in family.items() if runs_still(pid)]) and time.monotonic() < until:
         time.sleep(0.2)
     before = _answers(folder / "served")
     again = _run(folder, "served.yaml")
@@ -127,7 +127,13 @@ def _command(config: str) -> list[str]:
 
 def _run(folder: Path, config: str) -> Any:
     done = subprocess.run(
-        _command(config), cwd=folder, env=environment(), check=False, capture_output=True, text=True, timeout=LIMIT
+        _command(config),
+        cwd=folder,
+        env={**environment(), **FEWER},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -142,28 +148,3 @@ def _answers(output: Path) -> dict[str, Any]:
                 one = json.loads(line)
                 found[one["id"]] = one
     return found
-
-
-def _family(ancestor: int) -> dict[int, str]:
-    """What a process started, and what those did, with their command lines."""
-    parents, words = {}, {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                parents[int(path.name)] = int(
-                    (path / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1]
-                )
-                words[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-            except OSError:
-                continue
-    found = {ancestor}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {pid: words.get(pid, "") for pid in found - {ancestor}}
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
