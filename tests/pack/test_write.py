@@ -21,19 +21,6 @@ from meta_eval.errors import PackError
 from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
 from meta_eval.pack.write import check_target, write_pack
 
-# Writes packs of 40 files whose every byte says which generation they are of, one after the other, until it is killed.
-WRITER = """
-import hashlib, sys
-from pathlib import Path
-sys.path[:0] = sys.argv[3:]
-from test_write import write
-generation = int(sys.argv[2])
-print("ready", flush=True)
-while True:
-    write(Path(sys.argv[1]), generation)
-    generation += 2
-"""
-
 
 def manifest_of(files: dict[str, bytes]) -> Manifest:
     entries = {n: FileEntry(sha256=hashlib.sha256(c).hexdigest(), bytes=len(c)) for n, c in files.items()}
@@ -60,13 +47,22 @@ def generation_of(work_dir: Path) -> str:
     return found.pop()
 
 
-def start(work_dir: Path, generation: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(work_dir), str(generation), str(Path(__file__).parent), str(HELPERS)],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def start(work_dir: Path, generation: int) -> int:
+    """A process that writes packs whose every byte says which generation they are of; forked, so that it starts at once."""
+    child = os.fork()
+    if child == 0:
+        try:
+            while True:
+                write(work_dir, generation)
+                generation += 2
+        finally:
+            os._exit(1)
+    return child
+
+
+def kill(child: int) -> None:
+    os.kill(child, signal.SIGKILL)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL  # until then it wrote
 
 
 def test_a_new_pack_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -79,38 +75,19 @@ def test_a_new_pack_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path: 
 
 
 def test_kills_leave_one_whole_pack(tmp_path: Path) -> None:
-    """Two writers race, and one of them is killed at a random moment, again and again."""
+    """Two writers race and are killed at random moments, one after the other, again and again."""
     work_dir = tmp_path / "work_dir"
     write(work_dir, 0)
     chance = random.Random(7)
-    steady = start(work_dir, 1)
-    try:
-        assert steady.stdout is not None
-        steady.stdout.readline()
-        for kill in range(KILLS):
-            # Forking keeps a kill cheap: the child starts writing at once and dies somewhere on the way.
-            child = os.fork()
-            if child == 0:
-                try:
-                    while True:
-                        write(work_dir, 1_000 + kill)
-                finally:
-                    os._exit(1)
-            time.sleep(chance.uniform(0, 0.02))
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            if (
-                kill % 10 == 0
-            ):  # looked at while nobody writes, or a replacement between two reads would look like a mixture
-                os.killpg(steady.pid, signal.SIGKILL)
-                steady.wait()
-                generation_of(work_dir)
-                steady = start(work_dir, 1 + 2 * kill)
-                assert steady.stdout is not None
-                steady.stdout.readline()
-    finally:
-        os.killpg(steady.pid, signal.SIGKILL)
-        steady.wait()
+    for number in range(KILLS):
+        steady, other = start(work_dir, 1), start(work_dir, 1_000 * (number + 1))
+        try:
+            time.sleep(chance.uniform(0, 0.04))
+            kill(other)
+            time.sleep(chance.uniform(0, 0.04))
+        finally:
+            kill(steady)
+        generation_of(work_dir)  # while nobody writes, or a replacement between two reads would look like a mixture
     generation_of(work_dir)
     write(work_dir, 5)
     assert generation_of(work_dir) == "5"
