@@ -131,6 +131,16 @@ def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives
     }
 
 
+def test_a_job_whose_grading_fails_ends_as_that_does_and_reports_nothing(project: Path, forks: None) -> None:
+    cli("slurm", "--no-canary", cwd=project)
+    config = project / "eval_config.yaml"
+    config.write_text(config.read_text().replace('"tasks"', '"tsaks"'))
+    done = bash(project / "slurm/grade.sbatch")
+    assert done.returncode == 2
+    assert "did you mean 'tasks'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_grade_only_starts_no_engine_and_grades_no_shard(project: Path) -> None:
     assert cli("run", "--grade-only", cwd=project).returncode == 2  # there is no answer at all
     assert not (project / "eval_results/answers/logs").exists()
