@@ -27,6 +27,9 @@ settings.load_profile("any machine")
 # No test may reach the hub, and huggingface_hub looks at this but once, when it is imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+# As the command sets it: what tests make is large, and little of it garbage.
+gc.set_threshold(50_000, 20, 20)
+
 # A shell without job control starts what it puts into the background with Ctrl-C ignored, and so would be all that the
 # tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -54,10 +57,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _MODULES = pytest.StashKey[int]()
-
-
-# As the command sets it: what tests make is large, and little of it garbage.
-gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
