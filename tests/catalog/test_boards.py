@@ -51,23 +51,23 @@ def test_v2_counts_chance_off_each_subtask_before_it_averages() -> None:
         part_of("leaderboard_v2", "MUSR"),
         {f"leaderboard_musr_{name}": {"acc_norm,none": value} for name, value in scores.items()},
     )
-    assert found == pytest.approx(100 / 3)
+    assert found == pytest.approx(1 / 3)
 
 
 def test_gpqa_is_pooled_over_docs_before_chance_is_counted_off() -> None:
     scores = {"a": {"acc_norm,none": 0.25}, "b": {"acc_norm,none": 0.65}}
     found = part_value(part_of("leaderboard_v2", "GPQA"), scores, {"a": 300, "b": 100})
-    assert found == pytest.approx(100 * (0.35 - 0.25) / 0.75)
+    assert found == pytest.approx((0.35 - 0.25) / 0.75)
 
 
 def test_mmlu_of_v1_is_the_mean_of_its_subjects_whatever_their_size() -> None:
     scores = {"a": {"acc,none": 0.2}, "b": {"acc,none": 0.4}}
-    assert part_value(part_of("leaderboard_v1", "MMLU"), scores, {"a": 1, "b": 999}) == pytest.approx(30)
+    assert part_value(part_of("leaderboard_v1", "MMLU"), scores, {"a": 1, "b": 999}) == pytest.approx(0.3)
 
 
 def test_ifeval_of_v2_is_the_mean_of_both_strict_accuracies() -> None:
     one = {"prompt_level_strict_acc,none": 0.3, "inst_level_strict_acc,none": 0.5}
-    assert part_value(part_of("leaderboard_v2", "IFEval"), {"leaderboard_ifeval": one}) == pytest.approx(40)
+    assert part_value(part_of("leaderboard_v2", "IFEval"), {"leaderboard_ifeval": one}) == pytest.approx(0.4)
 
 
 def test_a_part_that_lacks_a_metric_has_no_value() -> None:

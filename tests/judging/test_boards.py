@@ -65,4 +65,4 @@ def test_a_part_of_which_a_task_is_unfinished_is_no_number_and_then_there_is_no_
 def test_the_value_of_a_part_is_in_percent() -> None:
     v1 = board("leaderboard_v1")
     assert v1 is not None
-    assert part_value(v1.parts[0], {"arc_challenge": {"acc_norm,none": 0.219}}) == pytest.approx(21.9)
+    assert part_value(v1.parts[0], {"arc_challenge": {"acc_norm,none": 0.219}}) == pytest.approx(0.219)

@@ -84,7 +84,7 @@ def normalised(value: float, chance: float) -> float:
 def part_value(
     part: Part, scores: Mapping[str, Mapping[str, float]], docs: Mapping[str, int] | None = None
 ) -> float | None:
-    """What a board shows for one of its parts, in percent.
+    """What a board shows for one of its parts, as a share from 0 to 1.
 
     Args:
         part: The part.
@@ -110,7 +110,7 @@ def part_value(
             means.append(normalised(pooled, part.chance("")))
         else:
             means.append(fmean(normalised(value, part.chance(task)) for task, value in values.items()))
-    return 100 * fmean(means)
+    return fmean(means)
 
 
 def board(name: str) -> Board | None:

@@ -59,7 +59,7 @@ def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEva
 
 
 def _said(board: boards.Board, name: str, value: float | None, words: str) -> list[LmEvalAverage]:
-    return [] if value is None else [LmEvalAverage(board.name, words.format(name), value / 100, None, True)]
+    return [] if value is None else [LmEvalAverage(board.name, words.format(name), value, None, True)]
 
 
 def _mean(numbers: Mapping[str, float | None]) -> float | None:
