@@ -48,12 +48,12 @@ class Problems:
         Raises:
             AnswersError: There is something.
         """
-        told = list(self._told(partial))
-        if not told:
+        problems = list(self._problems(partial))
+        if not problems:
             return
         if answers.cut_off:
             lines = "line" if len(answers.cut_off) == 1 else "lines"
-            told.append(f"{len(answers.cut_off):,} {lines} cut off ({_first(answers.cut_off)})")
+            problems.append(f"{len(answers.cut_off):,} {lines} cut off ({_first(answers.cut_off)})")
         hints = []
         if self.missing or self.failed:
             hints.append("Answer what is missing and append it, or grade what is there with --partial.")
@@ -61,9 +61,9 @@ class Problems:
             hints.append("Name the pack whose requests were answered with --pack.")
         if self.doubled:
             hints.append("--prefer last takes the last of several answers.")
-        raise AnswersError(f"of {self.requests:,} requests: {'; '.join(told)}", hint=" ".join(hints) or None)
+        raise AnswersError(f"of {self.requests:,} requests: {'; '.join(problems)}", hint=" ".join(hints) or None)
 
-    def _told(self, partial: bool) -> Iterator[str]:
+    def _problems(self, partial: bool) -> Iterator[str]:
         if not partial:
             if self.missing:
                 yield f"{len(self.missing):,} have no answer ({_first(self.missing)})"

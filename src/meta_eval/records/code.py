@@ -273,7 +273,9 @@ def _with_new_names(content: bytes, path: Path) -> bytes:
     new, count = _INCLUDE.subn(lambda found: f"{found[1]}{found[2]}{_new_name(found[3])}{found[2]}", text)
     if count > 1 or (not count and re.search(r"(?m)^[\"']?include[\"']?[ \t]*:", text)):
         raise TemplateError(
-            "include: is not one name in one line", where=str(path), hint="Copy the task into template_dir and mend it"
+            "include: is not one name in one line",
+            where=str(path),
+            hint="Copy the task into template_dir and correct it there",
         )
     return new.encode()
 

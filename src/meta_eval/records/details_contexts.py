@@ -40,9 +40,9 @@ def contexts_of(
     """
     for left_out in (0, 1):
         found = [_split(list(ids), list(ending), left_out, tokenizer) for ids in requests]
-        told = [one for one in found if one is not None]
-        prompts, endings = tuple(one[0] for one in told), {one[1] for one in told}
-        if len(told) == len(requests) and len(endings) == 1 and len(set(prompts)) > 1 and prompt.rstrip() in prompts:
+        known = [one for one in found if one is not None]
+        prompts, endings = tuple(one[0] for one in known), {one[1] for one in known}
+        if len(known) == len(requests) and len(endings) == 1 and len(set(prompts)) > 1 and prompt.rstrip() in prompts:
             return prompts, endings.pop()
     return None
 

@@ -145,14 +145,14 @@ def guard(sample: Sample, doc: dict[str, Any], kind: Kind, where: str) -> None:
     """
     costs = [(cost, False) for cost in sample.likelihoods or ()]
     if kind == "truthfulqa_mc":
-        told = truthfulqa_mc(doc, costs)
+        computed = truthfulqa_mc(doc, costs)
     else:
-        told = lighteval_choices({"golds": [doc["gold"]], **doc}, costs)
+        computed = lighteval_choices({"golds": [doc["gold"]], **doc}, costs)
     for name in GRADED[kind]:
         recorded = sample.metrics.get(name)
-        if recorded is not None and not math.isclose(told[name], recorded, rel_tol=0, abs_tol=_SAME):
+        if recorded is not None and not math.isclose(computed[name], recorded, rel_tol=0, abs_tol=_SAME):
             raise DataError(
-                f"the recorded likelihoods give {name} {told[name]:.6g}, and {recorded:.6g} was recorded",
+                f"the recorded likelihoods give {name} {computed[name]:.6g}, and {recorded:.6g} was recorded",
                 where=where,
                 hint="The file was edited, or was graded by rules that nobody here knows: leave the task out of tasks",
             )

@@ -195,20 +195,24 @@ def _graded(reading: _Reading, averages: Mapping[str, Mapping[str, Any]], where:
     """The score that exact match gives again, of every doc."""
     if not reading.rows:
         raise DataError("holds no row", where=where)
-    told = {name: lighteval_em(row.doc, [(row.responses or [[""]])[0][0]])["em"] for name, row in reading.rows.items()}
+    computed = {
+        name: lighteval_em(row.doc, [(row.responses or [[""]])[0][0]])["em"] for name, row in reading.rows.items()
+    }
     first = ""
     for metric, scores in reading.scores.items():
         if mapping(averages.get(metric, {}).get("metric_config")).get("lower_is_better"):
             continue
-        other = next((name for name, value in told.items() if scores.get(name) != value), None)
-        if other is None and any(told.values()):
+        other = next((name for name, value in computed.items() if scores.get(name) != value), None)
+        if other is None and any(computed.values()):
             return metric
         if other is None:
             first = first or f"not one answer is right by {quoted(metric)}, so nothing says that exact match graded it"
         else:
             score = scores.get(other)
-            first = first or f"sample {quoted(other)}: exact match gives {told[other]:g}, and {quoted(metric)} is " + (
-                "missing" if score is None else f"{score:g}"
+            first = (
+                first
+                or f"sample {quoted(other)}: exact match gives {computed[other]:g}, and {quoted(metric)} is "
+                + ("missing" if score is None else f"{score:g}")
             )
     raise DataError(
         f"has no score that exact match against the references gives again ({first or 'none where more is better'})",
