@@ -1,6 +1,6 @@
 """Multiple choice on the real engine: every way of asking beside the likelihoods of stock lm_eval, doc by doc.
 
-    python benchmarks/choices.py VENV letters                 all ways; a quarter of an hour on two cores
+    python benchmarks/choices.py VENV letters                 all ways; five minutes on two quiet cores
     python benchmarks/choices.py VENV letters stock token     some of them
     python benchmarks/choices.py VENV endings stock run       continuations of several tokens
 
