@@ -331,7 +331,8 @@ def test_what_is_said_agrees_with_itself(rows: list[tuple[int, int, int]]) -> No
         assert task.outcome != "shown below" or (task.interval.lower > 0 and task.p <= task.p_corrected < 0.05)
 
 
-# Simulation: small; benchmarks/verdicts.py has the large ones. What is wrong is so in one run of seven or more.
+# Simulation: small; benchmarks/verdicts.py has the large ones. The wrong rules that these are about err in one run of
+# seven or more.
 
 RUNS = 200 if THOROUGH else 80
 
