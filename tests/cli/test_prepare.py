@@ -66,6 +66,15 @@ def test_stdout_is_the_command_of_the_recipe_and_nothing_else() -> None:
     assert "meta_mmlu_pro_instruct" in done.stderr
 
 
+def test_overrides_alone_prepare_and_verify_in_an_empty_folder() -> None:
+    words = ("prepare", "--set", "model_name=my/model", "--set", "evals_dataset=sample", "--set")
+    assert cli(*words, "tasks=meta_ifeval").returncode == 0
+    assert list(Path().iterdir()) == [Path("work_dir")]
+    assert cli("verify", "--min-agreement", "0.5").returncode == 0
+    wrong = cli(*words, "tasks=meta_ifevl")
+    assert (wrong.returncode, "eval_config" in wrong.stderr) == (2, False)
+
+
 def test_json_is_one_object() -> None:
     done = cli("prepare", "-c", str(configure()), "--json", "--set", "tasks=meta_ifeval", "--set", "work_dir=out put")
     payload = json.loads(done.stdout)

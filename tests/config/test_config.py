@@ -48,6 +48,19 @@ def test_a_recipe_file_works_unchanged(tmp_path: Path) -> None:
     assert (config.data_parallel_size, config.verbosity, config.limit, config.seed) == (4, "INFO", None, 42)
 
 
+def test_overrides_do_without_the_default_file_and_without_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys = ("model_name=m", "evals_dataset=e", "tasks=t")
+    assert load_config(Path("eval_config.yaml"), keys) == load_config(None, keys)
+    with pytest.raises(ConfigError, match=r"there is no eval_config.yaml here.*tasks: is not set"):
+        load_config(Path("eval_config.yaml"), keys[:2])
+    for path, overrides in (("eval_config.yaml", ()), ("mine.yaml", keys)):
+        with pytest.raises(ConfigError, match=f"{path}: cannot be read"):
+            load_config(Path(path), overrides)
+
+
 def test_the_shipped_file_states_the_defaults() -> None:
     shipped = load_config(REPOSITORY / "eval_config.yaml")
     required = {"model_name": "m", "evals_dataset": "e", "tasks": "t"}

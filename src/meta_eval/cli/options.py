@@ -41,11 +41,14 @@ SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on st
 
 
 def pack_folder(pack: Path | None, config: Path) -> Path:
-    """The pack that was named, else the work_dir of the configuration."""
+    """The pack that was named, else the work_dir of the configuration, or the default one where there is no file."""
     if pack is not None:
         return pack
-    from meta_eval.config import load_config
+    from meta_eval.config import Config, is_missing_default, load_config
 
+    default = Path(Config.model_fields["work_dir"].default)
+    if is_missing_default(config) and default.is_dir():
+        return default
     return Path(load_config(config).work_dir)
 
 

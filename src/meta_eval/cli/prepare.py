@@ -69,13 +69,13 @@ def prepare(
 
 
 def _of_configuration(config: Path, overrides: list[str]) -> Prepared:
-    from meta_eval.config import load_config
+    from meta_eval.config import config_place, load_config
 
     settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.records.prepare import prepare as run
 
     with working("starting") as progress:
-        return run(settings, config_place=str(config), progress=progress)
+        return run(settings, config_place=config_place(config), progress=progress)
 
 
 def _of_publication(folder: Path, overrides: list[str]) -> Prepared:

@@ -56,7 +56,7 @@ def run(
     fix, 130 interrupted; with --gate 0 SHIP, 1 DON'T, 3 NOT SHOWN.
     """
     from meta_eval.boundary.outputs import check_outputs
-    from meta_eval.config import load_config
+    from meta_eval.config import config_place, load_config
     from meta_eval.judging.gate import read_gate
 
     settings = load_config(config, overrides)
@@ -88,7 +88,7 @@ def run(
                 ran = ask(
                     settings,
                     model=model,
-                    config_place=str(config),
+                    config_place=config_place(config),
                     tasks=names,
                     shard=part,
                     grade_only=grade_only,

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from meta_eval.assets import DEFAULT_CONFIG
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.config.messages import Place, first_error
 from meta_eval.config.model import Config
@@ -22,18 +23,22 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     """Read, override and check a configuration.
 
     Args:
-        path: The YAML file; None for no file, so that everything comes from ``overrides``.
+        path: The YAML file; None for no file, so that everything comes from ``overrides``. The default file may be
+            missing where there are overrides.
         overrides: ``key=value`` each, the value in YAML; ``model_args.enforce_eager=true`` reaches into a mapping.
 
     Raises:
         ConfigError: The file cannot be read, is not YAML, or says something that cannot be.
     """
+    source = "--set" if path is None else str(path)
+    if overrides and path is not None and is_missing_default(path):
+        path, source = None, f"--set (there is no {DEFAULT_CONFIG} here)"
     data: dict[str, Any]
     data, lines = _read_yaml(path) if path is not None else ({}, {})
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
         places[_override(data, override)] = override
-    place = Place(str(path) if path is not None else "--set", lines, places)
+    place = Place(source, lines, places)
     try:
         return Config.model_validate(data)
     except ConfigError as error:
@@ -61,6 +66,16 @@ def overridden(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
     except ValidationError as error:
         raise first_error(error, Place("the manifest", {}, places), Config) from None
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
+
+
+def config_place(path: Path) -> str:
+    """Where a configuration was written, for messages: its file, or ``--set`` where the default file is missing."""
+    return "--set" if is_missing_default(path) else str(path)
+
+
+def is_missing_default(path: Path) -> bool:
+    """Whether a path is the default configuration file, and there is none."""
+    return path == Path(DEFAULT_CONFIG) and not path.exists()
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
