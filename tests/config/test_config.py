@@ -86,6 +86,7 @@ def test_the_shipped_file_states_the_defaults() -> None:
         ("model_args.enforce_eager=true", {"model_args": {"enforce_eager": True}}),
         ("model_args=quantization=fp8,swap=4", {"model_args": {"quantization": "fp8", "swap": "4"}}),
         ("model_name=./my model", {"model_name": "./my model"}),
+        ("tokenizer=org/Model", {"tokenizer": "org/Model"}),
     ],
 )
 def test_set_overrides_a_key(tmp_path: Path, override: str, expected: dict[str, Any]) -> None:
@@ -117,6 +118,7 @@ def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallba
         ("model_args: {a: 'x,y'}", ["model_args", "','"]),
         ("originals: {mth: {id: x}}", ["originals.mth", "'math'"]),
         ("dtype: int7", ["dtype", "'int7'"]),
+        ("tokenizer: 'a,b'", ["tokenizer", "','"]),
         ("backend: vlm", ["backend", "did you mean 'vllm'", "Allowed: vllm"]),
         ("bundle: perhaps", ["bundle", "'perhaps'"]),
     ],
@@ -205,7 +207,9 @@ def test_a_name_that_no_command_can_hold_is_refused(override: str) -> None:
 
 @pytest.mark.parametrize("hidden", ["\0", "\x1b[31m", "\n", "\u202e"])
 @pytest.mark.parametrize(
-    "key", ["model_name", "evals_dataset", "evals_revision", "tasks", "work_dir", "output_path", "template_dir", "model_args"]
+    "key",
+    ["model_name", "tokenizer", "evals_dataset", "evals_revision", "tasks", "work_dir", "output_path", "template_dir",
+     "model_args"],
 )  # fmt: skip
 def test_nothing_in_the_command_is_hidden(key: str, hidden: str, tmp_path: Path) -> None:
     value: Any = {"quantization": f"a{hidden}b"} if key == "model_args" else f"a{hidden}b"

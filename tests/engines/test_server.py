@@ -38,6 +38,35 @@ def test_lm_eval_knows_every_argument_that_it_is_given() -> None:
     assert set(model_args(model_args={"revision": "abc", "trust_remote_code": True})) <= known
 
 
+@pytest.mark.parametrize("backend", ["server", "vllm", "hf", "sglang", "local-completions", "trtllm"])
+def test_another_tokenizer_reaches_lm_eval_and_vllm(backend: str) -> None:
+    given = settings(backend=backend, tokenizer="org/T")
+    command = ENGINES[backend].command(given)
+    assert f"{ENGINES[backend].tokenizer}=org/T" in command[command.index("--model_args") + 1].split(",")
+    assert (given.tokenizer_of(), given.tokenizer_of("other")) == ("org/T", "org/T")
+    served = ENGINES[backend].serve(given)
+    assert served is None or "--tokenizer org/T" in " ".join(served)
+
+
+def test_without_one_the_tokenizer_is_that_of_the_model_or_of_model_args() -> None:
+    assert settings().tokenizer_of() == "org/M"
+    assert settings().tokenizer_of("other") == "other"
+    assert settings(backend="vllm", model_args={"tokenizer": "org/T"}).tokenizer_of() == "org/T"
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"backend": "vllm", "model_args": {"tokenizer": "org/T"}}, "leave model_args.tokenizer out"),
+        ({"backend": "gguf"}, "backend gguf takes no tokenizer that is known here"),
+        ({"model_args": {"tokenizer": "org/T"}}, "use the key tokenizer"),
+    ],
+)
+def test_a_tokenizer_that_cannot_be_passed_on_is_refused(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settings(tokenizer="org/U", **keys)
+
+
 def test_lm_eval_reads_them_as_they_are_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above all the context: what it keeps of ``max_length`` is what a prompt and its answer may have together."""
     from lm_eval.models import api_models

@@ -189,6 +189,15 @@ def test_prompts_go_out_as_text_where_token_ids_are_refused(house: House, tmp_pa
     assert not any("<|begin_of_text|>" in text for text in texts)
 
 
+def test_a_served_name_is_no_tokenizer_and_the_key_names_it(house: House, tmp_path: Path) -> None:
+    """What is sent, and so what is scored, is that of the model whose name is its folder's."""
+    with FakeServer(model="a/served-name") as server:
+        done = house.run(server, output=tmp_path, model_name="a/served-name", tokenizer="tiny")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["tasks"] == house.scores
+        assert dict(server.answered) == house.prompts
+
+
 def test_text_to_which_a_server_adds_no_bos_is_not_answered(house: House, tmp_path: Path) -> None:
     tokenizer = Tokenizer.from_file(str(house.folder / "tiny/tokenizer.json"))
     with FakeServer(

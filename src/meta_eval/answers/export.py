@@ -94,7 +94,7 @@ def export(
 
 
 def _encoder(manifest: Manifest) -> Encoder | None:
-    model = manifest.run.model_name
+    model = manifest.run.tokenizer_of()
     tokenizer = find_tokenizer(model)
     if tokenizer is None:
         bos = "one BOS" if manifest.needs_bos else "its BOS, where it has one,"

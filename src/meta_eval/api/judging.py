@@ -187,7 +187,7 @@ def _read(
     from meta_eval.pack.prompt_lengths import token_counter
     from meta_eval.results.run import check_pack, read_run
 
-    count_tokens = token_counter(manifest.run.model_name) if manifest else None
+    count_tokens = token_counter(manifest.run.tokenizer_of()) if manifest else None
     paths = [Path(one) for one in results]
     run = read_run(paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
     return run if manifest is None else check_pack(run, manifest, pack=str(folder))

@@ -146,7 +146,7 @@ def write(
         from meta_eval.report.html import write_html
         from meta_eval.report.samples import samples_of
 
-        count_tokens = token_counter(read_manifest(pack).run.model_name) if pack is not None else None
+        count_tokens = token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
         write_html(html, found, samples_of(found.tasks, count_tokens=count_tokens))
 
 

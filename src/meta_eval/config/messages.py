@@ -15,6 +15,7 @@ from meta_eval.shown import quoted
 ALLOWED = {
     "backend": ", ".join(ENGINES),
     "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
+    "tokenizer": "null, or a model id of the hub or the path of a local folder that holds tokenizer.json",
     "other_models": "a list of model ids or folders, none twice",
     "evals_dataset": "a hub id such as meta-llama/Llama-3.1-8B-Instruct-evals, a local folder, or `sample`",
     "tasks": "a comma list or a YAML list of tasks and groups, such as meta_instruct",

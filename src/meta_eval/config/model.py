@@ -147,6 +147,15 @@ class Config(Settings, Public):
         "[what holds them in](code_tasks.md)",
     )
 
+    @model_validator(mode="after")
+    def _one_tokenizer(self) -> Config:
+        name = ENGINES[self.backend].tokenizer
+        if self.tokenizer is not None and name is None:
+            raise ValueError(f"backend {self.backend} takes no tokenizer that is known here: use model_args")
+        if self.tokenizer is not None and name in self.model_args:
+            raise ValueError(f"tokenizer and model_args.{name} are both set: leave model_args.{name} out")
+        return self
+
     @model_validator(mode="before")
     @classmethod
     def _several_models(cls, data: Any) -> Any:
@@ -187,6 +196,7 @@ class Config(Settings, Public):
 
     @field_validator(
         "model_name",
+        "tokenizer",
         "other_models",
         "evals_dataset",
         "evals_revision",
@@ -218,12 +228,12 @@ class Config(Settings, Public):
             cls._no_secret((original.id, original.revision, original.fallback))
         return originals
 
-    @field_validator("model_name", "work_dir", "output_path", "template_dir")
+    @field_validator("model_name", "tokenizer", "work_dir", "output_path", "template_dir")
     @classmethod
-    def _no_home(cls, path: str) -> str:
+    def _no_home(cls, path: str | None) -> str | None:
         """What is printed is what was checked: quoted, a ``~`` is a folder of that name, and lm_eval reads none."""
         try:
-            return str(Path(path).expanduser()) if path.startswith("~") else path
+            return str(Path(path).expanduser()) if path and path.startswith("~") else path
         except RuntimeError:
             raise ValueError(f"{path!r}: there is no such user on this machine") from None
 

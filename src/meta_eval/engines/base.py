@@ -17,6 +17,7 @@ class Engine(ABC):
         install: What pip installs to bring it.
         reserved: Arguments that ``model_args`` must not set, since each has a key of its own or would change what the
             numbers are numbers of; with what to do instead.
+        tokenizer: The argument that names another tokenizer than the model's; None where it is not known.
         one_of_tokens: Whether it can be told to generate one of some tokens: ``allowed_token_ids``, ``logit_bias``.
     """
 
@@ -24,6 +25,7 @@ class Engine(ABC):
     imports: str
     install: str
     reserved: Mapping[str, str]
+    tokenizer: str | None = "tokenizer"
     one_of_tokens: bool = False
 
     @abstractmethod
@@ -52,7 +54,8 @@ class Engine(ABC):
 
         The user's own ``model_args`` stand last, sorted, so that equal configurations print equal commands.
         """
-        arguments = {**self.arguments(run), **{name: run.model_args[name] for name in sorted(run.model_args)}}
+        own = {self.tokenizer: run.tokenizer} if self.tokenizer and run.tokenizer else {}
+        arguments = {**self.arguments(run), **own, **{name: run.model_args[name] for name in sorted(run.model_args)}}
         if "add_bos_token" in arguments:
             arguments["add_bos_token"] = run.add_bos_token
         argv = ["lm_eval", "--model", self.name]

@@ -70,6 +70,8 @@ class LmEvalModel(Engine):
         imports: The module that must be importable.
     """
 
+    tokenizer: str | None = None
+
     def __init__(self, name: str, install: str = "'lm-eval[hf]'", imports: str = "lm_eval") -> None:
         self.name, self.install, self.imports = name, install, imports
         self.reserved = _RESERVED
@@ -90,6 +92,8 @@ class LmEvalModel(Engine):
 
 class _Hf(LmEvalModel):
     """transformers; also what is built on lm-eval's class for it."""
+
+    tokenizer = "tokenizer"
 
     def __init__(self, name: str) -> None:
         super().__init__(name, imports="transformers")
@@ -126,6 +130,8 @@ class _Hf(LmEvalModel):
 class _Sglang(LmEvalModel):
     """SGLang in lm_eval's process."""
 
+    tokenizer = "tokenizer_path"
+
     def __init__(self) -> None:
         super().__init__("sglang", "'sglang[all]'", "sglang")
         self.reserved = _RESERVED_SGLANG
@@ -152,6 +158,8 @@ class _Sglang(LmEvalModel):
 class _Trtllm(LmEvalModel):
     """TensorRT-LLM."""
 
+    tokenizer = "tokenizer"
+
     def arguments(self, settings: Settings) -> dict[str, object]:
         return {
             "model": settings.model_name,
@@ -168,6 +176,8 @@ class _Trtllm(LmEvalModel):
 
 class _Server(LmEvalModel):
     """An OpenAI-compatible server, the way lm-eval asks it."""
+
+    tokenizer = "tokenizer"
 
     def arguments(self, settings: Settings) -> dict[str, object]:
         return {

@@ -38,7 +38,8 @@ class Server(Engine):
     install = "'lm-eval[api]'"
     one_of_tokens = True
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
-        **dict.fromkeys(("pretrained", "model", "tokenizer", "served_model_name"), "use model_name"),
+        **dict.fromkeys(("pretrained", "model", "served_model_name"), "use model_name"),
+        "tokenizer": "use the key tokenizer",
         **dict.fromkeys(("host", "port", "base_url"), "use the key base_url"),
         **{name: f"use the key {name}" for name in (
             "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization", "max_model_len", "dtype", "seed",
@@ -61,7 +62,7 @@ class Server(Engine):
         so one more is said than there is."""
         return {
             "model": settings.model_name,
-            "tokenizer": settings.model_name,
+            "tokenizer": settings.tokenizer_of(),
             "base_url": completions_url((*settings.base_url, _DEFAULT)[0]),
             "max_length": settings.max_model_len + 1,
             "tokenized_requests": True,
@@ -143,6 +144,7 @@ def serve_arguments(settings: Settings, model: str, port: int, *, host: str | No
     argv += ["--max-model-len", str(settings.max_model_len)]
     argv += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
     argv += ["--seed", str(settings.seed)]
+    argv += ["--tokenizer", settings.tokenizer] if settings.tokenizer else []
     argv += ["--generation-config", "vllm", "--enable-prompt-tokens-details", "--disable-uvicorn-access-log"]
     for name, value in sorted(settings.model_args.items()):
         if name not in _OF_CLIENT:

@@ -57,6 +57,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model_name: Name = Field(description="the model that is evaluated")
+    tokenizer: Name | None = Field(
+        None,
+        description="a hub id or a folder with the model's tokenizer, where `model_name` is neither, such as the name "
+        "that a server gives; null for `model_name`",
+    )
     backend: Name = Field("vllm", description="how the model is reached: [running.md](running.md)")
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs that one copy of the model takes")
     data_parallel_size: int = Field(
@@ -130,10 +135,11 @@ class Settings(BaseModel):
     def _upper(cls, value: object) -> object:
         return value.upper() if isinstance(value, str) else value
 
-    @field_validator("model_name")
+    @field_validator("model_name", "tokenizer")
     @classmethod
-    def _model_name_in_model_args(cls, name: str) -> str:
-        _refuse_separators(name, equals=0)
+    def _name_in_model_args(cls, name: str | None) -> str | None:
+        if name is not None:
+            _refuse_separators(name, equals=0)
         return name
 
     @field_validator("model_args")
@@ -142,6 +148,14 @@ class Settings(BaseModel):
         for name, value in args.items():
             _refuse_separators(seen(f"{name}={value}"), equals=1)
         return args
+
+    def tokenizer_of(self, model: str | None = None) -> str:
+        """Where the tokenizer of a model is: a hub id or a folder.
+
+        Args:
+            model: A model of a sweep; None for ``model_name``.
+        """
+        return str(self.tokenizer or self.model_args.get("tokenizer") or model or self.model_name)
 
 
 def _refuse_separators(text: str, *, equals: int) -> None:

@@ -36,8 +36,7 @@ def with_counts(template: Template, docs: pa.Table, config: Config) -> pa.Table:
     """
     import pyarrow as pa
 
-    own = config.model_args.get("tokenizer")
-    models = (config.model_name, *config.other_models) if own is None else (str(own),)
+    models = dict.fromkeys(config.tokenizer_of(model) for model in (config.model_name, *config.other_models))
     found: list[list[int]] | None = None
     for model in models:
         tokenizer = find_tokenizer(model)
@@ -50,7 +49,9 @@ def with_counts(template: Template, docs: pa.Table, config: Config) -> pa.Table:
             )
         counts = _counts(docs, tokenizer)
         if found is not None and counts != found:
-            raise ConfigError(f"{model} counts other tokens than {models[0]}", where=f"task {template.name}", hint=hint)
+            raise ConfigError(
+                f"{model} counts other tokens than {next(iter(models))}", where=f"task {template.name}", hint=hint
+            )
         found = counts
     return docs.append_column(COLUMN, pa.array(found, pa.list_(pa.int64())))
 

@@ -90,9 +90,8 @@ def by_next_token(
 
 
 def models_of(config: Config) -> tuple[str, ...]:
-    """The models whose tokenizers make the prompts."""
-    own = config.model_args.get("tokenizer")
-    return (config.model_name, *config.other_models) if own is None else (str(own),)
+    """The models or folders whose tokenizers make the prompts."""
+    return tuple(dict.fromkeys(config.tokenizer_of(model) for model in (config.model_name, *config.other_models)))
 
 
 def shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:

@@ -56,7 +56,7 @@ class Context:
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
         """The model's, where it is on this machine."""
-        return find_tokenizer(self.config.model_name)
+        return find_tokenizer(self.config.tokenizer_of())
 
     def metrics(self, dataset: EvalsDataset) -> list[Row]:
         """The numbers that an evals dataset reports of itself."""
@@ -264,14 +264,14 @@ def _files(
 
 def length_entry(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
     """Measure the longest prompt, and refuse what does not fit the context."""
-    model_name, limit = context.config.model_name, context.config.max_model_len
+    model, limit = context.config.tokenizer_of(), context.config.max_model_len
     answer = template.max_gen_toks
     length = longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)
     estimate = length.how == "estimated"
     if length.tokens + answer > limit:
         digest = docs.column("input_question_hash")[length.doc].as_py()
         about = f"about {length.tokens} tokens (an estimate: {BYTES_PER_TOKEN} bytes a token)"
-        count = f", or put the tokenizer of {model_name} on this machine to count exactly"
+        count = f", or put the tokenizer of {model} on this machine to count exactly"
         raise ConfigError(
             f"{template.name}: a prompt of {about if estimate else f'{length.tokens} tokens'} and an answer of up "
             f"to {answer} do not fit max_model_len: {limit} (question hash {digest})",
@@ -280,7 +280,7 @@ def length_entry(template: Template, docs: pa.Table, context: Context) -> Length
         )
     if estimate:
         log.warning(
-            f"{template.name}: no tokenizer of {model_name} on this machine: the longest prompt is estimated at "
+            f"{template.name}: no tokenizer of {model} on this machine: the longest prompt is estimated at "
             f"{length.tokens} tokens, which fits"
         )
     return LengthEntry(tokens=length.tokens, how=length.how, max_gen_toks=answer, max_model_len=limit)

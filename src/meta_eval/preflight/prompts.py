@@ -21,7 +21,7 @@ _SPECIAL = (BOS, "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 
 def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
     """With the model's tokenizer if it is on this machine; what needs none is checked in any case."""
-    model = manifest.run.model_name
+    model = manifest.run.tokenizer_of()
     try:
         tokenizer = find_tokenizer(model)
     except Exception as error:  # tokenizers raises bare Exceptions

@@ -40,7 +40,7 @@ def chat_of(config: Config, where: str) -> Chat | None:
     """
     if not config.apply_chat_template:
         return None
-    place = str(config.model_args.get("tokenizer", config.model_name))
+    place = config.tokenizer_of()
     tokenizer = _tokenizer(place, where)
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError(f"the tokenizer of {place} has no chat template", where=where, hint="Set it to false")

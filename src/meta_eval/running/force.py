@@ -113,7 +113,10 @@ def force(
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
             wanted.check(make_client, settings.backend)
             progress(f"reading the tokenizer of {model}")
-            tokens = tokens_of(model, needed=True, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)
+            tokens = tokens_of(
+                settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
+                add_bos=manifest.run.add_bos_token,
+            )  # fmt: skip
             progress(f"starting {settings.backend}; its log: {logs}")
             with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine

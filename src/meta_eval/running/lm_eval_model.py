@@ -47,7 +47,7 @@ class LmEvalClient(Client):
         super().__init__(settings, model=model, logs=logs, end=end)
         self._where = f"backend {settings.backend}"
         self._log = logs / f"{settings.backend}.log"
-        self._count = token_counter(model)
+        self._count = token_counter(settings.tokenizer_of(model))
         self._answered = self._unseen = False
         self._ends = self.end
 

@@ -236,7 +236,7 @@ class RayClient(VllmClient):
     def _why_ended(self, text: str, ids: Sequence[int], most: int) -> str | None:
         if len(ids) < most:
             return "stop"
-        tokenizer = find_tokenizer(self.model)
+        tokenizer = find_tokenizer(self.settings.tokenizer_of(self.model))
         if tokenizer is None:
             return None
         return why_ended(text, tokenizer.decode(list(ids), skip_special_tokens=False))

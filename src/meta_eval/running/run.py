@@ -136,7 +136,10 @@ def run(
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
     tokens = tokens_of(
-        model, needed=make_client.needs_token_ids, needs_bos=manifest.needs_bos, add_bos=settings.add_bos_token
+        settings.tokenizer_of(model),
+        needed=make_client.needs_token_ids,
+        needs_bos=manifest.needs_bos,
+        add_bos=settings.add_bos_token,
     )
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # one file of several machines would be of none
@@ -279,7 +282,9 @@ def identity(settings: RunSettings) -> dict[str, Any]:
     """Everything besides its request that an answer depends on, as plain JSON: it tells whose answer may be used."""
     dumped = settings.model_dump(mode="json")
     kept = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
-    return {**kept, "model_files": model_fingerprint(settings.model_name)}
+    own = kept.pop("tokenizer")
+    tokenizer = {"tokenizer": own, "tokenizer_files": model_fingerprint(own)} if own else {}
+    return {**kept, **tokenizer, "model_files": model_fingerprint(settings.model_name)}
 
 
 def prepared(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:

@@ -122,10 +122,10 @@ def write(
     gpus_of_node(config, jobs)
     pack = prepared(config, config_place, edited=edited, progress=progress)
     settings = settings_of(read_manifest(pack), config)
-    if find_tokenizer(settings.model_name) is None:
+    if find_tokenizer(settings.tokenizer_of()) is None:
         log.warning(
-            f"{settings.model_name} is not on this machine, and the jobs ask no hub: fetch it before they start, "
-            f"with: hf download {shlex.quote(settings.model_name)}"
+            f"{settings.tokenizer_of()} is not on this machine, and the jobs ask no hub: fetch it before they start, "
+            f"with: hf download {shlex.quote(settings.tokenizer_of())}"
         )
     common = ["--config", config_place, *(word for one in overrides for word in ("--set", one)), *options]
     folder = folder.absolute()

@@ -97,7 +97,7 @@ def write_stock(
     names = choose(manifest, tasks)
     check(pack, manifest, edited=edited)
     wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), 0, Answers())
-    tokenizer = find_tokenizer(settings.model_name)
+    tokenizer = find_tokenizer(settings.tokenizer_of())
     encoder = None
     if tokenizer is not None:
         encoder = Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)

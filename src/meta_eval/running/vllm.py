@@ -260,6 +260,7 @@ class VllmClient(Client):
             "gpu_memory_utilization": settings.gpu_memory_utilization,
             "max_model_len": settings.max_model_len,
             "seed": settings.seed,
+            **({"tokenizer": settings.tokenizer} if settings.tokenizer else {}),
         }
         for name, value in given.items():
             arguments[renamed.get(name, name)] = value
