@@ -62,6 +62,54 @@ def imports(path: Path) -> Iterator[str]:
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
+# Who opens files without ``boundary/inputs.py``, and why none of them can hang or fill memory.
+OPENERS = {
+    "assets/__init__.py": "files that the wheel carries",
+    "assets/lighteval_tasks.py": "stands alone in what it is exported with",
+    "assets/pack_docs.py": "stands alone in a pack",
+    "boundary/ending.py": "/proc",
+    "boundary/inputs.py": "the door itself",
+    "catalog/__init__.py": "files that the wheel carries",
+    "cli/init.py": "files that the wheel carries",
+    "pack/carry.py": "/proc, and regular files that are copied in pieces",
+    "pack/publish.py": "regular files that are looked at first",
+    "pack/workshop.py": "its own lock, never waited for",
+    "pack/write.py": "what it has written, to sync it",
+    "report/html.py": "files that the wheel carries",
+    "running/journal.py": "its own journal, to append to",
+    "running/serve.py": "an address, and no file",
+    "running/vllm.py": "the log that it appends to",
+    "running/watchdog.py": "/proc",
+}
+OPENING = {
+    "FileIO", "OSFile", "ParquetFile", "copy2", "copyfile", "copytree", "fromfile", "loadtxt", "memmap", "memory_map",
+    "open", "open_code", "read_bytes", "read_parquet", "read_table", "read_text",
+}  # fmt: skip
+# What is no file: text in memory, nothing, or what `meta_eval.source.base.DataFile` opens through the door.
+IN_MEMORY = ("io.BytesIO(", "BytesIO(", "os.devnull", "completions.", "file.open()")
+
+
+def opens(path: Path) -> Iterator[str]:
+    """Every call that opens a file to read it, but those of functions of meta-eval that are imported by name."""
+    tree = ast.parse(path.read_bytes())
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and "meta_eval" in (node.module or "")]
+    ours = {alias.name for node in named for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            text = ast.unparse(node)
+            called = ast.unparse(node.func)
+            constants = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
+            writes = any(mode[:1] in ("w", "a", "x") for mode in constants[:1])
+            opening = called.rpartition(".")[2] in OPENING or called in ("np.load", "numpy.load")
+            if opening and called not in ours and not writes and not any(word in text for word in IN_MEMORY):
+                yield f"line {node.lineno}: {text}"
+
+
+def test_files_are_opened_through_one_door() -> None:
+    found = {path.relative_to(PACKAGE).as_posix(): list(opens(path)) for path in FILES}
+    assert {name: calls for name, calls in found.items() if calls and name not in OPENERS} == {}
+
+
 def test_every_room_is_in_the_list() -> None:
     assert {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from meta_eval import assets
 from meta_eval.answers.requests import Request, docs_to_run, requests_of
+from meta_eval.boundary.inputs import read_regular, sha256_of
 from meta_eval.boundary.outputs import replacing_folder
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
@@ -93,13 +94,13 @@ def export_to_lighteval(
         if not listed:
             raise PackError("has no task that lighteval can express", where=str(pack), hint="The reasons stand above")
         _code(pack, manifest, out / "code")
-        (out / ".gitignore").write_bytes(assets.path("work_dir.gitignore").read_bytes())
-        (out / MODULE).write_bytes(assets.path("lighteval_tasks.py").read_bytes())
+        (out / ".gitignore").write_bytes(assets.read("work_dir.gitignore"))
+        (out / MODULE).write_bytes(assets.read("lighteval_tasks.py"))
         (out / NAMES).write_text("".join(f"{one['name']}\n" for one in listed), encoding="utf-8")
         head = {
             "format": "meta-eval tasks for lighteval",
             "version": 1,
-            "manifest_sha256": hashlib.sha256((pack / MANIFEST).read_bytes()).hexdigest(),
+            "manifest_sha256": sha256_of(pack / MANIFEST),
             **({"edited": list(changed)} if changed else {}),
         }
         text = json.dumps({**head, "tasks": listed, "left_out": done.left_out}, indent=1, ensure_ascii=False)
@@ -273,4 +274,4 @@ def _code(pack: Path, manifest: Manifest, folder: Path) -> None:
             continue
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((pack / name).read_bytes())
+        target.write_bytes(read_regular(pack / name))

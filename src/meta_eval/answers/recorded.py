@@ -9,6 +9,7 @@ from pathlib import Path
 
 from meta_eval.answers.match import until
 from meta_eval.answers.requests import Request, requests_of
+from meta_eval.boundary.inputs import read_table
 from meta_eval.pack.manifest import Manifest
 from meta_eval.verify.evaluate import Evaluator
 
@@ -43,13 +44,12 @@ class Recordings:
 
     def of(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
         """By doc what was recorded, None where nothing was, and its subtask."""
-        import pyarrow.parquet as pq
 
         entry = self._manifest.tasks[task]
         if entry.docs_file is None:
             return [], []
         names = ("recorded_output", "recorded_negative_log_likelihoods", "subtask_name")
-        table = pq.read_table(self._pack / entry.docs_file, columns=[one for one in names if one in entry.columns])
+        table = read_table(self._pack / entry.docs_file, columns=[one for one in names if one in entry.columns])
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
         nothing = [None] * table.num_rows
         texts, nlls, subtasks = (columns.get(name, nothing) for name in names)

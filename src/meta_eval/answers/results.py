@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.read import Answer
+from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.errors import PackError
 from meta_eval.verify.evaluate import Evaluated, quiet
 
@@ -132,7 +133,7 @@ class Writer:
         with quiet():
             self._tracker.save_results_samples(task_name=name, samples=evaluated.samples)
         self._samples[name] = self._written(f"samples_{name}_unfinished.jsonl")
-        with self._samples[name].open("rb") as lines:
+        with open_data(self._samples[name]) as lines:
             if sum(line.endswith(b"\n") for line in lines) != len(evaluated.samples):
                 raise _unwritable(self._output, _HALF)
         for part, tree in self._tree.items():
@@ -169,7 +170,7 @@ class Writer:
         name = f"results_{self._tracker.date_id}.json"
         results = self._written(name)
         try:
-            json.loads(results.read_bytes())
+            json.loads(read_regular(results, limit=MAX_DATA))
         except ValueError:
             raise _unwritable(self._output, _HALF) from None
         folder = self._output / results.parent.name

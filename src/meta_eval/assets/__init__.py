@@ -18,3 +18,8 @@ def path(name: str) -> Path:
     """
     inside = _HERE / name
     return inside if inside.exists() else _CHECKOUT / name
+
+
+def read(name: str) -> bytes:
+    """The content of a shipped file."""
+    return path(name).read_bytes()

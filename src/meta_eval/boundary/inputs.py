@@ -1,19 +1,38 @@
-"""Files that are not ours, opened so that none of them can hang or flood: regular files only, with a limit."""
+"""The one door for reading files: none of them can hang a command or fill its memory.
+
+Regular files only, each with a limit: no named pipe, no device, no file that claims to be larger than its kind can be.
+``tests/test_layout.py`` lists the few modules that may open files in another way.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 # Levels of nesting of any tree that is read here: what walks one is recursive, and Python's stack is not deep.
 MAX_DEPTH = 100
 
 _MIB = 2**20
+_TOO_DEEP = f"it is nested more than {MAX_DEPTH} deep"
+
+# Code, YAML, settings, a manifest: what is read whole.
+MAX_FILE = 64 * _MIB
+
+# Tables of rows, samples, answers: what is hashed or read in pieces.
+MAX_DATA = 16 * 2**30
 
 
 class InputError(UserError):
@@ -33,7 +52,7 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
     return BufferedReader(FileIO(number), buffering)
 
 
-def read_regular(path: Path, *, limit: int) -> bytes:
+def read_regular(path: Path, *, limit: int = MAX_FILE) -> bytes:
     """The content of a regular file of at most ``limit`` bytes, whatever its size claims to be.
 
     Raises:
@@ -48,16 +67,84 @@ def read_regular(path: Path, *, limit: int) -> bytes:
     return content
 
 
-def read_text(path: Path, *, limit: int, hint: str | None = None) -> str:
-    """The text of a regular file.
+def read_text(path: Path, *, limit: int = MAX_FILE, hint: str | None = None) -> str:
+    """The text of a regular file, its lines ended by ``\\n``.
 
     Raises:
         InputError: It cannot be read, is larger than ``limit`` bytes, or is not UTF-8.
     """
     try:
-        return read_regular(path, limit=limit).decode("utf-8-sig")
+        return read_regular(path, limit=limit).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
         raise InputError(f"cannot be read: {reason(error)}", where=str(path), hint=hint) from None
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a regular file of at most `MAX_DATA` bytes, hex.
+
+    Raises:
+        OSError: It cannot be read, is no regular file, or is larger.
+    """
+    with open_data(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def open_data(path: Path, *, buffering: int = 2**17) -> BufferedReader:
+    """Open a regular file of at most `MAX_DATA` bytes.
+
+    Raises:
+        OSError: It cannot be opened, is no regular file, or is larger.
+    """
+    file = open_regular(path, buffering=buffering)
+    if os.fstat(file.fileno()).st_size > MAX_DATA:
+        file.close()
+        raise OSError(0, f"it is larger than {MAX_DATA // 2**30} GiB", str(path))
+    return file
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a parquet file, as a file of its own: no column is read out of the names of its folders.
+
+    Raises:
+        OSError: It cannot be opened, is no regular file, or is larger than `MAX_DATA`.
+        pyarrow.ArrowException: It is no parquet file.
+    """
+    import pyarrow.parquet as pq
+
+    open_data(path).close()  # pyarrow opens what it is given, and waits for a pipe
+    with pq.ParquetFile(path) as parquet:
+        yield parquet
+
+
+def read_table(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """A parquet file whole, or some of its columns.
+
+    Raises:
+        OSError: It cannot be opened, is no regular file, or is larger than `MAX_DATA`.
+        pyarrow.ArrowException: It is no parquet file.
+        ValueError: It lacks a column.
+    """
+    with open_parquet(path) as parquet:
+        missing = [name for name in columns or () if name not in parquet.schema_arrow.names]
+        if missing:
+            raise ValueError(f"has no column {missing[0]}")
+        return parquet.read(columns=None if columns is None else list(columns))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The tree of a JSON text, of at most `MAX_DEPTH` levels.
+
+    Raises:
+        ValueError: It is no JSON, no UTF-8, or has more levels.
+    """
+    try:
+        tree = json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if is_deep(tree):
+        raise ValueError(_TOO_DEEP)
+    return tree
 
 
 def reason(error: Exception) -> str:

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from meta_eval.boundary.inputs import read_text
 from meta_eval.cli.console import err, people, say
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def show(
     template = selection.template
     doc = first_doc(folder, selection)
     out = people()
-    out.print(Text((folder.root / template.file).read_text(encoding="utf-8")), soft_wrap=True)
+    out.print(Text(read_text(folder.root / template.file)), soft_wrap=True)
     out.rule(f"first doc of {selection.dataset.dataset_id}, subset {template.spec.subset}")
     out.print(_visible(str(doc["prompt"])), soft_wrap=True)
     for column, value in doc.items():

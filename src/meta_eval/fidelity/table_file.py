@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
-from meta_eval.boundary.inputs import open_regular, reason
+from meta_eval.boundary.inputs import open_parquet, reason
 from meta_eval.boundary.outputs import replacing
 from meta_eval.errors import UserError
 
@@ -120,11 +120,10 @@ def read_header(path: Path, schema: Schema) -> Header:
         TokensError: It is none.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     hint = "Name a table that `meta-eval fidelity` wrote"
     try:
-        with open_regular(path) as file, pq.ParquetFile(file) as parquet:
+        with open_parquet(path) as parquet:
             words = (parquet.metadata.metadata or {}).get(_KEY)
             arrow, rows = parquet.schema_arrow, parquet.metadata.num_rows
     except OSError as error:
@@ -175,10 +174,9 @@ def batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, An
         TokensError: The file is damaged.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with open_regular(path) as file, pq.ParquetFile(file) as parquet:
+        with open_parquet(path) as parquet:
             for batch in parquet.iter_batches(size, columns=list(schema)):
                 columns = {name: batch.column(name) for name in schema}
                 empty = [name for name, one in columns.items() if one.null_count and name not in _MAY_BE_NULL]

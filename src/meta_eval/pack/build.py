@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import assets
+from meta_eval.boundary.inputs import read_text
 from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError, TemplateError
 from meta_eval.notes import log
@@ -52,7 +53,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     for name, members in groups.items():
         _add(made, dict([_group(templates, name, members)]), f"group {name}")
     files |= made
-    files[".gitignore"] = assets.path("work_dir.gitignore").read_bytes()
+    files[".gitignore"] = assets.read("work_dir.gitignore")
 
     scores_ifeval = any(task.scores_ifeval for task in tasks)
     punkt = punkt_files() if scores_ifeval else {}
@@ -121,7 +122,7 @@ def _add(made: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None
 
 def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tuple[str, bytes]:
     file = templates.group_files.get(name)
-    text = (templates.root / file).read_text(encoding="utf-8") if file else None
+    text = read_text(templates.root / file) if file else None
     path = file.as_posix() if file else f"{name}.yaml"
     return path, rewrite.group(text, name=name, members=members, where=str(file)).encode()
 

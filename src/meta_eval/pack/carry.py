@@ -7,7 +7,6 @@ kind, links, empty folders. A file is the same file afterwards (a hard link); on
 from __future__ import annotations
 
 import filecmp
-import hashlib
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from meta_eval.boundary.inputs import sha256_of
 from meta_eval.errors import PackError
 from meta_eval.notes import log
 from meta_eval.pack.manifest import MANIFEST, written_files
@@ -137,8 +137,7 @@ def remove(folder: Path) -> None:
 def _unchanged(path: Path, sha256: str) -> bool:
     if not stat.S_ISREG(path.lstat().st_mode):
         return False
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    return sha256_of(path) == sha256
 
 
 def _is_bytecode(name: str, written: Mapping[str, str]) -> bool:

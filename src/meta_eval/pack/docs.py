@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import shutil
 import sys
 import tempfile
 import traceback
@@ -18,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.boundary.contained import contained
-from meta_eval.boundary.inputs import reason
+from meta_eval.boundary.inputs import read_regular, reason
 from meta_eval.boundary.memory import give_back
 from meta_eval.errors import DataError, TemplateError, UserError
 from meta_eval.joins.base import Joined
@@ -238,7 +237,7 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
         for file in template.files:
             copy = Path(folder) / file
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(place_of(root, file), copy)
+            copy.write_bytes(read_regular(place_of(root, file)))
         yield Path(folder)
 
 

@@ -6,12 +6,13 @@ file that came in from elsewhere; it is no signature.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import marshal
 import os
 from pathlib import Path, PurePosixPath
 
+from meta_eval.boundary.inputs import read_regular
+from meta_eval.boundary.inputs import sha256_of as sha256_of  # noqa: PLC0414 (publish takes it from here)
 from meta_eval.errors import PackError
 from meta_eval.pack.carry import walk
 from meta_eval.pack.manifest import Manifest
@@ -113,15 +114,9 @@ def edited_notice(pack: Path, manifest: Manifest) -> str | None:
 _MOST = 5
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _is_of(bytecode: Path, source: Path) -> bool:
     """Whether Python would run what the source says: by PEP 552 it trusts size and time in the header, or nothing."""
-    content = bytecode.read_bytes()
+    content = read_regular(bytecode)
     flags = int.from_bytes(content[4:8], "little")
     if content[:4] != importlib.util.MAGIC_NUMBER:
         return True  # of another Python: not run, but made anew
@@ -131,6 +126,7 @@ def _is_of(bytecode: Path, source: Path) -> bool:
         if stamp != (int.from_bytes(content[8:12], "little"), int.from_bytes(content[12:16], "little")):
             return True  # stale: made anew
     try:
-        return bool(marshal.loads(content[16:]) == compile(source.read_bytes(), str(source), "exec", dont_inherit=True))  # noqa: S302
+        code = compile(read_regular(source), str(source), "exec", dont_inherit=True)
+        return bool(marshal.loads(content[16:]) == code)  # noqa: S302
     except (ValueError, EOFError, TypeError, SyntaxError):
         return False

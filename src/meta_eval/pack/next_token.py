@@ -59,7 +59,7 @@ class NextToken:
         yaml, folder = template.file.as_posix(), template.file.parent
         text = rewrite.next_token_task(files[yaml].decode(), inherited=template.inherited, where=yaml)
         own = (folder / f"{rewrite.CHOOSING_MODULE}.py").as_posix()
-        return {yaml: text.encode(), own: assets.path("next_token.py").read_bytes()}
+        return {yaml: text.encode(), own: assets.read("next_token.py")}
 
 
 def by_next_token(

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from meta_eval import assets
+from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError
 from meta_eval.joins.base import Joined
@@ -146,7 +147,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         min_agreement=template.min_agreement,
         unsafe_code=template.unsafe_code,
     )
-    template_files = {file.as_posix(): place_of(root, file).read_bytes() for file in template.files}
+    template_files = {file.as_posix(): read_regular(place_of(root, file)) for file in template.files}
     return PreparedTask(template.name, entry, template_files, files, INSTRUCTIONS in entry.columns)
 
 
@@ -228,7 +229,7 @@ def _files(
     content: bytes,
 ) -> dict[str, bytes]:
     """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
-    text, where = (templates.root / template.file).read_text(encoding="utf-8"), str(templates.root / template.file)
+    text, where = read_text(templates.root / template.file), str(templates.root / template.file)
     folder = template.file.parent
     if docs_file is None:
         if dataset.kind != "hub":
@@ -257,7 +258,7 @@ def _files(
     return {
         docs_file: content,
         **{(folder / name).as_posix(): brought for name, brought in beside.items()},
-        loader: assets.path("pack_docs.py").read_bytes(),
+        loader: assets.read("pack_docs.py"),
         template.file.as_posix(): text.encode(),
     }
 

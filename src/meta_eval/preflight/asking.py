@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from meta_eval.boundary.inputs import read_regular, read_table
 from meta_eval.errors import TemplateError
 from meta_eval.pack.columns import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
@@ -140,7 +141,7 @@ def _imported(pack: Path, manifest: Manifest) -> set[str]:
         if not name.endswith(".py"):
             continue
         try:
-            tree = ast.parse((pack / name).read_bytes())
+            tree = ast.parse(read_regular(pack / name))
         except (OSError, SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):
@@ -173,10 +174,8 @@ def _needs_punkt(pack: Path, manifest: Manifest) -> bool:
         column = next((one for one in (INSTRUCTIONS, RECORDED_DOC) if one in entry.columns), None)
         if entry.docs_file is None or column is None:
             continue
-        import pyarrow.parquet as pq
-
         try:
-            given = pq.read_table(pack / entry.docs_file, columns=[column]).column(0).to_pylist()
+            given = read_table(pack / entry.docs_file, columns=[column]).column(0).to_pylist()
             if column == RECORDED_DOC:
                 given = [json.loads(doc).get(INSTRUCTIONS, ()) for doc in given]
         except Exception:  # noqa: S112 (the files check has said that it is damaged)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from meta_eval.boundary.inputs import open_parquet
 from meta_eval.errors import PackError
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
@@ -77,14 +78,12 @@ def check_output(pack: Path, manifest: Manifest) -> Iterator[Check]:
 
 def _samples_bytes(pack: Path, entry: TaskEntry) -> int:
     """An upper bound of the samples file: each line holds the doc, the prompt once more, and the answer twice."""
-    import pyarrow.parquet as pq
-
     if entry.docs_file is None or not (pack / entry.docs_file).is_file():
         return 0
     answer = 2 * _BYTES_PER_TOKEN * entry.longest_prompt.max_gen_toks
     docs = 0
     try:
-        with pq.ParquetFile(pack / entry.docs_file) as parquet:
+        with open_parquet(pack / entry.docs_file) as parquet:
             for batch in parquet.iter_batches(1024):
                 docs += batch.nbytes + batch.column("prompt").nbytes + batch.num_rows * answer
     except Exception:  # the files check has said that it is damaged

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from meta_eval.boundary.inputs import open_regular
+
 
 @dataclass(frozen=True, slots=True)
 class LmEval:
@@ -29,7 +31,8 @@ def find_lm_eval() -> LmEval | None:
 def _python_of(script: Path) -> str:
     """From the script's first lines: ``#!/…/python``, or pip's way around a path that is too long for that."""
     try:
-        head = script.read_bytes()[:4096].decode("utf-8", "replace").splitlines()
+        with open_regular(script) as file:
+            head = file.read(4096).decode("utf-8", "replace").splitlines()
     except OSError:
         head = []
     for line in head[:2]:

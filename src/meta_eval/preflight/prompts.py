@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meta_eval.boundary.inputs import open_parquet
 from meta_eval.pack.checks import BOS
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, longest_prompt
@@ -42,13 +43,11 @@ def _prompts(pack: Path, entry: TaskEntry) -> Prompts:
     """Every prompt; none where the docs are not here or damaged."""
 
     def batches() -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
-
         if entry.docs_file is None:
             return
         with contextlib.suppress(Exception):  # the files check has said that it is damaged
             columns = [column for column in PROMPT_COLUMNS if column in entry.columns]
-            with pq.ParquetFile(pack / entry.docs_file) as parquet:
+            with open_parquet(pack / entry.docs_file) as parquet:
                 yield from parquet.iter_batches(BATCH, columns=columns)
 
     return Prompts(batches)

@@ -62,7 +62,7 @@ def by_next_token(task: PreparedTask, rows: Rows, code: TaskCode, context: Conte
     made = {
         docs_file: content,
         entry.template: yaml.encode(),
-        module: assets.path("next_token.py").read_bytes(),
+        module: assets.read("next_token.py"),
     }
     kept = {"choice_scoring": "next_token", "kept_likelihood": None, "columns": tuple(table.column_names)}
     return replace(task, entry=entry.model_copy(update=kept), files={**task.files, **made})

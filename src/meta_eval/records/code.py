@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.boundary.yaml_files import parse_yaml
+from meta_eval.boundary.inputs import read_regular, read_text
+from meta_eval.boundary.yaml_files import MAX_BYTES, parse_yaml
 from meta_eval.errors import SourceError, TemplateError
 from meta_eval.templates.folder import Reading, closure, merged, place_of
 from meta_eval.templates.spec import FunctionRef, functions_in
@@ -77,7 +78,7 @@ class TaskCode:
         chain = set(self.chain)
         found = {}
         for file in self.needed:
-            content = place_of(self.root, file).read_bytes()
+            content = read_regular(place_of(self.root, file))
             if file in chain:
                 found[str(self.folder / included(file))] = _with_new_names(content, self.root / file)
             else:
@@ -159,7 +160,7 @@ def group_text(name: str) -> str | None:
     if installed is None:
         return None
     found = list(_of_name(installed[0], "group", name))
-    return (installed[0] / found[0]).read_text(encoding="utf-8") if len(found) == 1 else None
+    return read_text(installed[0] / found[0]) if len(found) == 1 else None
 
 
 def has_task(name: str, template_dir: Path | None = None) -> bool:
@@ -257,7 +258,7 @@ def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
         for name in names:
             if name.endswith("yaml"):
                 try:
-                    found.append((inside / name, (place / name).read_bytes()))
+                    found.append((inside / name, read_regular(place / name, limit=MAX_BYTES)))
                 except OSError:
                     continue
     return sorted(found, key=lambda one: one[0].parts)

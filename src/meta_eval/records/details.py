@@ -8,16 +8,14 @@ first Open LLM Leaderboard ``<run>/details_harness|arc:challenge|25_<run>.parque
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from meta_eval.boundary.inputs import expand, read_regular
+from meta_eval.boundary.inputs import expand, open_parquet, parse_json, read_regular, sha256_of
 from meta_eval.errors import SourceError
-from meta_eval.pack.integrity import sha256_of
 from meta_eval.records.runs import ALL, choose, plain_time, snapshot_in
 from meta_eval.results.find import Found
 from meta_eval.source.base import Repository
@@ -147,10 +145,9 @@ def rows_of(
         SourceError: It is no parquet file.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             for some in file.iter_batches(batch, columns=list(columns(file.schema_arrow.names))):
                 yield from some.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -192,7 +189,7 @@ def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[st
         if match is None or plain_time(match["time"]) not in times:
             continue
         try:
-            tree = json.loads(read_regular(fetch(file), limit=_MOST_RESULTS))
+            tree = parse_json(read_regular(fetch(file), limit=_MOST_RESULTS))
             found = tree["config_general"].get("model_name") or tree["config_general"]["model_config"]["model_name"]
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue

@@ -9,16 +9,14 @@ Source: every-eval-ever 0.3.0, its schemas.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.inputs import expand, read_text
+from meta_eval.boundary.inputs import expand, parse_json, read_text, sha256_of
 from meta_eval.errors import SourceError
-from meta_eval.pack.integrity import sha256_of
 from meta_eval.records.runs import ALL, choose
 from meta_eval.results.answers import ResultsError, parse
 from meta_eval.results.find import Found
@@ -189,8 +187,8 @@ def _aggregate(path: Path, name: str, model: str, count: int) -> Mapping[str, An
             hint="Copy the evaluation's file of averages there",
         )
     try:
-        tree = json.loads(read_text(file, limit=_MOST_AVERAGES))
-    except (ValueError, RecursionError):
+        tree = parse_json(read_text(file, limit=_MOST_AVERAGES))
+    except ValueError:
         raise SourceError("is not JSON", where=str(file), hint="Fetch it again") from None
     tree = mapping(tree)
     _check_version(tree, str(file))

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from meta_eval.boundary.inputs import expand
+from meta_eval.boundary.inputs import expand, read_text, sha256_of
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import ConfigError, SourceError, suggestion
-from meta_eval.pack.integrity import sha256_of
 from meta_eval.results.answers import ResultsError, parse
 from meta_eval.results.find import Files, Found, find
 from meta_eval.results.pieces import pieces
@@ -22,6 +21,8 @@ from meta_eval.shown import quoted
 
 # Every task of a record.
 ALL = "recorded"
+
+_MOST_NAME = 2**10  # bytes of a commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def snapshot_in(path: Path) -> Path:
     if len(found) == 1:
         return found[0]
     note = path / "refs" / "main"
-    commit = note.read_text(encoding="utf-8").strip() if note.is_file() else ""
+    commit = read_text(note, limit=_MOST_NAME).strip() if note.is_file() else ""
     if snapshots / commit in found:
         return snapshots / commit
     raise SourceError(

@@ -127,10 +127,10 @@ def make_task(
     made = {
         docs_file: content,
         file.as_posix(): text.encode(),
-        (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.path("pack_docs.py").read_bytes(),
+        (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.read("pack_docs.py"),
     }
     if ifeval:
-        made[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.path("punkt_docs.py").read_bytes()
+        made[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.read("punkt_docs.py")
     return PreparedTask(code.name, entry, code.files(), made, ifeval)
 
 

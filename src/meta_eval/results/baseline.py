@@ -15,8 +15,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.inputs import open_regular
-from meta_eval.pack.integrity import sha256_of
+from meta_eval.boundary.inputs import open_regular, sha256_of
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import EXTRACTED, Answer, Doc, ResultsError, extracted, metric_names, read_metrics
 from meta_eval.results.named import as_recorded, read_named

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary.inputs import read_table
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.model import Doc
@@ -39,13 +40,12 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
         PackError: The file is missing or damaged.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if entry.baseline is None:
         return []
     path = pack / entry.baseline.file
     try:
-        rows = pq.read_table(path).to_pylist()
+        rows = read_table(path).to_pylist()
         return [
             NamedAnswer(
                 row["doc"], row["question_hash"], row["same_prompt"], json.loads(row["responses"] or "null"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.notes import log
 from meta_eval.running.client import BackendError
 
@@ -97,7 +98,7 @@ def _tail(log_file: Path | None) -> str:
     if log_file is None:
         return ""
     try:
-        with log_file.open("rb") as file:
+        with open_regular(log_file) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _BYTES))
             return file.read().decode("utf-8", "replace")

@@ -8,14 +8,13 @@ themselves are kept beside the recorded ones.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from meta_eval.answers.read import AnswersError, read_answers
 from meta_eval.answers.requests import Request
-from meta_eval.boundary.inputs import expand
+from meta_eval.boundary.inputs import expand, sha256_of
 from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.choose import choose
@@ -171,7 +170,7 @@ def _of_files(
         raise AnswersError(
             f"{what}, and a table is of one", where="--answers", hint="Give those of one model, each once"
         )
-    journal = Journal(output, models[0], {"files": [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]})
+    journal = Journal(output, models[0], {"files": [sha256_of(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)
     path, probing = output / f"{journal.stem}.parquet", Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
     tables = write(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from meta_eval.answers.read import Answer, Answers
+from meta_eval.boundary.inputs import sha256_of
 from meta_eval.errors import UserError
 from meta_eval.fidelity.probes import probes_path, write_probes
 from meta_eval.fidelity.table_file import Header
@@ -76,8 +76,8 @@ def write(
         model=model,
         engine=", ".join(sorted({answer.engine for answer in used if answer.engine})),
         settings_sha256=settings_sha256,
-        manifest_sha256=_sha256(wanted.pack / MANIFEST),
-        tokenizer_sha256="" if (file := tokenizer_file(model)) is None else _sha256(Path(file)),
+        manifest_sha256=sha256_of(wanted.pack / MANIFEST),
+        tokenizer_sha256="" if (file := tokenizer_file(model)) is None else sha256_of(Path(file)),
         docs=wanted.docs, left_out=left_out, seed=wanted.seed,
     )  # fmt: skip
     done = Tables(answers=len(used), left_out=left_out)
@@ -95,11 +95,6 @@ def write(
     for old in {path, choices_path(path), probes_path(path)} - {done.texts, done.choices, done.probes}:
         old.unlink(missing_ok=True)  # of another selection of docs; its answers are in the journal
     return done
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from meta_eval.answers.read import FORMAT, VERSION, Answers, read_answers
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.errors import PackError
 from meta_eval.running.client import Said
 
@@ -192,7 +193,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _samples(path: Path) -> Iterator[bytes]:
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if size < _WHOLE:
             yield file.read()
             return

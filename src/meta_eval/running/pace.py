@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from meta_eval.boundary.inputs import read_table
 from meta_eval.notes import Progress
 from meta_eval.pack.manifest import Manifest
 from meta_eval.running.client import Said
@@ -91,14 +92,13 @@ class Pace:
 def expected_tokens(pack: Path, manifest: Manifest, task: str) -> float:
     """The mean length of the recorded answers of a task, in tokens; 0 of choices and where none are recorded."""
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     file = manifest.tasks[task].docs_file
     if file is None or "recorded_output" not in manifest.tasks[task].columns:
         return 0.0
     if "continuations" in manifest.tasks[task].columns:
         return 0.0
-    texts = pq.read_table(pack / file, columns=["recorded_output"]).column(0)
+    texts = read_table(pack / file, columns=["recorded_output"]).column(0)
     mean = pc.mean(pc.utf8_length(texts)).as_py()
     return (mean or 0.0) / _CHARACTERS
 

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from meta_eval.answers.logprobs import of_places
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -313,7 +314,7 @@ class RayClient(VllmClient):
             root = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", session, "logs")  # noqa: S108
             for path in sorted(root.glob("worker-*.*")):
                 if path.suffix in (".out", ".err") and path.stat().st_size:
-                    with path.open("rb") as words:
+                    with open_regular(path) as words:
                         shutil.copyfileobj(words, out)
 
     def _quiet(self) -> contextlib.AbstractContextManager[None]:

@@ -87,7 +87,7 @@ def selfcheck(client: Client) -> Diagnosis:
 
 def read_known() -> list[Known]:
     """What is asked, from the shipped file, and one prompt that no context holds."""
-    content = json.loads((assets.path("selfcheck") / "known.json").read_text(encoding="utf-8"))
+    content = json.loads(assets.read("selfcheck/known.json"))
     found = [_known(fields) for fields in content["asks"]]
     long = next(one for one in found if one.group == "long" and one.texts)
     too_long = replace(long.request, id="selfcheck/too_long/0", prompt=long.request.prompt * 2)

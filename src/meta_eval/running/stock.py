@@ -6,8 +6,6 @@ ranks and no positions. They stand in a folder of their own, and packs stay as t
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Any
 from meta_eval import assets
 from meta_eval.answers.read import Answers
 from meta_eval.answers.requests import Encoder, Request
+from meta_eval.boundary.inputs import sha256_of
 from meta_eval.engines import ENGINES
 from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError, UserError
@@ -119,7 +118,7 @@ def write_stock(
             (there / f"{GROUP}.yaml").write_text(f"group: {GROUP}\ntask:\n{listed}", encoding="utf-8")
             for source in ("pack_docs.py", "stock_fidelity.py", "work_dir.gitignore"):
                 target = ".gitignore" if source == "work_dir.gitignore" else source
-                shutil.copyfile(assets.path(source), there / target)
+                (there / target).write_bytes(assets.read(source))
             if folder.exists():
                 folder.rmdir()
             there.rename(folder)
@@ -162,4 +161,4 @@ def _yaml(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     if "tokens" in rows[0]:
         units += [("logprob_per_token", "per_unit", "true"), ("perplexity_per_token", "perplexity", "false")]
     lines = [_UNIT.format(metric=metric, function=function, better=better) for metric, function, better in units]
-    return _TASK.format(name=name, sha256=hashlib.sha256(file.read_bytes()).hexdigest(), units="".join(lines))
+    return _TASK.format(name=name, sha256=sha256_of(file), units="".join(lines))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from meta_eval.answers.requests import Encoder
+from meta_eval.boundary.inputs import parse_json, read_regular
 from meta_eval.errors import SourceError
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -93,7 +93,7 @@ def _end_token(model: str) -> str | None:
     if not folder.is_dir():
         path = _cached(model, _FILES[1])
     try:
-        tree = json.loads(Path(path or "").read_bytes())
+        tree = parse_json(read_regular(Path(path or "")))
     except (OSError, ValueError):
         return None
     end = tree.get("eos_token") if isinstance(tree, dict) else None

@@ -12,6 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from meta_eval.boundary.inputs import open_data
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError, suggestion
 
@@ -40,7 +41,7 @@ class DataFile:
         Raises:
             OSError: It cannot be opened.
         """
-        return self.path.open("rb") if self.content is None else BytesIO(self.content)
+        return open_data(self.path) if self.content is None else BytesIO(self.content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.boundary.inputs import expand, open_regular, read_regular
+from meta_eval.boundary.inputs import expand, read_regular, sha256_of
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.source import card as cards
@@ -127,8 +127,7 @@ def _hash(root: Path, names: Iterable[str], where: str) -> _Files:
     files: dict[str, DataFile] = {}
     for name in names:
         try:
-            with open_regular(root / name) as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest = sha256_of(root / name)
         except OSError as error:
             raise _unreadable(error, where) from error
         files[name] = DataFile(root / name, name, digest)

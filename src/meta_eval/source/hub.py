@@ -7,7 +7,6 @@ commit, tries again where that helps, checks what arrived, and turns every failu
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import random
 import re
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from meta_eval.boundary.inputs import read_regular, reason
+from meta_eval.boundary.inputs import read_regular, reason, sha256_of
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.notes import without_secrets
@@ -240,12 +239,11 @@ class _Snapshot:
         from huggingface_hub.utils.sha import git_hash
 
         expected = self.digests[name]
-        with path.open("rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        sha256 = sha256_of(path)
         if expected.sha256 is not None:
             intact = sha256 == expected.sha256
         elif expected.blob_id is not None:
-            intact = git_hash(path.read_bytes()) == expected.blob_id
+            intact = git_hash(read_regular(path)) == expected.blob_id
         else:
             intact = True
         if intact:

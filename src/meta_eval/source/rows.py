@@ -11,9 +11,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
-from meta_eval.boundary.inputs import MAX_DEPTH, is_deep, reason
+from meta_eval.boundary.inputs import MAX_DEPTH, MAX_FILE, is_deep, open_parquet, reason
 from meta_eval.errors import SourceError
 from meta_eval.shown import quoted
 from meta_eval.source.base import DataFile
@@ -92,11 +93,10 @@ def _looks_like(head: bytes) -> str:
 def _parquet_rows(file: DataFile, where: str) -> Iterator[Row]:
     """In batches, so that the texts are not held twice, as columns and as rows."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
         # A file of its own, not a dataset: no partition is read out of the folder's name.
-        with pq.ParquetFile(file.path) as parquet:
+        with open_parquet(file.path) as parquet:
             names = parquet.schema_arrow.names
             if len(set(names)) != len(names):
                 raise SourceError("two columns have the same name", where=where, hint=_HINT)
@@ -140,7 +140,9 @@ def _first_unreadable(column: Any) -> int:
 def _json_rows(file: DataFile, where: str) -> Iterator[Row]:
     with file.open() as stream:
         # By bytes, at \n alone: str.splitlines would split at U+2028 too, which JSON allows inside strings.
-        for number, line in enumerate(stream, start=1):
+        for number, line in enumerate(iter(partial(stream.readline, MAX_FILE + 1), b""), start=1):
+            if len(line) > MAX_FILE:
+                raise _bad_line(f"it is longer than {MAX_FILE >> 20} MiB", where, number)
             if not line.strip():
                 continue
             try:

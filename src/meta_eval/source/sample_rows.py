@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from meta_eval.boundary.inputs import read_regular
 from meta_eval.source.rows import Row
 
 if TYPE_CHECKING:
@@ -273,5 +274,5 @@ def _environment(texts: Mapping[str, str]) -> Environment:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.load(path.read_bytes(), Loader=_LOADER)  # noqa: S506 (a safe loader)
+    content: dict[str, Any] = yaml.load(read_regular(path), Loader=_LOADER)  # noqa: S506 (a safe loader)
     return content

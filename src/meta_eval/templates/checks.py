@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from meta_eval.boundary.inputs import reason
+from meta_eval.boundary.inputs import read_regular, reason
 from meta_eval.errors import TemplateError, suggestion
 from meta_eval.shown import quoted
 from meta_eval.templates.spec import FunctionRef, Template, functions_in
@@ -181,7 +181,7 @@ def defines(path: Path, function: str) -> bool:
 def _defined(path: Path) -> Set[str] | None:
     """The names that a module defines or imports at its top; None where only running it would tell."""
     try:
-        return _at_top(path.read_bytes())
+        return _at_top(read_regular(path))
     except SyntaxError as error:
         raise TemplateError(f"is not Python: {error.msg}", where=f"{path}:{error.lineno or 1}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from meta_eval import assets
+from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import ConfigError, TemplateError, suggestion
 from meta_eval.shown import quoted
@@ -50,12 +51,12 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         path = template_dir / file
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(place_of(source.root, file).read_bytes())
+            path.write_bytes(read_regular(place_of(source.root, file)))
     target.mkdir(parents=True)
     files = []
     for file in own:
         path = target / (f"{name}.yaml" if file == template.file else file.name)
-        content = place_of(source.root, file).read_text(encoding="utf-8")
+        content = read_text(place_of(source.root, file))
         if file == template.file:
             content = rewrite.renamed_task(content, name=name, subset=subset, where=str(source.root / file))
         path.write_text(content, encoding="utf-8")
@@ -103,7 +104,7 @@ _WHAT = {
 
 
 def _edits(yaml: Path) -> Sequence[str]:
-    lines = yaml.read_text(encoding="utf-8").splitlines()
+    lines = read_text(yaml).splitlines()
     found = []
     for key, what in _WHAT.items():
         number = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(f"{key}:")), None)
