@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,21 @@ def manifest(**tasks: TaskEntry) -> Manifest:
         run=RUN, originals={}, tasks=tasks, groups={}, command=(),
         files={one.docs_file: {"sha256": DOCS_SHA256, "bytes": 1} for one in tasks.values() if one.docs_file},
     )  # fmt: skip
+
+
+def embed_samples(folder: Path, file: Path) -> Path:
+    """Write a run as its caller writes down what ``simple_evaluate`` returns: one file, the samples in it."""
+    results = next(folder.rglob("*results*.json"))
+    tree = json.loads(results.read_text(encoding="utf-8"))
+    found: dict[str, list[Any]] = {}
+    for path in sorted(folder.rglob("*.jsonl")) + sorted(folder.rglob("samples_*.json")):
+        task = next(task for task in tree["configs"] if re.search(rf"_{task}(_\d{{4}}-.*)?\.jsonl?$", path.name))
+        text = path.read_text(encoding="utf-8")
+        found[task] = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
+    for sample in (one for samples in found.values() for one in samples):
+        if isinstance(sample["arguments"], dict):
+            sample["arguments"] = [list(one.values()) for one in sample["arguments"].values()]
+    tree["git_hash"] = "ä🙂"  # what stands before the samples has more bytes than letters
+    tree |= {"samples": found, "config": tree.pop("config")}
+    file.write_text(json.dumps(tree, ensure_ascii=False, indent=1), encoding="utf-8")
+    return file

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import REPOSITORY, THOROUGH
-from runs import write_run
+from runs import embed_samples, write_run
 
 from meta_eval.errors import UserError
 from meta_eval.judging.compare import compare
@@ -80,17 +80,18 @@ def files_of(folder: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def baselines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Run]]:
-    """Undamaged runs by name: of every version, and of a pack."""
+    """Undamaged runs by name: of every version, of a pack, and with samples in the results."""
     pack = write_run(
         tmp_path_factory.mktemp("pack"), [1, 0, 1], recorded=[True, None, False], subtasks=["s.a", "s.b", "s.b"]
     )
-    return {
-        name: (folder, read_run([folder])) for name, folder in [*((v, OUTPUTS / v) for v in VERSIONS), ("pack", pack)]
-    }
+    embedded = tmp_path_factory.mktemp("embedded")
+    embed_samples(OUTPUTS / VERSIONS[-1], embedded / "results.json")
+    folders = {**{version: OUTPUTS / version for version in VERSIONS}, "pack": pack, "embedded": embedded}
+    return {name: (folder, read_run([folder])) for name, folder in folders.items()}
 
 
 @many
-@given(st.sampled_from([*VERSIONS, "pack"]), st.randoms(use_true_random=False), st.integers(1, 3))
+@given(st.sampled_from([*VERSIONS, "pack", "embedded"]), st.randoms(use_true_random=False), st.integers(1, 3))
 def test_any_node_of_any_file_may_be_anything(
     tmp_path_factory: pytest.TempPathFactory,
     baselines: dict[str, tuple[Path, Run]],
@@ -116,7 +117,12 @@ def test_any_node_of_any_file_may_be_anything(
 
 
 @many
-@given(st.sampled_from([*VERSIONS, "pack"]), st.randoms(use_true_random=False), st.binary(max_size=20), st.booleans())
+@given(
+    st.sampled_from([*VERSIONS, "pack", "embedded"]),
+    st.randoms(use_true_random=False),
+    st.binary(max_size=20),
+    st.booleans(),
+)
 def test_any_byte_of_any_file_may_be_lost_or_another(
     tmp_path_factory: pytest.TempPathFactory,
     baselines: dict[str, tuple[Path, Run]],

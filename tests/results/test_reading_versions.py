@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from places import REPOSITORY
-from runs import TIME, digest, entry, manifest, published, sample, write_run
+from runs import TIME, digest, embed_samples, entry, manifest, published, sample, write_run
 
 from meta_eval.judging.alarms import changed_prompts
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
+from meta_eval.records.runs import open_record
 from meta_eval.report import eval_results
 from meta_eval.report.build import build_report, build_report_of_two
 from meta_eval.report.model import Report
+from meta_eval.report.samples import samples_of
 from meta_eval.report.text import averages
-from meta_eval.results.answers import ResultsError, Weighted
+from meta_eval.results.answers import Doc, ResultsError, Weighted
 from meta_eval.results.run import Run, read_run
 from meta_eval.results.scores import scores
 from meta_eval.stats import Interval
@@ -120,6 +123,22 @@ def test_a_doc_is_the_same_doc_in_every_version(output: Path) -> None:
 
 def test_a_results_file_alone_finds_its_samples(output: Path) -> None:
     assert read(results_of(output)).tasks == read(output).tasks
+
+
+@pytest.mark.parametrize("name", ["results.json", f"results_{TIME}.json", "mine.json"])
+def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, name: str) -> None:
+    file, apart = embed_samples(output, tmp_path / name), read(output)
+    run = read(file)
+    assert run.notices == ()
+    for task, result in run.tasks.items():
+        assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
+    assert len(list(samples_of(judge(run, None).tasks))) == len(list(samples_of(judge(apart, None).tasks)))
+    assert open_record(str(tmp_path), None).tasks == tuple(apart.tasks)
+
+
+def plain(doc: Doc) -> Doc:
+    """A doc without the places of its samples."""
+    return replace(doc, answers={name: replace(one, offset=0, length=0) for name, one in doc.answers.items()})
 
 
 def test_a_samples_file_alone_finds_its_results_and_is_of_its_task(output: Path) -> None:

@@ -69,12 +69,12 @@ def is_record(name: str) -> bool:
         found = find([path], skip_damaged=True)
     except ResultsError:
         return False
-    samples = [one.samples for runs in found.tasks.values() for one in runs if one.samples]
-    return any(map(_is_sample, samples)) or bool(found.results)
+    return any(has_samples(one) for runs in found.tasks.values() for one in runs) or bool(found.results)
 
 
-def _is_sample(path: Path) -> bool:
-    for piece in pieces(path):
+def has_samples(run: Found) -> bool:
+    """Whether what is named like the samples of a run begins with a sample of lm-eval."""
+    for piece in pieces(run.samples, run.offset) if run.samples else ():
         try:
             sample = parse(piece.content, piece.where, cut=False)
         except ResultsError:
@@ -98,9 +98,7 @@ def open_record(name: str, run: str | None, wanted: Sequence[str] = ()) -> Recor
     """
     path = snapshot_in(expand(name, where="evals_dataset"))
     files = find([path])
-    with_samples = {
-        task: [one for one in runs if one.samples and _is_sample(one.samples)] for task, runs in files.tasks.items()
-    }
+    with_samples = {task: [one for one in runs if has_samples(one)] for task, runs in files.tasks.items()}
     if not any(with_samples.values()):
         raise SourceError(
             "holds results of lm_eval and no samples, so nobody knows what was asked and answered",

@@ -1,11 +1,12 @@
 """Finding what lm_eval wrote: results files and samples files, and which of them are of one invocation.
 
-Four ways of naming them were in use:
+Five ways of naming them were in use:
 
 - 0.4.0 to 0.4.2: results have the name that the user gave, ``results.json`` in a folder; samples
   ``<model arguments>_<task>.jsonl``, a JSON array in spite of the ending.
 - May 2024, between 0.4.2 and 0.4.3: ``results_<time>.json`` and ``samples_<task>_<time>.json``, an array at first.
 - Since 0.4.3: ``results_<time>.json`` and ``samples_<task>_<time>.jsonl``.
+- What ``simple_evaluate`` returns, written down by its caller under any name, has the samples in the results file.
 - Since 0.4.9 with ``--output_path x.json``: ``x_<time>.json`` and ``samples_<task>_<time>.jsonl``.
 """
 
@@ -39,12 +40,20 @@ class Found:
         time: The time in the files' names, else that of the results; empty where nobody wrote it down.
         samples: Its samples file, if any.
         results: The results file, if any.
+        offset: The byte of the samples file at which its samples begin, where that is the results file; else None.
     """
 
     task: str
     time: str
     samples: Path | None = None
     results: Path | None = None
+    offset: int | None = None
+
+    def take_results(self, tree: ResultsFile) -> None:
+        """Take a results file as its own, with the samples in it where there are no others."""
+        self.results = tree.path
+        if self.samples is None and self.task in tree.samples:
+            self.samples, self.offset = tree.path, tree.samples[self.task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +145,11 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
         for task in tree.tasks:
             if named:
                 key = path.parent, named["time"], task
-                found.setdefault(key, Found(task, named["time"])).results = path
+                found.setdefault(key, Found(task, named["time"])).take_results(tree)
             else:
                 old = path.with_name(_old_name(tree, task))
-                found[path, "", task] = Found(task, tree.time, old if old in regular else None, path)
+                found[path, "", task] = Found(task, tree.time, old if old in regular else None)
+                found[path, "", task].take_results(tree)
     return list(found.values())
 
 

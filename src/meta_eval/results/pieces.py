@@ -42,17 +42,22 @@ class Piece:
     last: bool
 
 
-def pieces(path: Path) -> Iterator[Piece]:
+def pieces(path: Path, offset: int | None = None) -> Iterator[Piece]:
     """The samples of a file, in its order; blank lines are none.
+
+    Args:
+        path: The file.
+        offset: The byte at which the array of the samples begins in a file that holds more; None for a samples file.
 
     Raises:
         ResultsError: The file cannot be read, or one is longer than `MAX_PIECE`.
     """
     try:
         with open_regular(path, buffering=_BUFFER) as file:
+            file.seek(offset or 0)
             start = file.read(_BUFFER).lstrip()[:1]
-            file.seek(0)
-            yield from _array(path, file) if start == b"[" else _lines(path, file)
+            file.seek(offset or 0)
+            yield from _array(path, file, whole=offset is None) if start == b"[" else _lines(path, file)
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
@@ -70,8 +75,11 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[Piece]:
         offset, number, line = offset + len(line), number + 1, following
 
 
-def _array(path: Path, file: BinaryIO) -> Iterator[Piece]:
-    """The elements of an array; what stands between two that is no comma is one too, and so is a missing end."""
+def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[Piece]:
+    """The elements of an array; what stands between two that is no comma is one too, and so is a missing end.
+
+    What follows the array is one where it is the ``whole`` file.
+    """
     text = bytearray(file.read(_BUFFER))
     text = text[text.index(b"[") + 1 :]
     base, number = file.tell() - len(text), 0  # base: where text begins in the file
@@ -102,6 +110,8 @@ def _array(path: Path, file: BinaryIO) -> Iterator[Piece]:
             base, begin, at = base + at, 0, 0
         if depth == 0:
             break
+    if depth == 0 and not whole:
+        return
     rest = bytes(text[begin : at - 1] + text[at:] if depth == 0 else text[begin:]) + file.read(MAX_PIECE)
     if depth or rest.strip(_BETWEEN):
         yield Piece(f"{path}, sample {number + 1}", base + begin, rest, True)

@@ -6,11 +6,10 @@ score. Before 0.4.3 it has any name that the user gave; since then its name ends
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
@@ -19,10 +18,11 @@ from typing import Any
 from meta_eval.boundary.inputs import MAX_DEPTH, is_deep, open_regular, read_regular
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.results.answers import NO_SHARE, ResultsError
+from meta_eval.results.embedded import split_samples
 from meta_eval.shown import quoted
 from meta_eval.stats import Interval
 
-# A results file is as large as its tasks' configurations: some hundred KB.
+# A results file is as large as its tasks' configurations, some hundred KB, and what samples may stand in it.
 _MAX_BYTES = 256 * 2**20
 
 # How every results file begins, in all versions.
@@ -73,10 +73,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile:
-    """A results file that has the parts that every one has; whatever else is in it may have any shape."""
+    """A results file that has the parts that every one has; whatever else is in it may have any shape.
+
+    Attributes:
+        path: The file.
+        tree: What it holds, without samples.
+        samples: By task the byte at which its samples begin, where they stand in this file.
+    """
 
     path: Path
     tree: Mapping[str, Any]
+    samples: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -151,7 +158,7 @@ def read_results_file(path: Path) -> ResultsFile:
     """
     hint = "Take the file of a run that ended"
     try:
-        tree = json.loads(read_regular(path, limit=_MAX_BYTES))
+        tree, samples = split_samples(read_regular(path, limit=_MAX_BYTES))
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
     except (ValueError, RecursionError):
@@ -170,7 +177,7 @@ def read_results_file(path: Path) -> ResultsFile:
         for name in mapping(tree.get(key)):
             if not is_name(name):
                 raise ResultsError(f"{key}: {quoted(name)} is no name of a task or group", where=str(path), hint=RULE)
-    return ResultsFile(path, tree)
+    return ResultsFile(path, tree, samples)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -258,6 +258,7 @@ def _read(
         others = {name for name, how in results.aggregations(found.task).items() if how != "mean"} if results else set()
         samples = read_samples(
             found.samples,
+            offset=found.offset,
             skip_damaged=skip_damaged,
             filters=filters,
             may_be_nan=others,

@@ -50,6 +50,7 @@ class SamplesFile:
 def read_samples(
     path: Path,
     *,
+    offset: int | None = None,
     skip_damaged: bool = False,
     filters: Sequence[str] = (),
     may_be_nan: Container[str] = (),
@@ -59,6 +60,7 @@ def read_samples(
 
     Args:
         path: The file.
+        offset: See `pieces`.
         skip_damaged: Leave damaged samples out, with a notice, instead of refusing the file.
         filters: The filters of samples that name none (lm-eval before 0.4.7), in the task's order: of a doc the first
             sample is of the first, and so on.
@@ -71,7 +73,7 @@ def read_samples(
     """
     reading = _Reading(path, tuple(filters))
     samples = 0
-    for piece in pieces(path):
+    for piece in pieces(path, offset):
         samples += 1
         try:
             sample = parse(piece.content, piece.where, cut=piece.last and not piece.content.endswith(b"\n"))

@@ -1,0 +1,82 @@
+"""Samples inside a results file, where somebody wrote down what ``lm_eval.simple_evaluate`` returns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def split_samples(content: bytes) -> tuple[Any, dict[str, int]]:
+    """Parse a results file without its samples.
+
+    Args:
+        content: The file.
+
+    Returns:
+        Its JSON tree without ``samples``, and by task the byte at which the array of its samples begins.
+
+    Raises:
+        ValueError: It is no JSON.
+        RecursionError: It is nested too deeply.
+    """
+    tree: Any = {}
+    if b'"samples"' not in content or not content.lstrip().startswith(b"{"):
+        return json.loads(content), {}
+    text = content.decode("utf-8", "surrogatepass")
+    places: dict[str, int] = {}
+
+    def read_value(key: str, start: int) -> int:
+        tree[key], end = _DECODER.raw_decode(text, start)
+        return end
+
+    def place_samples(task: str, start: int) -> int:
+        value, end = _DECODER.raw_decode(text, start)
+        if isinstance(value, list) and value:
+            places[task] = start
+        return end
+
+    def read_member(key: str, start: int) -> int:
+        is_samples = key == "samples" and text[start : start + 1] == "{"
+        return _walk(text, start, place_samples) if is_samples else read_value(key, start)
+
+    end = _walk(text, _skip(text, 0), read_member)
+    if _skip(text, end) != len(text):
+        raise ValueError("more than one value")
+    return tree, _in_bytes(text, places)
+
+
+def _walk(text: str, at: int, read: Callable[[str, int], int]) -> int:
+    """Where the object at ``at`` ends; ``read`` takes each key and the place of its value, and says where that ends."""
+    at = _skip(text, at + 1)
+    while text[at : at + 1] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        at = _skip(text, at)
+        if not isinstance(key, str) or text[at : at + 1] != ":":
+            raise ValueError("no key")
+        at = _skip(text, read(key, _skip(text, at + 1)))
+        if text[at : at + 1] == ",":
+            at = _skip(text, at + 1)
+        elif text[at : at + 1] != "}":
+            raise ValueError("no end")
+    return at + 1
+
+
+def _skip(text: str, at: int) -> int:
+    """The first place from ``at`` on that is no white space."""
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+def _in_bytes(text: str, places: dict[str, int]) -> dict[str, int]:
+    """Places in a text as places in its UTF-8."""
+    found: dict[str, int] = {}
+    before = size = 0
+    for task, at in sorted(places.items(), key=lambda one: one[1]):
+        size += len(text[before:at].encode("utf-8", "surrogatepass"))
+        before, found[task] = at, size
+    return found
