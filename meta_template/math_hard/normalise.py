@@ -81,6 +81,8 @@ _SPELLINGS = {
     r"\operatorname": r"\text",
     r"\hbox": r"\text",
     r"\colon": ":",
+    r"\degree": r"^\circ ",
+    r"\textdegree": r"^\circ ",
 }
 _STYLE = "displaystyle|textstyle|scriptstyle|left|right|[bB]igg?[lr]?|bf|rm|it|limits"
 
@@ -90,16 +92,22 @@ _RULES = tuple(
     for pattern, replacement in (
         (rf"\\(?:{_STYLE})(?![A-Za-z]) ?", " "),
         (r"√ ?\(([^()]*)\)|√ ?(\d+|[A-Za-z])", r"\\sqrt{\1\2}"),
-        (r"(?<=\d) ?(?:, ?\\! ?|\{ ?, ?\} ?)(?=\d{3}(?!\d))", ""),  # groups of thousands
+        (r"(?<=\d) ?(?:, ?\\! ?|\{ ?(?:,|\\[,;: ])? ?\} ?)(?=\d{3}(?!\d))", ""),  # groups of thousands
         (r"(?<!\\)\\(?:[,;:! ]|(?:q?quad|enspace|thinspace)(?![A-Za-z]))|~", " "),
         (r"\.\$", "$"),  # the full stop that ends a sentence in a formula
         (r"(?<!\\)\\\$", " "),  # dollars
         (r"(?<!\\)\\%|(?<=\d)%|(?<=\d )%", " "),  # a unit like any other
         (r",? ?\\text ?\{ ?,? ?(?:and|or) ?\}", ","),
         (r"(?<=[\d)\]}A-Za-z$]),? (?:and|or)(?= ?[-\d(\[\\$A-Za-z])", ","),
-        (r"\^ ?(?:\\circ(?![A-Za-z])|\{ ?\\circ ?\})", "°"),
+        (r"\^ ?(?:\\circ(?![A-Za-z])|\{ ?\^? ?\\circ ?\})", "°"),
+        (r"° ?(?:\\text ?\{ ?[CF] ?\}|[CF](?![A-Za-z]))", "°"),  # of a temperature
         (r"\\[lcd]?dots(?![A-Za-z])|\"", " "),
         (r"\^? ?\{? ?\\text ?\{ ?(?:th|st|nd|rd) ?\} ?\}?", " "),
+        # \text{237 cm}: the value comes out, its unit stays in.
+        (
+            rf"(?:^|(?<=[=,$])) ?\\text ?\{{ ?(-?[\d.,]*\d) (?!{_CLOCK})((?:[A-Za-z .,/'-]|{_POWER})+)\}}",
+            r"\1 \\text{\2}",
+        ),
         # \text{} behind a value is its unit, but for a letter in capitals or brackets; before a value it is its name.
         (
             rf"(?:(?<=[\d)}}\]A-Za-z°])|(?<=[\d)}}\]A-Za-z°]\$)) ?\\text ?\{{(?! ?\(?[A-Z]\)? ?\}})(?! ?{_CLOCK})"
@@ -115,6 +123,9 @@ _MIXED = re.compile(r"(?<![\d./^_}])(\d+) (\d+)/(\d+)(?![\d/.])")
 _GROUPED = re.compile(r"(?:[A-Za-z]+=)?[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GROUPED_ARGUMENT = re.compile(r"(?<=\{)\d{1,3}(?:,\d{3})+(?=\})")
 SYMBOL = re.compile(r"\\[A-Za-z]+|\\.|.", re.DOTALL)
+_INSIDE = r"(?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.)*\})*"
+_INFIX = re.compile(rf"(?<!\\)\{{({_INSIDE}?)\\(over|choose)(?![A-Za-z])({_INSIDE})\}}")
+_PREFIX = {"over": "frac", "choose": "binom"}
 _UNWRAPPED = frozenset((r"\text", r"\boxed", r"\fbox", r"\overline", r"\overrightarrow", r"\vec"))
 _ARGUMENTS = {r"\frac": 2, r"\binom": 2, r"\sqrt": 1}
 _ANGLED = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
@@ -135,13 +146,14 @@ def normalise(answer: str) -> str:
     text = re.sub(r"\\[A-Za-z]+", lambda command: _SPELLINGS.get(command[0], command[0]), text)
     for pattern, replacement in _RULES:
         text = " ".join(pattern.sub(replacement, text).split())
-    text = _MIXED.sub(r"\1\\frac{\2}{\3}", _formula(text))
+    text = _MIXED.sub(r"\1\\frac{\2}{\3}", _prefixed(_formula(text)))
     text = _braced(_PLAIN_UNITS.sub("", text))
     if not _ANGLED.search(text):
         text = text.replace("°", "")
     # A space stays only where it ends a command: \pi r.
     text = re.sub(r"(\\[A-Za-z]+)\s+(?=[A-Za-z])|\s+", lambda space: f"{space[1]} " if space[1] else "", text)
     text = re.sub(r"_\{([A-Za-z0-9])\}", r"_\1", text)
+    text = re.sub(r"\(([0-9A-F]+)\)_(?=\d|\{)", r"\1_", text)  # (1011)_2
     text = re.sub(r"(^|[(\[,{=])\+(?=[\d\\.A-Za-z(])", r"\1", text)  # +\infty
     text = text.replace(",", "") if _GROUPED.fullmatch(text) else text
     text = _GROUPED_ARGUMENT.sub(lambda argument: argument[0].replace(",", ""), text)
@@ -155,6 +167,17 @@ def _formula(text: str) -> str:
     if len(pieces) == 3 and pieces[1].strip() and not re.search(r"\d", pieces[0] + pieces[2]):
         return pieces[1].strip()
     return " ".join(" ".join(pieces).split())
+
+
+def _prefixed(text: str) -> str:
+    r"""``{a\over b}`` as ``{\frac{a}{b}}``, ``{n\choose k}`` likewise; ``1{1\over 2}`` as a mixed number."""
+    if r"\over" not in text and r"\choose" not in text:
+        return text
+    text = f"{{{text}}}"
+    while (found := _INFIX.search(text)) is not None:
+        prefixed = rf"{{\{_PREFIX[found[2]]}{{{found[1].strip()}}}{{{found[3].strip()}}}}}"
+        text = text[: found.start()] + prefixed + text[found.end() :]
+    return re.sub(r"(?<=\d) ?\{(\\frac\{\d+\}\{\d+\})\}", r"\1", text[1:-1])
 
 
 def _braced(text: str, unwrapped: frozenset[str] = _UNWRAPPED) -> str:

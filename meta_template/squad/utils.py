@@ -7,8 +7,8 @@ benchmark  normalisation                                   an answer's score
 =========  ==============================================  ======================================================
 SQuAD      lower case, no punctuation, no articles         the best over the correct responses (evaluate-v2.0.py)
 QuAC       as SQuAD                                        each response left out once, the best of the others, the
-                                                           mean of these; "cannot answer" is right or wrong, and
-                                                           decided by the majority (scorer.py of quac.ai)
+                                                           mean of these; CANNOTANSWER is right or wrong, to the
+                                                           letter, and decided by the majority (scorer.py)
 TriviaQA   punctuation and some quotes become spaces       the best over the aliases (triviaqa_evaluation.py)
 =========  ==============================================  ======================================================
 
@@ -27,10 +27,10 @@ NO_MATCH = rows.NO_MATCH
 mean = rows.mean
 normalise, overlap = spans.normalise, spans.overlap
 
-# How the benchmarks and their readers write that a question has no answer, normalised.
-NO_ANSWER = frozenset(
-    ("unanswerable", "no answer", "noanswer", "not answerable", "cannotanswer", "cannot answer", "not in background")
-)
+# How SQuAD's readers write that a question has no answer, normalised.
+NO_ANSWER = frozenset(("unanswerable", "no answer", "noanswer", "not answerable", "cannot answer", "not in background"))
+# How QuAC does, for answers and correct responses alike; in other letters it is a text like any other.
+CANNOT_ANSWER = "CANNOTANSWER"
 
 
 def normalise_alias(text: str) -> str:
@@ -73,7 +73,7 @@ def quac(doc: dict, results: list[str]) -> dict:
     calls F1. With one correct response all are the same. Which one Meta's F1 is nobody has seen.
     """
     answer = results[0]
-    golds = [gold for gold in doc["answers"] if not no_answer(gold)]
+    golds = [gold for gold in doc["answers"] if gold != CANNOT_ANSWER]
     answerable = 2 * len(golds) > len(doc["answers"])
     if answer == NO_MATCH:
         mean = best = 0.0
@@ -83,7 +83,7 @@ def quac(doc: dict, results: list[str]) -> dict:
         # Leaving out any response but the best leaves the best in.
         mean = ((len(scores) - 1) * best + scores[1]) / len(scores) if len(scores) > 1 else best
     else:
-        mean = best = float(no_answer(answer))
+        mean = best = float(answer == CANNOT_ANSWER)
     agreed = not answerable or _human_f1(golds) >= _AGREEMENT
     return {
         "f1": mean,

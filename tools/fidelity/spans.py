@@ -72,7 +72,7 @@ def cases(none: str | None, seed: int, most: int = 4) -> list[Case]:
         answer = changed(draw, draw.choice(golds))
         if none and draw.random() < 0.2:
             golds = [none if draw.random() < 0.6 else gold for gold in golds]
-            answer = none if draw.random() < 0.5 else answer
+            answer = draw.choice((none, none, none.lower(), none.capitalize(), f"{none}.", answer, answer, answer))
         made.append((answer, [gold for gold in golds if gold.strip()] or ["x"]))
     return made
 
