@@ -11,8 +11,8 @@ import sys
 
 
 def main() -> int:
-    words = sys.argv[1:]
-    assert words[:2] == ["-m", "meta_eval"], "nothing else is forked"
+    assert sys.argv[1:4] == ["-P", "-m", "meta_eval"], "nothing else is forked"
+    words = sys.argv[2:]
     reply, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ask = {"words": words, "cwd": os.getcwd(), "environment": dict(os.environ), "most_bytes": None}  # noqa: PTH109
     files = [0, 1, 2, theirs.fileno()]

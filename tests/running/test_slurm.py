@@ -141,6 +141,40 @@ def test_a_job_whose_grading_fails_ends_as_that_does_and_reports_nothing(project
     assert "Traceback" not in done.stderr
 
 
+def test_no_job_imports_a_module_of_the_folder_that_it_runs_in(project: Path) -> None:
+    cli("slurm", "--no-canary", cwd=project)
+    for name in ("typer", "queue", "json", "socket", "sitecustomize"):
+        (project / f"{name}.py").write_text(f"open({str(project / 'imported')!r}, 'a').write('{name}')")
+    done = bash(project / "slurm/grade.sbatch")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert not (project / "imported").exists()
+    for name in SCRIPTS:
+        assert "python3 -c" not in (project / "slurm" / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tasks", "meta_gpqq"], "no task or group 'meta_gpqq'; did you mean 'meta_gpqa'?"),
+        (["--set", "tasks=meta_human_eval", "--set", "allow_code=true"], "runs code that a model wrote"),
+    ],
+)
+def test_tasks_that_a_job_would_refuse_are_refused_before_anything_is_written(
+    project: Path, words: list[str], said: str
+) -> None:
+    done = cli("slurm", *words, cwd=project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
+    assert not (project / "slurm").exists()
+
+
+def test_the_jobs_are_given_the_tasks_and_flags(project: Path) -> None:
+    assert cli("slurm", "--tasks", "meta_gpqa, meta_mmlu_pretrain", "--allow-code", cwd=project).returncode == 0
+    text = (project / "slurm/answer.sbatch").read_text()
+    assert " -P -m meta_eval run " in text
+    assert " --tasks=meta_gpqa --tasks=meta_mmlu_pretrain --allow-code --shard" in text
+
+
 def test_grade_only_starts_no_engine_and_grades_no_shard(project: Path) -> None:
     assert cli("run", "--grade-only", cwd=project).returncode == 2  # there is no answer at all
     assert not (project / "eval_results/answers/logs").exists()

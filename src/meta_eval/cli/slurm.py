@@ -45,7 +45,6 @@ def slurm(
     if nodes > 1:  # in the pack, and in what the jobs are given
         overrides = [*overrides, "backend=server", "serve=false"]
     settings = load_config(config, overrides)
-    flags = {"--allow-code": allow_code, "--edited": edited, "--no-canary": not canary}
     with working("starting") as progress:
         submit = write(
             settings,
@@ -53,7 +52,9 @@ def slurm(
             jobs,
             config_place=str(config),
             overrides=overrides,
-            options=[*(f"--tasks={one}" for one in tasks), *(name for name, given in flags.items() if given)],
+            tasks=options.listed(tasks),
+            options=[] if canary else ["--no-canary"],
+            allow_code=allow_code,
             edited=edited,
             progress=progress,
         )

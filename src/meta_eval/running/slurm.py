@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meta_eval.answers.grade import Grading
 from meta_eval.boundary.outputs import OutputError, replacing
 from meta_eval.config import Config
 from meta_eval.engines import ENGINES
@@ -93,7 +94,9 @@ def write(
     *,
     config_place: str,
     overrides: Sequence[str] = (),
+    tasks: Sequence[str] = (),
     options: Sequence[str] = (),
+    allow_code: bool = False,
     edited: bool = False,
     progress: Progress = silent,
 ) -> Path:
@@ -105,15 +108,17 @@ def write(
         jobs: The layout.
         config_place: The configuration's file, as the jobs read it.
         overrides: ``KEY=VALUE`` that they are given.
-        options: What else ``meta-eval run`` is given: ``--tasks``, ``--allow-code``.
+        tasks: Tasks and groups of the pack; empty for all.
+        options: What else ``meta-eval run`` is given.
+        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
         edited: Take a pack that was edited as it is; all that follows says so.
         progress: Called with what is being done.
 
     Raises:
-        UserError: The layout does not fit the model, a credential would be written, or nothing can be prepared or
-            written.
+        UserError: The layout does not fit the model, a credential would be written, a job would refuse its tasks, or
+            nothing can be prepared or written.
     """
-    for text in (*overrides, *options):
+    for text in (*overrides, *tasks, *options):
         if holds_secret(text):
             raise ConfigError(
                 "this is a credential, and scripts are read by others", where=text.partition("=")[0],
@@ -121,12 +126,15 @@ def write(
             )  # fmt: skip
     gpus_of_node(config, jobs)
     pack = prepared(config, config_place, edited=edited, progress=progress)
+    Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited)  # what a job refuses is refused before it waits
     settings = settings_of(read_manifest(pack), config)
     if find_tokenizer(settings.tokenizer_of()) is None:
         log.warning(
             f"{settings.tokenizer_of()} is not on this machine, and the jobs ask no hub: fetch it before they start, "
             f"with: hf download {shlex.quote(settings.tokenizer_of())}"
         )
+    flags = {"--allow-code": allow_code, "--edited": edited}
+    options = [*(f"--tasks={name}" for name in tasks), *(name for name, given in flags.items() if given), *options]
     common = ["--config", config_place, *(word for one in overrides for word in ("--set", one)), *options]
     folder = folder.absolute()
     try:
@@ -161,7 +169,7 @@ def scripts(settings: RunSettings, jobs: Jobs, folder: Path, common: Sequence[st
     environment.filters |= {"quoted": shlex.quote, "words": shlex.join}
     gpus = gpus_of_node(settings, jobs)
     output = Path(settings.output_path).expanduser()
-    meta_eval = [sys.executable, "-m", "meta_eval"]
+    meta_eval = [sys.executable, "-P", "-m", "meta_eval"]  # -P: no module is taken from the working directory
     values: dict[str, Any] = {
         "version": __version__,
         "name": re.sub(r"[^\w.-]+", "_", Path(settings.model_name).name).lstrip("-") or "model",
