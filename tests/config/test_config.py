@@ -94,6 +94,15 @@ def test_set_overrides_a_key(tmp_path: Path, override: str, expected: dict[str, 
     assert {key: getattr(config, key) for key in expected} == expected
 
 
+def test_a_sweep_is_named_beside_the_shipped_configuration(tmp_path: Path) -> None:
+    config = load(
+        tmp_path, (REPOSITORY / "eval_config.yaml").read_text("utf-8"), "model_name=[my/bf16, my/fp8, my/int4]"
+    )
+    assert (config.model_name, config.other_models) == ("my/bf16", ("my/fp8", "my/int4"))
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        load(tmp_path, RECIPE, "model_name=[my/bf16, my/fp8]", "other_models=[my/int4]")
+
+
 def test_an_original_that_pins_only_a_revision_keeps_its_id_and_loses_its_fallback(tmp_path: Path) -> None:
     pinned = load(tmp_path, RECIPE, "originals.ifeval.revision=abc").originals.ifeval
     assert (pinned.id, pinned.revision, pinned.fallback) == ("wis-k/instruction-following-eval", "abc", None)

@@ -21,6 +21,8 @@ from packs import some_templates, yaml_of
 from meta_eval import Config
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.errors import PackError, UserError
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.results.baseline import read_baseline
 from meta_eval.running.client import BackendError
 from meta_eval.running.run import Ran
 from meta_eval.running.run import run as run_with_canary
@@ -314,6 +316,36 @@ def test_a_pack_of_other_settings_is_prepared_again_and_an_edited_one_refused(
     yaml.write_text(yaml.read_text() + "# mine\n")
     with pytest.raises(UserError, match=re.escape(yaml.name)):
         run(config(tasks=TASKS[:1]))
+
+
+def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeClient]) -> None:
+    """Else one result is judged at one margin by run, and at another by report."""
+    with noted() as said:
+        run(config(margin=15))
+    assert any("was prepared with another margin" in line for line in said)
+    assert any("the margin of work_dir was 1 points and is 15 now" in line for line in said)
+    assert read_manifest(place / "work_dir").run.margin == 15
+    with noted() as said:
+        assert run(config(margin=15)).asked == 0
+    assert not said
+
+
+def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(place: Path, client: type[FakeClient]) -> None:
+    steps: list[str] = []
+
+    def story() -> bool:
+        steps.clear()
+        run(config(), baseline=True, progress=lambda step, *_: steps.append(step))
+        return any("grading the recorded answers" in step for step in steps)
+
+    run(config())
+    assert set(read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing) == set(TASKS)
+    assert story()
+    assert not read_baseline(place / "work_dir", read_manifest(place / "work_dir")).missing
+    assert not story()
+    for file in (place / "work_dir.verify" / "baseline").glob("*.jsonl"):
+        file.write_text("{}\n", encoding="utf-8")
+    assert story()
 
 
 def test_a_task_is_scored_as_soon_as_it_is_answered(place: Path, client: type[FakeClient]) -> None:

@@ -63,7 +63,7 @@ def run(
     settings = config if isinstance(config, Config) else load_config(Path(config))
     return ask(
         settings, model=model, config_place=place, tasks=tasks, shard=shard, allow_code=allow_code, edited=edited,
-        canary=canary, stop_when_decided=stop_when_decided, progress=progress,
+        canary=canary, stop_when_decided=stop_when_decided, baseline=True, progress=progress,
     )  # fmt: skip
 
 

@@ -96,6 +96,7 @@ def run(
                     edited=edited,
                     canary=canary,
                     stop_when_decided=stop_when_decided,
+                    baseline=wanted,
                     progress=steps.progress,
                     scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
                 )

@@ -160,8 +160,10 @@ class Config(Settings, Public):
     @classmethod
     def _several_models(cls, data: Any) -> Any:
         names = data.get("model_name") if isinstance(data, dict) else None
-        if not isinstance(names, (list, tuple)) or "other_models" in data:
+        if not isinstance(names, (list, tuple)):
             return data
+        if data.get("other_models"):
+            raise ValueError("model_name is a list, and other_models names more: leave one of them out")
         return {**data, "model_name": names[0] if names else "", "other_models": tuple(names[1:])}
 
     @field_validator("other_models")

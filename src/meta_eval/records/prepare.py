@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
-from meta_eval.errors import ConfigError, documented
+from meta_eval.errors import ConfigError, UserError, documented
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack import prepare as of_meta
 from meta_eval.pack.build import Pack, build_pack
-from meta_eval.pack.manifest import RecordEntry
+from meta_eval.pack.manifest import RecordEntry, read_manifest
 from meta_eval.pack.prepare import Prepared
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.pack.write import check_target, write_pack
@@ -73,9 +73,23 @@ def prepare(
     pack = _assemble(config, config_place, progress)
     if baseline is not None:
         pack = with_baseline(pack, baseline, progress, f"{config_place}: baseline")
+    _say_margin(Path(config.work_dir), config.margin)
     progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), pack.files, pack.manifest)
     return Prepared(pack.manifest, config.work_dir)
+
+
+def _say_margin(work_dir: Path, margin: float) -> None:
+    """Warn where a pack is replaced by one of another margin: report judges by the pack's, earlier results too."""
+    try:
+        before = read_manifest(work_dir).run.margin
+    except UserError:  # there is none, or it is of an older version
+        return
+    if before != margin:
+        log.warning(
+            f"the margin of {work_dir} was {before:g} points and is {margin:g} now: report judges by it, also results "
+            "that are there already; `report --margin` and a gate.yaml have one of their own"
+        )
 
 
 def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:

@@ -20,7 +20,8 @@ from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import EXTRACTED, Answer, Doc, ResultsError, extracted, metric_names, read_metrics
 from meta_eval.results.named import as_recorded, read_named
 
-_AGAIN = "run `meta-eval verify`"
+# How the reason of a missing baseline ends where verify can make it.
+AGAIN = "run `meta-eval verify`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +76,17 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
             docs[task] = _read(path, named_key(keys[task], manifest, task) if task in recorded else keys[task])
         except FileNotFoundError:
             if not path.parent.is_dir():
-                missing[task] = f"verify has not been run on this pack: {_AGAIN}"
+                missing[task] = f"verify has not been run on this pack: {AGAIN}"
             elif entry.unsafe_code:
                 missing[task] = "scoring it runs code that a model wrote: run `meta-eval verify --allow-code`"
             else:
-                missing[task] = f"verify has not been run on this task: {_AGAIN}"
+                missing[task] = f"verify has not been run on this task: {AGAIN}"
         except OSError as error:
             missing[task] = f"{path} cannot be read ({error.strerror})"
         except _NoBaselineError as error:
             missing[task] = str(error)
         except (ResultsError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            missing[task] = f"{path} is damaged: {_AGAIN}"
+            missing[task] = f"{path} is damaged: {AGAIN}"
     return Baseline(docs, missing, recorded)
 
 
@@ -181,7 +182,7 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
     with TextIOWrapper(open_regular(path), encoding="utf-8") as file:
         head = json.loads(file.readline())
         if head["pack"] != key:
-            raise _NoBaselineError(f"the pack was prepared anew or edited since verify ran: {_AGAIN}")
+            raise _NoBaselineError(f"the pack was prepared anew or edited since verify ran: {AGAIN}")
         if "missing" in head:
             raise _NoBaselineError(head["missing"])
         docs = tuple(_doc(json.loads(line), str(path)) for line in file)

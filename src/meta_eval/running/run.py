@@ -20,7 +20,7 @@ from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
-from meta_eval.results.baseline import read_baseline
+from meta_eval.results.baseline import AGAIN, read_baseline
 from meta_eval.running.canary import Canary, Summary, counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import client_of
@@ -102,6 +102,7 @@ def run(
     edited: bool = False,
     canary: bool = True,
     stop_when_decided: bool = False,
+    baseline: bool = False,
     progress: Progress = silent,
     scored: Scored | None = None,
 ) -> Ran:
@@ -119,6 +120,7 @@ def run(
         canary: Compare the first answers with the recorded ones, and stop where the set-up is broken.
         stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin. The
             results say so, and are no whole run's.
+        baseline: Grade the recorded answers as well, where `verify` has not: report compares the run with them.
         progress: Called with what is being done, and how far it is.
         scored: Called with each task that is answered whole; it is then graded at once, and with all others again.
 
@@ -179,6 +181,8 @@ def run(
                 only(journal.read(), wanted.hashes()), output=output, partial=True,
                 price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping), go_on=True,
             )  # fmt: skip
+            if baseline:
+                _make_baseline(pack, manifest, grading, progress)
     return done
 
 
@@ -263,12 +267,33 @@ def _stopping(
 ) -> Stopping:
     if shard[1] > 1:
         raise ConfigError("a part of a run cannot be decided", where="--stop-when-decided", hint="Leave out --shard")
-    if any(name in read_baseline(pack, manifest).missing for name in grading.tasks):
-        from meta_eval.verify import verify
-
-        progress("grading the recorded answers, which a run is decided against")
-        verify(pack, tasks=grading.tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)
+    _make_baseline(pack, manifest, grading, progress)
     return Stopping(pack, manifest, grading, wanted.by_doc(), margin / 100)
+
+
+def _make_baseline(pack: Path, manifest: Manifest, grading: Grading, progress: Progress) -> None:
+    """Grade the recorded answers of the tasks of which nobody has, or has since the pack was changed."""
+    from meta_eval.verify import verify
+
+    missing = read_baseline(pack, manifest).missing
+    tasks = [name for name in grading.tasks if missing.get(name, "").endswith(AGAIN) and _is_recorded(manifest, name)]
+    if not tasks:
+        return
+    progress("grading the recorded answers, which the run is compared with")
+    try:
+        proof = verify(pack, tasks=tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)
+    except UserError as error:
+        log.warning(f"the recorded answers cannot be graded: {error}")
+        return
+    for name, task in proof.tasks.items():
+        if task.status not in ("passed", "not checked"):
+            log.warning(f"{name}: {task.status}: {task.reason}. See: meta-eval verify {pack} --tasks {name}")
+
+
+def _is_recorded(manifest: Manifest, task: str) -> bool:
+    """Whether anybody's answers are recorded: not of a task of lm-eval as it is."""
+    entry = manifest.tasks[task]
+    return entry.baseline is not None or entry.record is None or entry.record.model is not None
 
 
 def _stopped(state: State | None, stopping: Stopping | None) -> dict[str, Any] | None:
@@ -309,7 +334,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
     pairs = {
         name: (getattr(manifest.run, name), getattr(config, name))
         for name in Settings.model_fields
-        if name not in _FREE
+        if name not in _FREE or name == "margin"  # report judges by the pack's
     }
     for name in type(asked).model_fields:
         wanted = config.originals.by_join() if name == "originals" else getattr(config, name)
