@@ -21,7 +21,8 @@ from meta_eval.judging.compare import compare
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge
 from meta_eval.judging.model import Judgement, Score, Task
-from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
+from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
+from meta_eval.report.text import headline
 from meta_eval.results.answers import Answer, Doc, ResultsError, Value
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.run import Run, read_run
@@ -678,12 +679,108 @@ def test_what_else_was_not_the_same_forbids_ship(tmp_path: Path) -> None:
     second = read_run([write_run(tmp_path / "b", right(500, 1000), config={"gen_kwargs": {"temperature": 1}})])
     found = compare(first, second)
     assert found.decision.outcome == "NOT SHOWN"
-    assert (
-        "runs not alike: meta_some (generation settings: none in A, {'temperature': 1} in B)" in found.decision.reasons
-    )
+    assert "runs not alike: meta_some (temperature: none in A, 1 in B)" in found.decision.reasons
     docs = manifest(meta_some=entry(1000))
     assert compare(first, first, docs).decision.outcome == "SHIP"
     assert compare(second, second, docs).decision.outcome == "SHIP"  # alike, if not as the pack asks
+
+
+def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path) -> None:
+    """100 of 100 docs with another prompt and 30 points less: that says nothing of the model."""
+    first = read_run([write_run(tmp_path / "a", right(80, 100))])
+    others = {"prompt_hash": digest("other"), "arguments": {"gen_args_0": {"arg_0": "Other", "arg_1": {}}}}
+    second = read_run([write_run(tmp_path / "b", right(50, 100), line=others, doc={"prompt": "Other"})])
+    found = compare(first, second)
+    reason = "runs not alike: meta_some (100 of 100 docs had another prompt in B)"
+    assert (found.decision.outcome, found.decision.exit_code, found.decision.invalid) == ("NOT SHOWN", 2, True)
+    assert found.decision.caveats == (reason,) == found.decision.reasons[:1]
+    assert headline(found.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task 30.0 points")
+    assert (found.tasks[0].outcome, drop_of(found.tasks[0]).value) == ("not shown", pytest.approx(0.3))
+    assert found.decision.settling is None
+    assert compare(first, read_run([write_run(tmp_path / "c", right(50, 100))])).decision.outcome == "DON'T"
+
+
+def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) -> None:
+    first = read_run([write_run(tmp_path / "a", right(500, 1000))])
+    folder = write_run(tmp_path / "b", right(500, 1000))
+    path = next(folder.glob("samples_*"))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[7] = json.dumps(json.loads(lines[7]) | {"prompt_hash": digest("other")})
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    found = compare(first, read_run([folder]), manifest(meta_some=entry(1000))).decision
+    assert (found.outcome, found.exit_code) == ("NOT SHOWN", 2)
+    assert found.caveats == ("runs not alike: meta_some (1 of 1,000 docs had another prompt in B)",)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"extra": {"n-shot": {"meta_some": 5}}}, "0 shots in A, 5 in B"),
+        ({"extra": {"chat_template": "{{ messages }}"}}, "a chat template: none in A, yes in B"),
+        ({"extra": {"system_instruction": "Be brief."}}, "a system instruction: none in A, yes in B"),
+        ({"config": {"gen_kwargs": {"max_gen_toks": 16}}}, "max_gen_toks: none in A, 16 in B"),
+        ({"config": {"gen_kwargs": "temperature=0.7,seed=3"}}, "temperature: none in A, 0.7 in B"),
+    ],
+)
+def test_other_shots_or_settings_make_a_comparison_invalid(
+    tmp_path: Path, options: dict[str, Any], reason: str
+) -> None:
+    first = read_run([write_run(tmp_path / "a", right(800, 1000), extra={"n-shot": {"meta_some": 0}})])
+    extra = {"n-shot": {"meta_some": 0}} | options.pop("extra", {})
+    second = read_run([write_run(tmp_path / "b", right(500, 1000), extra=extra, **options)])
+    found = compare(first, second, manifest(meta_some=entry(1000)))
+    assert (found.decision.outcome, found.decision.exit_code) == ("NOT SHOWN", 2)
+    assert found.decision.caveats == (f"runs not alike: meta_some ({reason})",)
+    (task,) = found.decision.tasks
+    assert (task.outcome, task.settling) == ("not shown", None)
+
+
+def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) -> None:
+    said = ({}, {"do_sample": False, "seed": 1}, {"temperature": 0.0, "top_p": 0.9}, "temperature=0,seed=7")
+    pack = manifest(meta_some=entry(1000))
+    runs = [
+        read_run([write_run(tmp_path / str(number), right(500, 1000), config={"gen_kwargs": one})])
+        for number, one in enumerate(said)
+    ]
+    assert {compare(runs[0], one, pack).decision.outcome for one in runs} == {"SHIP"}
+
+
+def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path) -> None:
+    for name, prompt in (("meta_a", "Other"), ("meta_b", None)):
+        time = f"2026-01-01T00-00-0{ord(name[-1]) - 96}"
+        write_run(tmp_path / "before", right(800, 1000), task=name, time=time)
+        line = {"prompt_hash": digest(prompt)} if prompt else {}
+        write_run(tmp_path / "after", right(500, 1000), task=name, time=time, line=line)
+    found = compare(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision
+    assert [one.outcome for one in found.tasks] == ["not shown", "shown below"]
+    assert (found.outcome, found.invalid) == ("NOT SHOWN", True)
+    gate = Gate(tasks=["meta_b"])
+    rest = compare(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), rules=gate).decision
+    assert (rest.outcome, rest.invalid, rest.exit_code) == ("DON'T", False, 1)
+
+
+def test_a_run_of_changed_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path, right(300, 1000), doc={"prompt": "Another prompt"})])
+    found = judge(run, manifest(meta_some=entry(1000)), answered(run, right(800, 1000))).decision
+    assert (found.outcome, found.exit_code, found.invalid) == ("NOT SHOWN", 2, True)
+    assert found.caveats == ("changed prompts: meta_some (1,000 of 1,000)",)
+
+
+def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path, right(300, 1000))])
+    named = BaselineEntry(
+        name="./bf16", revision="0" * 64, model="org/A", lm_eval=None, time=None, file="baseline/a", docs=1000,
+        other_prompts=1,
+    )  # fmt: skip
+    docs = answered(run, right(800, 1000)).docs["meta_some"]
+    other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
+    pack = manifest(meta_some=entry(1000))
+    pack = pack.model_copy(update={"tasks": {"meta_some": entry(1000, baseline=named)}})
+    found = judge(run, pack, Baseline({"meta_some": other}, {})).decision
+    assert (found.outcome, found.exit_code) == ("NOT SHOWN", 2)
+    assert "1 of 1,000 answers of the baseline had another prompt" in found.caveats[0]
+    same = judge(run, pack, Baseline({"meta_some": docs}, {})).decision
+    assert same.outcome == "DON'T"
 
 
 def test_alarms_of_both_runs_are_shown(tmp_path: Path) -> None:

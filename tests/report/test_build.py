@@ -304,3 +304,22 @@ def test_compare_decides_against_the_baseline_run(tmp_path: Path) -> None:
     assert (tree["kind"], tree["decision"]["outcome"], tree["tasks"][0]["against"]) == ("compare", "SHIP", "run A")
     assert tree["tasks"][0]["flips"]["first_only"] == 1
     assert (tmp_path / "c.html").stat().st_size > 20_000
+
+
+def test_an_invalid_comparison_shows_its_figures_and_ends_with_2_under_a_gate(tmp_path: Path) -> None:
+    """A base model beside its tuned copy with a chat template: figures, and no verdict on the model."""
+    write_run(tmp_path / "base", right(80, 100))
+    templated = {"prompt_hash": "0" * 64}
+    write_run(tmp_path / "tuned", right(50, 100), line=templated, extra={"chat_template": "{{ messages }}"})
+    plain = cli("compare", "base", "tuned", "--json", cwd=tmp_path)
+    gated = cli("compare", "base", "tuned", "--max-drop", "1", "--html", "c.html", "--markdown", "c.md", cwd=tmp_path)
+    tree = json.loads(plain.stdout)
+    reason = "runs not alike: meta_some (100 of 100 docs had another prompt in B; a chat template: none in A, yes in B)"
+    assert (plain.returncode, gated.returncode) == (0, 2)
+    assert (tree["decision"]["outcome"], tree["decision"]["invalid"]) == ("NOT SHOWN", True)
+    assert tree["summary"].startswith(f"NOT SHOWN: {reason}; mean drop of 1 task 30.0 points")
+    assert tree["tasks"][0]["drop"]["value"] == pytest.approx(0.3)
+    assert f"NOT SHOWN: {reason}" in " ".join(gated.stderr.split())
+    page = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert page.index("100 of 100 docs had another prompt") < page.index('<dl class="figures">')
+    assert "**NOT SHOWN**: runs not alike" in " ".join((tmp_path / "c.md").read_text(encoding="utf-8").split())

@@ -54,7 +54,7 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
         None,
     ),
     "settings": ("other settings", "The answers were generated with other settings than the task's.", None),
-    "unlike": ("runs not alike", "More than the model differs between A and B.", None),
+    "unlike": ("runs not alike", "More than the model differs, so that no verdict on the model follows.", None),
     "one side": ("in one run only", "Docs that only one run has are left out.", None),
     "empty": (
         "empty answers",
@@ -82,6 +82,10 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
 }
 
 Raised = tuple[Kind, Alarmed]
+
+# What makes a comparison invalid: it says nothing of the model.
+INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
+_INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 # How many tasks a veto names.
 _NAMED = 3
@@ -147,11 +151,12 @@ def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
     wanted = set(tasks)
     found = []
     for alarm in alarms:
-        said = [in_words(one) for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
-        if said:
-            more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
-            listed = ", ".join(filter(None, said[:_NAMED]))
-            found.append(Veto(f"{alarm.kind}: {listed}{more}" if listed else alarm.kind))
+        against = [one for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
+        if against:
+            more = f" and {len(against) - _NAMED} more" if len(against) > _NAMED else ""
+            listed = ", ".join(filter(None, map(in_words, against[:_NAMED])))
+            invalid = frozenset(one.task for one in against if one.task and alarm.kind in _INVALID_NAMES)
+            found.append(Veto(f"{alarm.kind}: {listed}{more}" if listed else alarm.kind, invalid=invalid))
     return tuple(found)
 
 

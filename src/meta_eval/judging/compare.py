@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meta_eval.judging.alarms import Raised, alarms, changed_prompts
+from meta_eval.judging.alarms import INVALID, Raised, alarms
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.judge import Draft, conclude, draft
+from meta_eval.judging.judge import RUN_A, Draft, conclude, draft
 from meta_eval.judging.model import Alarmed, Judgement
 from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.model import Doc, ResultsError
+from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
 
 
@@ -92,11 +93,13 @@ def _task(
         assert a is not None  # noqa: S101 (it is the side of ``before``)
         of_a = alarms(name, one, a, number, spec, baseline=Side([after[0].docs]), reference=None)
         raised += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_a]
-    unlike = _unlike(before[0], after[0], pairs)
-    if not unlike:
-        # What both do otherwise than the pack asks is no difference between them.
-        raised = [(kind, replace(one, veto=one.veto and kind not in ("prompts", "settings"))) for kind, one in raised]
-    raised += [("unlike", Alarmed(name, note=unlike))] if unlike else []
+    unlike = _unlike(before[0].provenance, after[0].provenance, pairs)
+    if found.task.against in (None, RUN_A):
+        # What both do otherwise than the pack asks is no difference between them; what only one does is one.
+        raised = [(kind, replace(one, veto=one.veto and kind not in INVALID)) for kind, one in raised]
+        raised += [("unlike", Alarmed(name, note=unlike))] if unlike else []
+    elif unlike:
+        raised.append(("unlike", Alarmed(name, note=unlike, veto=False)))
     counts = [len(before[0].docs) - len(pairs), len(after[0].docs) - len(pairs)]
     left_out = [
         f"{count:,} {'doc' if count == 1 else 'docs'} only in {run}"
@@ -112,14 +115,23 @@ def _task(
     return replace(found, task=replace(found.task, docs=len(pairs)), raised=tuple(raised))
 
 
-def _unlike(before: TaskRun, after: TaskRun, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
-    for what, one, other in (
-        ("generation settings", before.provenance.gen_kwargs, after.provenance.gen_kwargs),
-        ("a chat template", before.provenance.chat_template, after.provenance.chat_template),
-        ("a system instruction", before.provenance.system_instruction, after.provenance.system_instruction),
-        ("changed prompts", changed_prompts(before.docs), changed_prompts(after.docs)),
-    ):
-        if one != other:
-            return f"{what}: {one or 'none'} in A, {other or 'none'} in B"
-    prompts = sum(a.prompt_hashes != b.prompt_hashes for a, b in pairs)
-    return f"{prompts} of {len(pairs)} docs had another prompt in B" if prompts else None
+def _unlike(before: Provenance, after: Provenance, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
+    """What differs besides the model, so that the comparison is invalid; None for nothing."""
+    prompts = sum(not a.same_prompt(b) for a, b in pairs)
+    said = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
+    if None not in (before.shots, after.shots) and before.shots != after.shots:
+        said.append(f"{before.shots} shots in A, {after.shots} in B")
+    names = sorted({*before.decoding, *after.decoding})
+    settings: list[tuple[str, object, object]] = [
+        ("a chat template", before.chat_template, after.chat_template),
+        ("a system instruction", before.system_instruction, after.system_instruction),
+        *((name, before.decoding.get(name), after.decoding.get(name)) for name in names),
+    ]
+    return "; ".join([*said, *(f"{what}: {_of(a)} in A, {_of(b)} in B" for what, a, b in settings if a != b)]) or None
+
+
+def _of(setting: object) -> str:
+    """A setting in a few words: ``none``, ``yes``, ``0.7``."""
+    if setting is None or isinstance(setting, bool):
+        return "yes" if setting else "none"
+    return f"{setting:g}" if isinstance(setting, float) else f"{setting!s:.60}"

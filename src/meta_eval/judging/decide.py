@@ -24,6 +24,9 @@ its own, and beside it the mean in which every task counts the same.
   margin (Holm over the tasks).
 - **NOT SHOWN**: neither, with the reasons, and with what would settle it where anything would.
 
+Where more than the model differs (other prompts, shots or settings), the comparison is invalid: the figures stand
+there, no outcome does, and it is NOT SHOWN, with exit code 2. What makes it so is said first.
+
 So a drop that is allowed is a DON'T as seldom as one that is not allowed is a SHIP. Whether the mean drop is larger
 than 0 does not decide: it is said.
 
@@ -50,6 +53,10 @@ __all__ = [
 ]  # fmt: skip
 
 EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T": 1, "NOT SHOWN": 3}
+INVALID = 2
+
+# What is said of a task of which more than the model differs.
+NOT_VALID = "no verdict on the model, since more than the model differs"
 
 # One point. Meta's recipe saw the score of one model differ by about that much from run to run, and people who quantise
 # models call a point, or a percent, lossless: less than this is not worth knowing, more is.
@@ -63,10 +70,14 @@ class Veto:
     Attributes:
         reason: One sentence without a full stop.
         task: The task that it is about; None for the whole run.
+        invalid: The tasks whose comparison it makes invalid, since more than the model differs.
+        first: Whether it is said before all figures.
     """
 
     reason: str
     task: str | None = None
+    invalid: frozenset[str] = frozenset()
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +126,10 @@ class Decision:
             small, the mean is of unlike things.
         tasks: In the order given.
         vetoes: As given.
-        reasons: Why it is no SHIP, or what else to know of one; sentences without a full stop.
+        reasons: Why it is no SHIP, or what else to know of one; sentences without a full stop, ``caveats`` first.
         settling: What would show that the mean holds; None where its interval does not hold the margin.
+        caveats: The first of ``reasons``: what must be known before any figure.
+        invalid: Whether more than the model differs, so that no verdict on the model follows.
     """
 
     outcome: Overall
@@ -130,19 +143,25 @@ class Decision:
     vetoes: tuple[Veto, ...]
     reasons: tuple[str, ...]
     settling: Settling | None
+    caveats: tuple[str, ...] = ()
+    invalid: bool = False
 
     @property
     def exit_code(self) -> int:
-        return EXIT_CODES[self.outcome]
+        """Of the outcome; of an invalid comparison 2, as of everything that the user can mend."""
+        return INVALID if self.invalid else EXIT_CODES[self.outcome]
 
 
-def decide(tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[Veto] = ()) -> Decision:
+def decide(
+    tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[Veto] = (), caveats: Sequence[str] = ()
+) -> Decision:
     """Decide.
 
     Args:
         tasks: Every task that there is a drop of. For a task that should be there and is not, give a veto.
         margin: The largest drop that is allowed, of the mean and of each task that has none of its own.
         vetoes: What forbids SHIP.
+        caveats: What is said before all figures, and forbids nothing; sentences without a full stop.
 
     Raises:
         ValueError: A margin is not above 0 and below 1, or two tasks have one name.
@@ -152,21 +171,31 @@ def decide(tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[V
         raise ValueError("a margin is a share above 0 and below 1: 0.01 is one point")
     if len({one.task for one in tasks}) < len(tasks):
         raise ValueError("two tasks have one name")
+    firsts = [_said(veto) for veto in vetoes if veto.first or veto.invalid]
+    others = [_said(veto) for veto in vetoes if not (veto.first or veto.invalid)]
+    caveats = (*firsts, *caveats)
     if not tasks:
-        reasons = (*(_said(veto) for veto in vetoes), "there is no task to decide on")
-        return Decision("NOT SHOWN", margin, None, None, None, None, None, (), tuple(vetoes), reasons, None)
+        nothing = (*caveats, *others, "there is no task to decide on")
+        return Decision("NOT SHOWN", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats)
+    invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [one.drop for one in tasks]
     weights = stats.precision_weights(drops)
     p_values = [drop.p() for drop in drops]
     corrected = stats.holm(p_values)
     decided = tuple(
-        _task(one, limit, p, p_corrected, weight, len(tasks))
+        _task(one, limit, p, p_corrected, weight, len(tasks), valid=one.task not in invalid)
         for one, limit, p, p_corrected, weight in zip(tasks, margins, p_values, corrected, weights, strict=True)
     )
     mean, equal = stats.mean_drop(drops, weights), stats.mean_drop(drops)
     interval, equal_interval = mean.interval(), equal.interval()
-    outcome, reasons = _overall(decided, margin, mean.value, interval, equal.value, equal_interval, vetoes)
-    open_question = interval.lower <= margin <= interval.upper
+    is_invalid = any(one.task in invalid for one in tasks)
+    outcome: Overall = "NOT SHOWN"
+    reasons: Sequence[str] = others
+    if not is_invalid:
+        outcome, reasons = _overall(decided, margin, mean.value, interval, equal.value, equal_interval, others)
+    if outcome == "SHIP" and firsts:
+        outcome = "NOT SHOWN"
+    open_question = interval.lower <= margin <= interval.upper and not is_invalid
     return Decision(
         outcome=outcome,
         margin=margin,
@@ -177,15 +206,21 @@ def decide(tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[V
         unlike=stats.unlike_p(drops),
         tasks=decided,
         vetoes=tuple(vetoes),
-        reasons=reasons,
+        reasons=(*caveats, *reasons),
         settling=settling(tasks, weights, mean, margin) if open_question else None,
+        caveats=caveats,
+        invalid=is_invalid,
     )
 
 
-def _task(one: Evidence, margin: float, p: float, p_corrected: float, weight: float, count: int) -> TaskDecision:
+def _task(
+    one: Evidence, margin: float, p: float, p_corrected: float, weight: float, count: int, *, valid: bool
+) -> TaskDecision:
     drop, interval = one.drop, one.drop.interval()
     outcome: Outcome = "not shown"
-    if interval.upper < margin:
+    if not valid:
+        pass
+    elif interval.upper < margin:
         outcome = "shown to hold"
     elif drop.value > 0 and p_corrected < ALPHA:
         outcome = "shown below"
@@ -199,8 +234,8 @@ def _task(one: Evidence, margin: float, p: float, p_corrected: float, weight: fl
         p_corrected=p_corrected,
         could_see=drop.detectable(ALPHA / count),
         weight=weight,
-        remark=_remark(outcome, drop, interval, p_corrected, count),
-        settling=settling((one,), (1.0,), drop, margin) if interval.lower <= margin <= interval.upper else None,
+        remark=_remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
+        settling=settling((one,), (1.0,), drop, margin) if valid and margin in interval else None,
     )
 
 
@@ -224,7 +259,7 @@ def _overall(
     interval: Interval,
     equal_mean: float,
     equal: Interval,
-    vetoes: Sequence[Veto],
+    vetoes: Sequence[str],
 ) -> tuple[Overall, tuple[str, ...]]:
     allowed = _points(margin)
     beyond = stats.holm([one.drop.p(one.margin) if one.drop.value > one.margin else 1.0 for one in tasks])
@@ -238,7 +273,7 @@ def _overall(
     if interval.lower > margin:
         reasons.insert(0, f"the mean drop of {_points(mean)} is shown to be larger than {allowed}")
     if reasons:
-        return "DON'T", (*reasons, *(_said(veto) for veto in vetoes))
+        return "DON'T", (*reasons, *vetoes)
     if not holds:
         reasons.append(f"the mean drop may be as large as {_points(interval.upper)}")
     if below:
@@ -247,7 +282,7 @@ def _overall(
         reasons.append(f"the mean in which every task counts the same dropped by {_points(equal_mean)}")
     elif equal.lower > 0 and equal.upper >= margin:
         reasons.append("the mean in which every task counts the same is shown to have dropped")
-    reasons += [_said(veto) for veto in vetoes]
+    reasons += vetoes
     if reasons:
         return "NOT SHOWN", tuple(reasons)
     return "SHIP", (("a drop is shown, and is smaller than the margin",) if interval.lower > 0 else ())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.errors import ConfigError
-from meta_eval.judging.alarms import Raised, alarms, by_kind, shortcomings, vetoes
+from meta_eval.judging.alarms import Raised, alarms, by_kind, changed_prompts, shortcomings, vetoes
 from meta_eval.judging.apart import apart, mean_apart
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
@@ -151,7 +151,10 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         raised += alarms(name, run, one.ours, number, spec or "", baseline=beside, reference=expected)
     if isinstance(found, str):
         raised += [("alone", Alarmed(name, note=found))] if entry or before else []
-    elif found.before and rule.min_docs and len(found.after.docs) < rule.min_docs:
+    elif found.before and not before and (other := changed_prompts(found.before.docs)) and entry and entry.baseline:
+        note = f"{other:,} of {len(found.before.docs):,} answers of the baseline had another prompt"
+        raised.append(("unlike", Alarmed(name, note=note)))
+    if not isinstance(found, str) and found.before and rule.min_docs and len(found.after.docs) < rule.min_docs:
         note = f"{len(found.after.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
     return Draft(task, evidence, tuple(raised))

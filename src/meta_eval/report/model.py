@@ -120,6 +120,8 @@ def _decision(one: Decision) -> dict[str, Any]:
         "mean": _drop(one.mean, one.interval) if one.mean and one.interval else None,
         "equal": _drop(one.equal, one.equal_interval) if one.equal and one.equal_interval else None,
         "unlike": one.unlike,
+        "invalid": one.invalid,
+        "caveats": list(one.caveats),
         "reasons": list(one.reasons),
         "vetoes": [veto.reason for veto in one.vetoes],
         "settling": _settling(one.settling),

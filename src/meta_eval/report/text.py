@@ -87,14 +87,15 @@ def _average(one: LmEvalAverage) -> str:
 
 
 def headline(decision: Decision) -> str:
-    """The whole in one line: the decision with its numbers, its reasons, and what would settle it."""
+    """The whole in one line: the decision, what must be known first, the numbers, reasons, what would settle it."""
     compared = "nothing was compared"
     if decision.mean is not None:
         compared = (
             f"mean drop of {plural(len(decision.tasks), 'task')} {drop(decision.mean.value)} points "
             f"(95 % interval {drop_interval(decision.interval)})"
         )
-    clauses = "; ".join((f"{decision.outcome}: {compared}, margin {100 * decision.margin:g}", *decision.reasons))
+    first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
+    clauses = f"{decision.outcome}: {'; '.join((*first, f'{compared}, margin {100 * decision.margin:g}', *others))}"
     settled = settling(decision.settling) if decision.outcome == "NOT SHOWN" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 

@@ -115,11 +115,12 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
     cluster = doc.get("cluster") if of_meta else None
     answer, requests = output(sample), arguments(sample)
     choices = doc.get("choices") if of_pack else None
+    sent = _prompt_hash(sample, requests)
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
     return Doc(
         doc_id=doc_id,
         question_hash=str(question) if of_meta else _hash_of(sample, "doc_hash", sample["doc"]),
-        prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (_prompt_hash(sample, requests),),
+        prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (sent,),
         prompt_unchanged=requests[0][0] == prompt if requests and of_pack else None,
         subtask=subtask if isinstance(subtask, str) else None,
         cluster=cluster if isinstance(cluster, str) else None,
@@ -131,6 +132,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
         empty=answer is not None and not answer.strip(),
         limit_hit=None,
         completion_tokens=tokens if isinstance(tokens := sample.get("completion_tokens"), int) else None,
+        sent_hash=sent,
     )
 
 

@@ -62,6 +62,7 @@ class Doc:
         limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known.
         completion_tokens: The tokens of the answer, where the engine's word on it was kept; else None.
         answers: By filter.
+        sent_hash: lm-eval's hash of what the model was given; None where no run is read.
     """
 
     doc_id: int
@@ -79,6 +80,13 @@ class Doc:
     limit_hit: bool | None
     completion_tokens: int | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
+    sent_hash: str | None = None
+
+    def same_prompt(self, other: Doc) -> bool:
+        """Whether the model was given the same prompt for both, to the letter, as far as that is known."""
+        if self.sent_hash is not None and other.sent_hash is not None and self.sent_hash != other.sent_hash:
+            return False
+        return (self.prompt_hashes, self.prompt_unchanged) == (other.prompt_hashes, other.prompt_unchanged)
 
     def same_as(self, other: Doc) -> bool:
         """Whether both are of the same doc and the same answer to it."""

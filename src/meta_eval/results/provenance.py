@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from meta_eval.secrets import HIDDEN, is_secret
 
 # The model arguments that make another model of the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
+
+# Settings that say how to sample, and nothing where the likeliest token is taken.
+_OF_SAMPLING = ("temperature", "do_sample", "top_p", "top_k", "min_p")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,9 @@ class Provenance:
         tokens_per_second: Of all answers together.
         stopped: How a run was decided before its end, on purpose; None of a run that went on.
         cost: Of all answers together, in the unit of the price an hour that was given.
+        shots: Examples in front of each question.
+        decoding: The generation settings of the task, those of the command line included, as far as they make other
+            answers: a seed is none, and of greedy decoding the settings of sampling are none.
     """
 
     results_file: Path | None
@@ -63,6 +69,8 @@ class Provenance:
     tokens_per_second: float | None = None
     stopped: str | None = None
     cost: float | None = None
+    shots: int | None = None
+    decoding: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -91,6 +99,8 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     # The environment is a few KB of text; a bounded gap keeps the search linear in it.
     engine = re.search(r"\bvllm\D{1,12}(\d+\.\d+\S*)", str(tree.get("pretty_env_info")), re.IGNORECASE)
     generation = settings.get("gen_kwargs")
+    given = _changed(generation if isinstance(generation, dict) else _arguments(generation))
+    shots = mapping(tree.get("n-shot")).get(task)
     elsewhere = mapping(settings.get("meta_eval"))  # what `meta-eval grade` keeps of answers made elsewhere
     return Provenance(
         results_file=results.path if results else None,
@@ -102,7 +112,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         date=None if started is None else started.isoformat(timespec="seconds"),
         duration_s=number(elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")),
         limit=number(settings.get("limit")),
-        gen_kwargs=_changed(generation if isinstance(generation, dict) else _arguments(generation)),
+        gen_kwargs=given,
         chat_template=bool(tree.get("chat_template")),
         system_instruction=bool(tree.get("system_instruction")),
         docs_sha256=_text(kwargs.get("sha256")),
@@ -113,7 +123,21 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         tokens_per_second=number(elsewhere.get("tokens_per_second")),
         stopped=_stopped(elsewhere.get("stopped")),
         cost=number(elsewhere.get("cost")),
+        shots=shots if isinstance(shots, int) else None,
+        decoding=_decoding({**mapping(config.get("generation_kwargs")), **given}),
     )
+
+
+def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those that make no other answer; a number written as text is that number."""
+    temperature = number(settings.get("temperature"))
+    is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
+    idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
+    kept = {name: value for name, value in _changed(settings).items() if name not in idle}
+    return {
+        name: value if isinstance(value, bool) or number(value) is None else number(value)
+        for name, value in kept.items()
+    }
 
 
 def _changed(given: Mapping[str, Any]) -> dict[str, Any]:
