@@ -173,10 +173,11 @@ def entry(docs: int, *numbers: PublishedEntry, **other: Any) -> TaskEntry:
 
 def manifest(**tasks: TaskEntry) -> Manifest:
     """A pack of these tasks, whose docs files all have `DOCS_SHA256`."""
+    files = {one.docs_file for one in tasks.values()} | {one.baseline.file for one in tasks.values() if one.baseline}
     return Manifest(
         schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=Range(minimum="0.4.11", below="0.5"), prepared_from=ASKED,
         run=RUN, originals={}, tasks=tasks, groups={}, command=(),
-        files={one.docs_file: {"sha256": DOCS_SHA256, "bytes": 1} for one in tasks.values() if one.docs_file},
+        files={name: {"sha256": DOCS_SHA256, "bytes": 1} for name in sorted(filter(None, files))},
     )  # fmt: skip
 
 

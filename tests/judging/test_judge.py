@@ -774,8 +774,7 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
     )  # fmt: skip
     docs = answered(run, right(800, 1000)).docs["meta_some"]
     other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
-    pack = manifest(meta_some=entry(1000))
-    pack = pack.model_copy(update={"tasks": {"meta_some": entry(1000, baseline=named)}})
+    pack = manifest(meta_some=entry(1000, baseline=named))
     found = judge(run, pack, Baseline({"meta_some": other}, {})).decision
     assert (found.outcome, found.exit_code) == ("NOT SHOWN", 2)
     assert "1 of 1,000 answers of the baseline had another prompt" in found.caveats[0]
