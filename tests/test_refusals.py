@@ -22,7 +22,8 @@ from packs import prepare as prepare_pack
 from rows import make_row, write_rows
 from runs import write_run
 
-from meta_eval import compare, export, grade, prepare, report, verify
+from meta_eval import Config, compare, export, grade, prepare, report, verify
+from meta_eval.api import fidelity_report
 from meta_eval.errors import UserError
 
 TASK = "meta_gpqa_cot"
@@ -41,10 +42,12 @@ def fill(path: Path) -> None:
     path.write_bytes(b"\0")
 
 
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * 'a'}\nsize 123\n"
 OBSTACLES: dict[str, Callable[[Path], object]] = {
     "nothing": lambda path: None,
     "a file": fill,
     "a folder": Path.mkdir,
+    "a pointer of Git LFS": lambda path: path.write_text(POINTER),
     "a pipe": os.mkfifo,
     "a link to itself": lambda path: path.symlink_to(path.name),
     "a link to nothing": lambda path: path.symlink_to("nothing"),
@@ -115,6 +118,44 @@ def test_anything_may_stand_in_the_place_of_any_file(made: Path, job: str, obsta
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         OBSTACLES[obstacle](path)
         refuses_at_most(job, place)
+
+
+@pytest.mark.parametrize(
+    ("job", "file"),
+    [
+        ("prepare", "c.yaml"),
+        ("prepare", "Llama-3.1-8B-Instruct-evals/gpqa.jsonl"),
+        ("prepare", "Llama-3.1-8B-Instruct-evals/README.md"),
+        ("prepare a record", "out/*/samples_*"),
+        ("prepare a record", "out/*/results_*"),
+        ("prepare with a tokenizer", "model/tokenizer.json"),
+        ("verify", "work_dir/manifest.json"),
+        ("verify", "work_dir/meta_gpqa_cot.parquet"),
+        ("export", "work_dir/meta_gpqa_cot.parquet"),
+        ("grade", "answers.jsonl"),
+        ("report", "out/*/results_*"),
+        ("report", "out/*/samples_*"),
+        ("report", "gate.yaml"),
+        ("report of results.json", "results.json"),
+        ("compare", "out/*/samples_*"),
+        ("fidelity", "table.parquet"),
+    ],
+)
+def test_a_pointer_of_git_lfs_is_named(made: Path, job: str, file: str) -> None:
+    jobs: dict[str, Callable[[Path], object]] = {
+        "prepare a record": lambda place: prepare(Config(model_name="m", evals_dataset="out", tasks=("recorded",))),
+        "prepare with a tokenizer": lambda place: prepare(
+            Config(model_name="model", evals_dataset="sample", tasks=(TASK,), max_model_len=2000)
+        ),
+        "report of results.json": lambda place: report([place]),
+        "fidelity": lambda place: fidelity_report(place / "table.parquet"),
+    }
+    with copied(made) as place:
+        path = next(place.glob(file), place / file)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(POINTER)
+        with pytest.raises(UserError, match=r"Git LFS pointer.*run `git lfs pull`"):
+            {**JOBS, **jobs}[job](place)
 
 
 @some

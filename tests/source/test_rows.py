@@ -96,7 +96,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, part: str) -> None:
         ("x.parquet", b"", "the file is empty"),
         ("x.jsonl", b"", "the file is empty"),
         ("x.parquet.gzip", gzip.compress(parquet(ROWS)), "not parquet, but a gzip archive"),
-        ("x.parquet", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
+        ("x.parquet", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is a Git LFS pointer"),
         ("x.parquet", b"<!doctype html><title>Log in</title>", "web page"),
         ("x.parquet", b"PAR1PAR1", "corrupt parquet"),
         ("x.parquet", b'{"a": 1}', "this is not parquet"),

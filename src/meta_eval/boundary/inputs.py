@@ -35,21 +35,48 @@ MAX_FILE = 64 * _MIB
 MAX_DATA = 16 * 2**30
 
 
+# What Git LFS leaves in the place of a file: how it begins, and the bytes that it has at most (git-lfs, docs/spec.md).
+_POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
+POINTER = "a Git LFS pointer and not the file itself: run `git lfs pull` there"
+
+
 class InputError(UserError):
     """A file cannot be read, is none, or is too large for what it should be."""
+
+
+class PointerError(OSError):
+    """A file is what Git LFS left in its place."""
 
 
 def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
     """Open a file to read; never waits, as a named pipe or a device would make it.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        OSError: It cannot be opened, is no regular file, or is a pointer of Git LFS.
     """
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(number).st_mode):
+    told = os.fstat(number)
+    if not stat.S_ISREG(told.st_mode):
         os.close(number)
         raise OSError(0, "it is no regular file", str(path))
-    return BufferedReader(FileIO(number), buffering)
+    file = BufferedReader(FileIO(number), buffering)
+    if len(_POINTER) < told.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
+        file.close()
+        raise PointerError(0, f"it is {POINTER}", str(path))
+    return file
+
+
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a pointer of Git LFS.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    try:
+        open_regular(path).close()
+    except PointerError:
+        return True
+    return False
 
 
 def read_regular(path: Path, *, limit: int = MAX_FILE) -> bytes:

@@ -11,7 +11,7 @@ import marshal
 import os
 from pathlib import Path, PurePosixPath
 
-from meta_eval.boundary.inputs import read_regular
+from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular
 from meta_eval.boundary.inputs import sha256_of as sha256_of  # noqa: PLC0414 (publish takes it from here)
 from meta_eval.errors import PackError
 from meta_eval.pack.carry import walk
@@ -49,7 +49,7 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
         elif path.stat().st_size != entry.bytes or (
             (hash_up_to is None or entry.bytes <= hash_up_to) and sha256_of(path) != entry.sha256
         ):
-            found[name] = EDITED
+            found[name] = f"is {POINTER}" if is_pointer(path) else EDITED
     modules = {name for name in manifest.files if name.endswith(".py")}
     with_modules = {PurePosixPath(name).parent for name in modules}
     for path in walk(pack, mounts_too=True):

@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from meta_eval.boundary.inputs import InputError, open_data, reason
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from tokenizers import Tokenizer
@@ -60,10 +62,20 @@ def tokenizer_file(model_name: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _load(path: str) -> Tokenizer:
-    """A Llama tokenizer takes most of a second to load, and is asked for by every step that counts."""
+    """A Llama tokenizer takes most of a second to load, and is asked for by every step that counts.
+
+    Raises:
+        InputError: It is no tokenizer.
+    """
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_file(path)
+    try:
+        open_data(Path(path)).close()  # a pipe, a pointer
+        return Tokenizer.from_file(path)
+    except Exception as error:  # tokenizers raises bare ones
+        raise InputError(
+            f"is no tokenizer that can be read: {reason(error)}", where=path, hint="Fetch the model's files again"
+        ) from None
 
 
 def token_counter(model_name: str) -> Callable[[str], int] | None:

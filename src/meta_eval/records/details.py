@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from meta_eval.boundary.inputs import expand, open_parquet, parse_json, read_regular, sha256_of
+from meta_eval.boundary.inputs import expand, open_parquet, parse_json, read_regular, reason, sha256_of
 from meta_eval.errors import SourceError
 from meta_eval.records.runs import ALL, choose, plain_time, snapshot_in
 from meta_eval.results.find import Found
@@ -152,7 +152,7 @@ def rows_of(
                 yield from some.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(
-            f"is no parquet file that can be read: {' '.join(str(error).split())[:200]}", where=where,
+            f"is no parquet file that can be read: {reason(error)}", where=where,
             hint="Fetch it again",
         ) from None  # fmt: skip
 

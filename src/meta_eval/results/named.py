@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.inputs import read_table
+from meta_eval.boundary.inputs import read_table, reason
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.model import Doc
@@ -55,7 +55,7 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
         ]  # fmt: skip
     except (OSError, pa.ArrowException, ValueError, LookupError, TypeError) as error:
         raise PackError(
-            f"holds no answers of a baseline ({type(error).__name__})", where=str(path),
+            f"holds no answers of a baseline ({reason(error)})", where=str(path),
             hint="Run `meta-eval prepare` again",
         ) from None  # fmt: skip
 

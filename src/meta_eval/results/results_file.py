@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from meta_eval.boundary.inputs import MAX_DEPTH, is_deep, open_regular, read_regular
+from meta_eval.boundary.inputs import MAX_DEPTH, PointerError, is_deep, open_regular, read_regular
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.results.answers import NO_SHARE, ResultsError
 from meta_eval.results.embedded import split_samples
@@ -138,7 +138,7 @@ class ResultsFile:
 
 
 def looks_like_results(path: Path) -> bool:
-    """Whether a file begins as results files do, whatever its name is.
+    """Whether a file begins as results files do, whatever its name is; of a Git LFS pointer its name says it.
 
     Raises:
         ResultsError: It cannot be read.
@@ -146,6 +146,8 @@ def looks_like_results(path: Path) -> bool:
     try:
         with open_regular(path) as file:
             return _HEAD.match(file.read(_HEAD_BYTES)) is not None
+    except PointerError:
+        return path.name.startswith("results")
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 

@@ -81,8 +81,6 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
 
 
 def _looks_like(head: bytes) -> str:
-    if head.startswith(b"version https://git-lfs"):
-        return ", but a Git LFS pointer to it (git lfs pull brings the file)"
     if head.startswith(b"\x1f\x8b"):
         return ", but a gzip archive"
     if head.lstrip()[:1] == b"<":
