@@ -59,7 +59,7 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
     if not stat.S_ISREG(told.st_mode):
         os.close(number)
         raise OSError(0, "it is no regular file", str(path))
-    file = BufferedReader(FileIO(number), buffering)
+    file: BufferedReader = BufferedReader(FileIO(number), buffering)
     if len(_POINTER) < told.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
         file.close()
         raise PointerError(0, f"it is {POINTER}", str(path))
