@@ -226,6 +226,41 @@ def test_a_metric_that_is_no_longer_the_recorded_one_is_a_disagreement(old: Path
     assert [line["why"] for line in task.tallies.disagreements] == ["graded otherwise"] * 2
 
 
+@pytest.mark.parametrize("text", [True, False], ids=["as 0.4.11 wrote truth values", "as 0.4.13 does"])
+def test_a_set_in_any_order_and_a_truth_value_of_numpys_are_what_they_were(
+    old: Path, tmp_path: Path, text: bool
+) -> None:
+    tasks = Path(shutil.copytree(TASKS, tmp_path / "tasks"))
+    (tasks / "own.py").write_text(
+        "import numpy\n"
+        "def process_results(doc, results):\n"
+        "    right = numpy.bool_(results[0] == doc['gold'])\n"
+        "    return {'exact_match': right, 'letters': set(doc['prompt'])}\n"
+        "def count(each):\n"
+        "    return len(each)\n",
+        encoding="utf-8",
+    )
+    yaml = (tasks / "tiny_free.yaml").read_text(encoding="utf-8")
+    both = "metric_list:\n  - {metric: letters, aggregation: !function own.count, higher_is_better: true}\n"
+    yaml = yaml.replace("metric_list:\n", both) + "process_results: !function own.process_results\n"
+    (tasks / "tiny_free.yaml").write_text(yaml, encoding="utf-8")
+
+    def edit(samples: list[dict[str, Any]]) -> None:
+        for sample in samples:
+            right = sample["filtered_resps"][0] == sample["doc"]["gold"]
+            sample["exact_match"] = str(right) if text else right
+            sample["letters"] = sorted(set(sample["doc"]["prompt"]), reverse=sample["doc_id"] % 2 == 0)
+            sample["metrics"] = ["exact_match", "letters"]
+        samples[0]["letters"].pop()
+
+    change(old, "tiny_free", edit)
+    task = verify(tiny(old, "tiny_free", template_dir=str(tasks))).tasks["tiny_free"]
+    assert task.tallies is not None
+    assert [line["doc"] for line in task.tallies.disagreements] == [0]  # of which a letter was taken out
+    total = task.tallies.total
+    assert (total.agreed, total.with_theirs) == (total.docs - 1, total.docs)
+
+
 def test_an_edited_prompt_stops_with_its_doc(old: Path) -> None:
     def edit(samples: list[dict[str, Any]]) -> None:
         samples[2]["arguments"]["gen_args_0"]["arg_0"] += "!"

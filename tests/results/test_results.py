@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
 
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.answers import ResultsError
+from meta_eval.results.answers import ResultsError, read_metrics
 from meta_eval.results.run import Run, check_pack, read_run
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores, specs
@@ -422,3 +422,8 @@ def test_no_damage_gives_a_wrong_number(tmp_path_factory: pytest.TempPathFactory
     for doc in result.docs:
         assert doc.answers.items() <= whole[doc.doc_id].answers.items()
     assert len(result.docs) == len(whole) or any("holds" in notice for notice in run.notices)
+
+
+def test_the_texts_that_lm_eval_0_4_11_wrote_of_truth_values_are_verdicts() -> None:
+    sample = {"acc": "True", "exact_match": "False", "words": "neither", "metrics": ["acc", "exact_match", "words"]}
+    assert read_metrics(sample, "here", ()) == {"acc": 1.0, "exact_match": 0.0}

@@ -15,6 +15,7 @@ from typing import Any
 
 from meta_eval.errors import DataError
 from meta_eval.results.answers import Doc, arguments, metric_names
+from meta_eval.results.metrics import plain
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.run import TaskRun
@@ -179,7 +180,9 @@ class _Reading:
                 gold=str(sample.get("target")),
                 responses=self._responses(sample["resps"], len(requests), where),
                 metrics={
-                    f"{metric},{name}": one[metric] for name, one in samples.items() for metric in metric_names(one)
+                    f"{metric},{name}": plain(one[metric])
+                    for name, one in samples.items()
+                    for metric in metric_names(one)
                 },
             )
         )

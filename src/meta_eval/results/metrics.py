@@ -29,6 +29,9 @@ class Weighted:
     weight: float
 
 
+# What lm-eval up to 0.4.11 writes of numpy's truth values.
+_TRUTH = {"True": True, "False": False}
+
 # One verdict; a verdict with its subtask; verdicts on each instruction; the same strictly and loosely; a perplexity's.
 Value = float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | Weighted
 
@@ -58,8 +61,16 @@ def _value(value: Any) -> Value | None:
     return None
 
 
+def plain(logged: Any) -> Any:
+    """A metric's value as a Python number where numpy's or lm-eval's text of one ("False") stands there."""
+    if isinstance(logged, str):
+        return _TRUTH.get(logged, logged)
+    return logged.item() if getattr(logged, "ndim", None) == 0 else logged
+
+
 def _number(value: Any) -> float | None:
     """A number, which may be infinite or none at all (NaN); None for what JSON does not call a number."""
+    value = plain(value)
     try:
         return float(value) if isinstance(value, (bool, int, float)) else None
     except OverflowError:

@@ -1,7 +1,8 @@
 """A recorded run's answers under today's graders, beside what they were given then: every metric of every doc.
 
 Pure: lm-eval's samples of the replay in, counts and disagreements out. A doc agrees where each recorded value is the
-same today: numbers to a millionth, all else to the letter. Metrics that came since are no disagreement.
+same today: numbers to a millionth, sets in any order, all else to the letter. Metrics that came since are no
+disagreement.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import TAIL, extracted, metric_names, output
+from meta_eval.results.metrics import plain
 from meta_eval.verify.tally import Explanations, Tallies, Tally
 
 # Graders of one version repeat a number to the last digit; library versions differ in the last few of a float.
@@ -45,7 +47,7 @@ def tally_record(
         if isinstance(doc.get("subtask_name"), str):
             tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
         ours, theirs = _number(today.get(entry.verdict)), _number(recorded.get(entry.verdict))
-        differing = [name for name in recorded if not _same(_plain(today.get(name)), recorded[name])]
+        differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
         for tally in tallies:
             _add(tally, ours, theirs, compared=bool(recorded), agrees=not differing)
         if differing:
@@ -86,7 +88,7 @@ def _line(
     """One line of ``<task>.jsonl``."""
     row = by_filter.get(entry.verdict.partition(",")[2]) or next(iter(by_filter.values()))
     answer = output(row)
-    told = [f"{name} is {_plain(today.get(name))} here and was {recorded[name]}" for name in differing]
+    told = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
     lost = [name for name in differing if name not in today]
     return {
         "doc": number,
@@ -99,27 +101,32 @@ def _line(
         "recorded": _number(recorded.get(entry.verdict)),
         "why": "no such metric today" if lost else "graded otherwise",
         "detail": context.failures.get(number) or "; ".join(told),
-        "metrics": {name: _plain(value) for name, value in today.items()},
+        "metrics": {name: _in_file(value) for name, value in today.items()},
     }
 
 
-def _plain(value: Any) -> Any:
+def _in_file(value: Any) -> Any:
     """A value as it stands in a file: lm-eval's own rule for what is no JSON."""
     from lm_eval.utils import handle_non_serializable
 
-    return json.loads(json.dumps(value, default=handle_non_serializable))
+    return json.loads(json.dumps(plain(value), default=handle_non_serializable))
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-        both_nan = math.isnan(one) and math.isnan(other)
-        return both_nan or one == other or math.isclose(one, other, rel_tol=_SAME, abs_tol=_SAME)
-    return type(one) is type(other) and one == other
+def _same(today: Any, recorded: Any) -> bool:
+    """Whether a value is the recorded one, which went through a file: there a set is a list in any order."""
+    today, recorded = plain(today), plain(recorded)
+    if isinstance(today, (list, tuple, set, frozenset)) and isinstance(recorded, list):
+        if isinstance(today, (set, frozenset)):
+            today, recorded = (sorted(map(_in_file, one), key=str) for one in (today, recorded))
+        return len(today) == len(recorded) and all(map(_same, today, recorded))
+    if isinstance(today, (int, float)) and isinstance(recorded, (int, float)):
+        both_nan = math.isnan(today) and math.isnan(recorded)
+        return both_nan or today == recorded or math.isclose(today, recorded, rel_tol=_SAME, abs_tol=_SAME)
+    today = _in_file(today)
+    return type(today) is type(recorded) and today == recorded
 
 
 def _number(value: Any) -> float | None:
     """A verdict that is one number; None for what only its own average understands."""
-    value = value.item() if getattr(value, "ndim", None) == 0 else value
+    value = plain(value)
     return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None

@@ -10,6 +10,7 @@ from typing import Any
 from meta_eval.errors import PackError
 from meta_eval.replay import Answers
 from meta_eval.results.find import Files, find
+from meta_eval.results.metrics import plain
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import read_provenance
 from meta_eval.results.run import one_model, read_newest
@@ -120,4 +121,5 @@ def _likelihood(pair: Sequence[Any]) -> tuple[float, bool]:
 def _number(value: Any) -> float | None:
     if isinstance(value, tuple) and len(value) == 2:
         value = value[1]
+    value = plain(value)
     return float(value) if isinstance(value, (bool, int, float)) else None

@@ -17,6 +17,7 @@ from meta_eval.errors import TemplateError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.answers import TAIL, extracted, metric_names, output
+from meta_eval.results.metrics import plain
 from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
 
 
@@ -214,6 +215,7 @@ def as_number(value: Any, where: str) -> float:
     """
     if isinstance(value, (list, tuple)) and len(value) == 2:
         value = value[1]
+    value = plain(value)
     if isinstance(value, (bool, int, float)) and math.isfinite(value):
         return float(value)
     raise TemplateError(
