@@ -43,6 +43,9 @@ class FakeServer:
         takes: The fields that it knows; others it ignores as vLLM does, or refuses.
         refuses_others: Whether.
         token_ids: Whether a prompt may be token ids.
+        ids_end_in: Where it may not: the status of the answer, or 0 for a connection that is cut.
+        listed: The id that it lists, where that is not ``model``; and whether it says how long its contexts are.
+        pages: Where it answers.
         seconds: How long an answer takes.
         model: What it serves.
         encode: Makes token ids of text, BOS included.
@@ -59,10 +62,13 @@ class FakeServer:
         refuses_others: bool = False, token_ids: bool = True, seconds: float = 0.0, model: str = "tiny",
         max_model_len: int = 262144, key: str | None = None, port: int | None = None, retry_after: float = 1,
         encode: Callable[[str], list[int]] = lambda text: [0, *text.encode()],
+        ids_end_in: int = 422, listed: str | None = None, says_length: bool = True,
+        pages: tuple[str, ...] = ("/completions",),
     ) -> None:  # fmt: skip
         self.faults, self.takes, self.refuses_others, self.token_ids = faults, takes, refuses_others, token_ids
         self.seconds, self.model, self.max_model_len, self.key = seconds, model, max_model_len, key
-        self.retry_after = retry_after
+        self.retry_after, self.ids_end_in, self.pages = retry_after, ids_end_in, pages
+        self.listed, self.says_length = listed or model, says_length
         self.answered: Counter[str] = Counter()
         self.bodies: list[Body] = []
         self.most = self.now = self.number = 0
@@ -154,7 +160,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fake.key and self.headers.get("Authorization") != f"Bearer {fake.key}":
             self.refuse(401, f"{self.headers.get('Authorization')} is no key of ours")
         elif self.path == "/v1/models":
-            card = {"id": fake.model, "root": fake.model, "owned_by": "vllm", "max_model_len": fake.max_model_len}
+            card = {"id": fake.listed, "root": fake.listed, "owned_by": "vllm"}
+            card |= {"max_model_len": fake.max_model_len} if fake.says_length else {}
             self.send(200, {"object": "list", "data": [card]})
         elif self.path == "/health":
             self.send(200, b"")
@@ -174,7 +181,12 @@ class _Handler(BaseHTTPRequestHandler):
             probe = body.get("prompt") in (_PROBE, "1")
             fake.number += not probe
         try:
-            self.complete(fake, body, None if probe else fake.faults(number, body))
+            if self.path.removeprefix("/v1") not in fake.pages:
+                self.refuse(404, "Not Found")
+            elif "messages" in body:
+                self.send(200, {"choices": [{"index": 0, "message": {"role": "assistant", "content": "1"}}]})
+            else:
+                self.complete(fake, body, None if probe else fake.faults(number, body))
         finally:
             with fake.lock:
                 fake.now -= 1
@@ -185,7 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.refuse(400, f"Unrecognized request argument supplied: {unknown[0]}")
             return
         if not fake.token_ids and not isinstance(body["prompt"], str):
-            self.refuse(422, "prompt: Input should be a valid string")
+            if fake.ids_end_in:
+                self.refuse(fake.ids_end_in, "prompt: Input should be a valid string")
+            else:
+                self.close_connection = True
             return
         if fault == "busy":
             self.refuse(429, "too many requests", Retry_After=f"{fake.retry_after:g}")

@@ -20,7 +20,8 @@ from meta_eval.engines.settings import RunSettings
 from meta_eval.running import completions
 from meta_eval.running.client import Ask, BackendError
 from meta_eval.running.completions import GarbledError
-from meta_eval.running.connection import Connection, CutError, Failed
+from meta_eval.running.connection import Connection
+from meta_eval.running.transport import CutError, Failed, Transport
 
 KEY = "s3cret-key-of-an-api"
 MODELS = {"data": [{"id": "tiny", "owned_by": "vllm", "max_model_len": 8192}]}
@@ -63,6 +64,45 @@ def server() -> Iterator[ThreadingHTTPServer]:
     yield made
     made.shutdown()
     made.server_close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "host", "said"),
+    [
+        ("http", "no-such-host.invalid", "no machine has this name"),
+        ("https", "127.0.0.1", "it speaks no TLS: write http:// where it speaks plain HTTP"),
+    ],
+)
+def test_what_goes_wrong_in_a_connection_is_said_in_words_of_ours(
+    server: ThreadingHTTPServer, scheme: str, host: str, said: str
+) -> None:
+    assert _fault_of(f"{scheme}://{host}:{server.server_port}/v1") == said
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        (b"", "it closed the connection without an answer"),
+        (b"SSH-2.0-nothing\r\n\r\n", "what it answers is no HTTP"),
+        (b"HTTP/1.0 200 ok\r\nContent-Length: 99\r\n\r\n{", "it cut the connection in the middle of an answer"),
+    ],
+)
+def test_what_is_no_answer_is_said_in_words_of_ours(server: ThreadingHTTPServer, models: bytes, said: str) -> None:
+    server.replies = {"/v1/models": models}  # type: ignore[attr-defined]
+    assert _fault_of(f"http://127.0.0.1:{server.server_port}/v1") == said
+
+
+def _fault_of(url: str) -> str:
+    async def ask() -> None:
+        transport = Transport(url, 5, None)
+        try:
+            await transport.request("GET", "/models")
+        finally:
+            await transport.close()
+
+    with pytest.raises(CutError) as caught:
+        asyncio.run(ask())
+    return str(caught.value)
 
 
 def reply(tree: Any, head: str = "") -> bytes:

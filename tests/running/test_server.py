@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from command import cli
-from fake_server import FIELDS, Body, FakeServer, logprob
+from fake_server import FIELDS, OF_VLLM, Body, FakeServer, logprob
 from forked import Forked, started
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
@@ -90,7 +90,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.running.connection._FIRST", 0.02)
+    monkeypatch.setattr("meta_eval.running.transport._FIRST", 0.02)
     monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
 
 
@@ -178,9 +178,19 @@ def test_fields_that_a_server_refuses_are_left_out_once_for_all(house: House, le
         assert any(left in body for body in asked)
 
 
-def test_prompts_go_out_as_text_where_token_ids_are_refused(house: House, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ids_end_in", "takes"),
+    [(422, FIELDS), (400, FIELDS), (500, FIELDS | OF_VLLM), (404, FIELDS | OF_VLLM), (0, FIELDS | OF_VLLM)],
+    ids=["TGI", "TensorRT-LLM", "MLX, LMDeploy", "older MLX", "cut"],
+)
+def test_prompts_go_out_as_text_where_token_ids_are_refused(
+    house: House, ids_end_in: int, takes: frozenset[str], tmp_path: Path
+) -> None:
     tokenizer = Tokenizer.from_file(str(house.folder / "tiny/tokenizer.json"))
-    with FakeServer(token_ids=False, encode=lambda text: tokenizer.encode(text).ids) as server:
+    with FakeServer(
+        token_ids=False, ids_end_in=ids_end_in, takes=takes, refuses_others=True,
+        encode=lambda text: tokenizer.encode(text).ids,
+    ) as server:  # fmt: skip
         done = house.run(server, output=tmp_path, only="meta_gpqa")
         assert done.returncode == 0, done.stderr
         assert "prompts go out as text" in done.stderr
@@ -332,6 +342,9 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
         ({"model": "other"}, "does not serve tiny, but other"),
         ({"max_model_len": 4096}, "contexts of 4,096 tokens, and max_model_len is 65,536"),
         ({"key": "s3cret-key-of-nobody"}, "Set OPENAI_API_KEY"),
+        ({"pages": ("/chat/completions",)}, "answers chats alone (/chat/completions)"),
+        ({"pages": ()}, "answers 404: Not Found. Check base_url"),
+        ({"model": "other"}, "tokenizer to the model's hub id or folder"),
     ],
 )
 def test_a_server_that_will_not_do_is_one_message(
@@ -342,6 +355,15 @@ def test_a_server_that_will_not_do_is_one_message(
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("listed", ["tiny:latest", "/models/tiny.gguf"], ids=["Ollama", "llama.cpp"])
+def test_a_model_is_known_under_a_servers_own_name(house: House, listed: str, tmp_path: Path) -> None:
+    with FakeServer(listed=listed, says_length=False) as server:
+        done = house.run(server, output=tmp_path, only="meta_gpqa")
+    assert done.returncode == 0, done.stderr
+    assert {body["model"] for body in server.bodies if body["prompt"] != [0, 0, 0]} == {listed}
+    assert "does not say how long its contexts are: max_model_len, 65,536, is not checked" in done.stderr
 
 
 def test_the_key_of_the_api_is_told_to_the_server_and_to_nobody_else(house: House, tmp_path: Path) -> None:
@@ -360,7 +382,7 @@ def test_no_server_at_all_is_one_message(house: House, tmp_path: Path) -> None:
     gone = FakeServer()
     done = house.run(gone, output=tmp_path)
     assert done.returncode == 2
-    assert "does not answer" in done.stderr
+    assert "does not answer: nobody listens there" in done.stderr
     unset = house.run(output=tmp_path, base_url=[])
     assert unset.returncode == 2
     assert "base_url: is not set" in unset.stderr

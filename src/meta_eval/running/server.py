@@ -25,9 +25,10 @@ from meta_eval.notes import log
 from meta_eval.running import completions
 from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
 from meta_eval.running.completions import GarbledError
-from meta_eval.running.connection import Connection, CutError, Failed, backoff
+from meta_eval.running.connection import Connection
 from meta_eval.running.prefixes import alike
 from meta_eval.running.serve import Served, serve
+from meta_eval.running.transport import CutError, Failed, backoff
 
 _T = TypeVar("_T")
 

@@ -1,0 +1,165 @@
+"""HTTP to one server: requests go out, bodies come back, and what goes wrong is said in our own words."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from meta_eval.engines.server import is_loopback
+
+# Seconds until somebody must have taken a connection.
+_TO_CONNECT = 30.0
+
+# The likelihood of every token of a prompt of 128k tokens is some 25 MB of JSON.
+_MOST_BYTES = 128 * 2**20
+
+# Seconds for which an idle connection is kept: less than the five after which vLLM closes it.
+_IDLE = 2.0
+
+# Seconds of the first pause, which doubles with each failure, the longest, and the longest that a server may ask for.
+_FIRST, _MOST, _MOST_ASKED_FOR = 0.5, 60.0, 600.0
+
+# By the names of aiohttp's errors, and of those that they are made of, what happened; the first that fits.
+_FAULTS = (
+    ("ClientConnectorDNSError", "no machine has this name"),
+    ("ClientConnectorCertificateError", "its certificate is not trusted here"),
+    ("ClientSSLError", "it speaks no TLS: write http:// where it speaks plain HTTP"),
+    ("ClientProxyConnectionError", "the proxy does not answer"),
+    ("ClientHttpProxyError", "the proxy refuses it"),
+    ("ServerDisconnectedError", "it closed the connection without an answer"),
+    ("ClientPayloadError", "it cut the connection in the middle of an answer"),
+    ("ClientResponseError", "what it answers is no HTTP"),
+    ("ConnectionRefusedError", "nobody listens there"),
+    ("ClientConnectorError", "it cannot be reached"),
+    ("InvalidURL", "this is no address"),
+)
+
+
+class CutError(Exception):
+    """The connection was refused or cut: the server may be gone."""
+
+
+class Failed(Exception):  # noqa: N818 (it is the request that has)
+    """A request failed and may be asked again.
+
+    Attributes:
+        turned_away: Whether the server was only too busy.
+        retry_after: The seconds that it asks for.
+    """
+
+    def __init__(self, what: str, *, turned_away: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(what)
+        self.turned_away, self.retry_after = turned_away, retry_after
+
+
+class Transport:
+    """The connections to one server.
+
+    Args:
+        url: With its ``/v1``.
+        timeout: Seconds for one answer.
+        key: Of the API; None for none. It is told to this server alone, and to no log.
+    """
+
+    def __init__(self, url: str, timeout: float, key: str | None) -> None:
+        import aiohttp
+
+        self._url, self._timeout, self._key = url, timeout, key
+        # The proxies of the environment are for the world outside.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
+            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_TO_CONNECT),
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            trust_env=not is_loopback(url),
+        )
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._session.close()
+
+    async def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, timeout: float | None = None,
+        root: bool = False,
+    ) -> tuple[int, Mapping[str, str], bytes]:  # fmt: skip
+        """One request, its status, headers and body.
+
+        Args:
+            method, path: Such as ``POST`` and ``/completions``.
+            body: Sent as JSON.
+            timeout: Seconds, where it should answer sooner than usual.
+            root: Count the path from the server's root, not from its ``/v1``.
+
+        Raises:
+            CutError: There is no connection, or it was cut.
+            Failed: No answer in time, or an endless one.
+        """
+        import aiohttp
+
+        options: dict[str, Any] = {"allow_redirects": False}
+        if body is not None:
+            options |= {"data": json.dumps(body).encode(), "headers": {"Content-Type": "application/json"}}
+        if timeout is not None:
+            limit = min(timeout, self._timeout)
+            options["timeout"] = aiohttp.ClientTimeout(total=limit, sock_connect=_TO_CONNECT)
+        url = (self._url.removesuffix("/v1") if root else self._url) + path
+        try:
+            async with self._session.request(method, url, **options) as response:
+                return response.status, response.headers, await _read(response)
+        except aiohttp.ConnectionTimeoutError:
+            raise CutError("nobody takes the connection") from None
+        except TimeoutError:
+            raise Failed(f"no answer within {timeout or self._timeout:g} seconds") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CutError(_fault(error)) from None
+
+    def hidden(self, text: str) -> str:
+        """A text without the key."""
+        return text.replace(self._key, "…") if self._key else text
+
+
+def backoff(failures: int, most: float = _MOST) -> float:
+    """Seconds before the next attempt: twice as many after each failure, and between half of them and all, so that
+    what failed together does not come back together."""
+    return min(most, _FIRST * 2.0 ** max(0, failures - 1)) * random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """``Retry-After`` in seconds, whichever of its two forms it has."""
+    said = headers.get("Retry-After", "").strip()
+    if not said:
+        return None
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(said).timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return min(max(0.0, seconds), _MOST_ASKED_FOR) if math.isfinite(seconds) else None
+
+
+def _fault(error: BaseException) -> str:
+    """What happened, for a user: aiohttp speaks of sockets."""
+    inner = getattr(error, "os_error", None)
+    names = {kind.__name__ for one in (error, inner) if one is not None for kind in type(one).__mro__}
+    return next((words for name, words in _FAULTS if name in names), "the connection was cut")
+
+
+async def _read(response: Any) -> bytes:
+    """A body, which may be an endless one, or a small one that unpacks to that.
+
+    Raises:
+        Failed: It is longer than any answer.
+    """
+    parts, length = [], 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        length += len(part)
+        if length > _MOST_BYTES:
+            raise Failed(f"an answer of more than {_MOST_BYTES // 2**20} MiB")
+    return b"".join(parts)
