@@ -72,7 +72,6 @@ OPENERS = {
     "catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
     "pack/carry.py": "/proc, and regular files that are copied in pieces",
-    "pack/publish.py": "regular files that are looked at first",
     "pack/workshop.py": "its own lock, never waited for",
     "pack/write.py": "what it has written, to sync it",
     "report/html.py": "files that the wheel carries",

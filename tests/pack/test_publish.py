@@ -1,23 +1,33 @@
-"""publish and prepare --from: the same bytes for whoever has the rows, and no row for anybody else."""
+"""publish and prepare --from: the same bytes for whoever has the rows, no row for anybody else, no code of a stranger."""
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from command import cli
-from packs import prepare
+from packs import prepare, some_templates
 from places import TEMPLATES
 
+from meta_eval.config import load_config
 from meta_eval.errors import UserError
+from meta_eval.notes import silent
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.pack.publish import publish, rebuild
+from meta_eval.pack.prepare import assemble
+from meta_eval.pack.publication import PUBLICATION
+from meta_eval.pack.publish import publish
+from meta_eval.pack.rebuild import rebuild
 
 # A choice, a join, a grader with modules of its own, and docs with data beside them.
 TASKS = "meta_mmlu_pretrain,meta_ifeval,meta_math_hard,meta_gorilla_api_bench__huggingface"
+MINE = ("model_name=my/model", "max_model_len=262144")
+CONFIG = load_config(None, [*MINE, "evals_dataset=sample", f"tasks={TASKS}", f"template_dir={TEMPLATES}"])
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -33,24 +43,36 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert cli("prepare", cwd=home).returncode == 0
     done = cli("publish", "--dry-run", "--json", cwd=home)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["folder"] == "published"
+    said = json.loads(done.stdout)
+    assert (said["folder"], said["publication"]["evals_dataset"]) == ("published", "sample")
+    assert all(name in done.stderr for name in files_of(home / "published"))
     return home
 
 
 def test_whoever_has_the_rows_makes_the_same_bytes(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "published", tmp_path / "fetched")
-    done = cli("prepare", "--from", "fetched", cwd=tmp_path)
+    done = cli("prepare", "--from", "fetched", "--set", "model_name=my/model", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "byte for byte" in done.stderr
-    assert files_of(tmp_path / "work_dir") == files_of(home / "work_dir")
+    made, published = files_of(tmp_path / "work_dir"), files_of(home / "work_dir")
+    assert made.keys() == published.keys()
+    assert [name for name in made if made[name] != published[name] and not name.startswith((".", "manifest"))] == []
 
 
-def test_under_another_name_all_but_the_name_is_the_same(home: Path, tmp_path: Path) -> None:
-    rebuild(home / "published", str(tmp_path / "mine"))
+def test_model_engine_and_folders_are_the_readers(home: Path, tmp_path: Path) -> None:
+    mine = {
+        "model_name": "tiny", "evals_dataset": "mine", "tasks": "mine", "work_dir": "mine", "output_path": "results",
+        "backend": "hf", "template_dir": "nowhere", "model_args": {"trust_remote_code": False},
+    }  # fmt: skip
+    (tmp_path / "eval_config.yaml").write_text(json.dumps(mine), encoding="utf-8")
+    done = cli("prepare", "--from", home / "published", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     theirs, ours = read_manifest(home / "work_dir"), read_manifest(tmp_path / "mine")
-    assert ours.files == theirs.files
-    assert ours.run.include_path == str(tmp_path / "mine")
-    assert str(tmp_path / "mine") in ours.command
+    assert (ours.files, ours.groups, ours.run.tasks) == (theirs.files, theirs.groups, theirs.run.tasks)
+    assert (ours.run.model_name, ours.run.backend, ours.run.include_path) == ("tiny", "hf", "mine")
+    assert {key: entry.published for key, entry in ours.tasks.items()} == {
+        key: entry.published for key, entry in theirs.tasks.items()
+    }
 
 
 def test_no_text_of_a_row_is_published(home: Path) -> None:
@@ -76,69 +98,216 @@ def test_publishing_twice_gives_the_same_files(home: Path) -> None:
     assert files_of(home / "published") == before
 
 
-def damaged(home: Path, folder: Path, name: str) -> Path:
-    shutil.copytree(home / "published", folder)
-    file = folder / name
-    file.write_text(file.read_text(encoding="utf-8") + "\n# more\n", encoding="utf-8")
+SECRETS = {
+    "model_name": "/home/alice/secret-model", "output_path": "/scratch/alice/out", "base_url": ["http://gpu17.corp:1/v1"],
+    "ray_address": "ray://head.corp:10001", "price_per_hour": 31.4159, "model_args": {"lora_local_path": "/nfs/adapter"},
+    "baseline": None,
+}  # fmt: skip
+
+
+def test_nothing_private_is_published(tmp_path: Path) -> None:
+    templates = some_templates(tmp_path, "gpqa_cot")
+    pack = prepare(tmp_path / "alices" / "pack", "meta_gpqa_cot", **SECRETS, template_dir=str(templates))
+    publish(pack, tmp_path / "published")
+    text = b"".join(files_of(tmp_path / "published").values()).decode()
+    private = ["alice", "corp", "31.4159", "adapter", "secret-model", str(tmp_path), "10001", "vllm"]
+    assert [word for word in private if word in text] == []
+
+
+def test_a_credential_in_a_template_is_not_published(tmp_path: Path) -> None:
+    templates = some_templates(tmp_path, "ifeval")
+    with (templates / "ifeval" / "utils.py").open("a") as file:
+        file.write(f"\nTOKEN = 'hf_{'a' * 30}'\n")
+    pack = prepare(tmp_path / "pack", "meta_ifeval", template_dir=str(templates))
+    with pytest.raises(UserError, match="utils.py: holds a credential"):
+        publish(pack, tmp_path / "published")
+    assert not (tmp_path / "published").exists()
+
+
+# A publication is a stranger's.
+
+
+@pytest.fixture
+def strange(home: Path, tmp_path: Path) -> Path:
+    """A publication whose every module leaves a trace where it is run, in whatever place a reader may look for one."""
+    folder = shutil.copytree(home / "published", tmp_path / "strange")
+    for path in folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8").replace("from __future__ import annotations", "")
+        path.write_text(f"open({str(tmp_path / 'trace')!r}, 'a').write(__file__)\n{text}", encoding="utf-8")
+    shutil.copytree(folder / "templates", folder / "meta_template")
+    theirs = {"model_name": "evil", "model_args": {"trust_remote_code": True}, "template_dir": "templates"}
+    (folder / "eval_config.yaml").write_text(json.dumps({**theirs, "evals_dataset": "sample", "tasks": TASKS}))
+    (folder / "manifest.json").write_text(json.dumps({"prepared_from": theirs, "run": theirs}))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "link").symlink_to("../strange")
+    some_templates(tmp_path / "mine", "ifeval")
+    (tmp_path / "mine" / "meta_template" / "ifeval" / "more").symlink_to(folder / "templates")
     return folder
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("manifest.json", "does not have the SHA-256"),
-        (
-            "templates/ifeval/utils.py",
-            r"ifeval/utils.py here and in the publication differ, and published code is not run",
-        ),
-    ],
-)
-def test_what_was_changed_on_the_way_is_named_and_nothing_is_written(
-    name: str, said: str, home: Path, tmp_path: Path
+def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    tree = json.loads((folder / PUBLICATION).read_text(encoding="utf-8"))
+    edit(tree)
+    (folder / PUBLICATION).write_text(json.dumps(tree), encoding="utf-8")
+
+
+INSIDE = [
+    ("strange", ["--from", "."]),
+    ("strange/templates", ["--from", ".."]),
+    ("strange", ["--from", "../strange", "--config", "../mine.yaml"]),
+    ("mine/link", ["--from", "."]),
+    ("mine", ["--template-dir", "../strange/templates"]),
+    ("mine", ["--template-dir", "{}/strange/meta_template"]),
+    ("mine", ["--template-dir", "meta_template/../link/templates"]),
+    ("mine", ["--template-dir", "link/meta_template"]),
+    ("mine", ["--template-dir", "./meta_template"]),  # in which a link leads there
+    ("mine", ["--config", "../strange/eval_config.yaml"]),
+    ("mine", ["--config", "link/eval_config.yaml"]),
+    ("mine", ["--set", "work_dir=link/pack"]),
+    ("mine", ["--set", "work_dir=../strange/work_dir"]),
+    ("mine", ["--set", "output_path=../strange/out"]),
+    ("mine", ["--set", "tokenizer=link/tiny"]),
+    ("mine", ["--set", "model_name=../strange/tiny"]),
+    ("mine", ["--set", "model_args={{lora_local_path: link/adapter}}"]),
+    (".", ["--set", "model_name=strange/tiny"]),
+]
+
+
+@pytest.mark.parametrize(("cwd", "words"), INSIDE, ids=str)
+def test_nothing_that_lies_in_a_publication_is_used(cwd: str, words: list[str], strange: Path, tmp_path: Path) -> None:
+    before = files_of(tmp_path)
+    if "--from" not in words:
+        words = ["--from", str(strange), *words]
+    mine = [word for setting in MINE for word in ("--set", setting)]
+    done = cli("prepare", *mine, *(word.format(tmp_path) for word in words), cwd=tmp_path / cwd)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "lies in the publication" in " ".join(done.stderr.split())
+    assert files_of(tmp_path) == before
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_publication_is_made_anew_by_the_readers_own_templates(strange: Path, tmp_path: Path) -> None:
+    """The stranger's modules, settings and manifest lie beside what is read, and none of them is."""
+    rebuild(strange, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+    manifest = read_manifest(tmp_path / "pack")
+    assert manifest.run.model_args == {}
+    assert "trust_remote_code" not in " ".join(manifest.command)
+    assert not (tmp_path / "trace").exists()
+
+
+def test_templates_that_the_reader_copied_are_run(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "published" / "templates", tmp_path / "read")
+    rebuild(home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"], template_dir=tmp_path / "read")
+    (tmp_path / "read" / "ifeval" / "utils.py").open("a").write("# more\n")
+    with pytest.raises(UserError, match=r"not what was published: files\.ifeval/utils\.py"):
+        rebuild(home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"], template_dir=tmp_path / "read")
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_task_that_the_reader_does_not_have_is_named(home: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(home / "published", tmp_path / "fetched")
+    change(folder, lambda tree: tree["contents"].update(my_task=tree["contents"]["meta_ifeval"]))
+    with pytest.raises(UserError, match=r"no task my_task.*name that with --template-dir"):
+        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "contents.meta_ifeval.published.0.value": lambda tree: tree["contents"]["meta_ifeval"]["published"][0].update(value=99.0),
+    "contents.meta_ifeval.min_agreement": lambda tree: tree["contents"]["meta_ifeval"].update(min_agreement=0.0),
+    "contents.meta_ifeval.docs": lambda tree: tree["contents"]["meta_ifeval"].update(docs=1),
+    "contents.meta_ifeval.unsafe_code": lambda tree: tree["contents"]["meta_ifeval"].update(unsafe_code=True),
+    "contents.meta_ifeval.more": lambda tree: tree["contents"]["meta_ifeval"].update(more=1),
+    "contents.meta_ifeval.verdict": lambda tree: tree["contents"]["meta_ifeval"].pop("verdict"),
+    "files.joined_ifeval.parquet.sha256": lambda tree: tree["files"]["joined_ifeval.parquet"].update(sha256="0" * 64),
+    "files.sitecustomize.py": lambda tree: tree["files"].update({"sitecustomize.py": {"sha256": "0" * 64, "bytes": 1}}),
+    "groups.meta_ifeval": lambda tree: tree["groups"].update(meta_ifeval=["meta_ifeval"]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def assembled() -> Callable[..., object]:
+    """What makes a pack, once: all of them here are of the same rows and templates."""
+    return functools.cache(lambda *_: assemble(CONFIG, "", silent))
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_what_differs_is_named_by_its_key_and_nothing_is_written(
+    key: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, assembled: Callable[..., object]
 ) -> None:
-    with pytest.raises(UserError, match=said):
-        rebuild(damaged(home, tmp_path / "fetched", name), str(tmp_path / "pack"))
+    monkeypatch.setattr("meta_eval.pack.rebuild.assemble", lambda *_: assembled())
+    folder = shutil.copytree(home / "published", tmp_path / "fetched")
+    change(folder, CHANGES[key])
+    with pytest.raises(UserError, match="what came out is not what was published") as error:
+        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+    assert key in str(error.value)
     assert not (tmp_path / "pack").exists()
 
 
-def test_other_rows_are_named_by_file(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from meta_eval.pack import publish as module
+REFUSED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "model_args": lambda tree: tree.update(model_args={"trust_remote_code": True}),
+    "template_dir": lambda tree: tree.update(template_dir="templates"),
+    "include_path": lambda tree: tree.update(run={"include_path": "/root/.ssh"}),
+    "evals_dataset": lambda tree: tree.update(evals_dataset="./strange/rows"),
+    "evals_dataset, absolute": lambda tree: tree.update(evals_dataset="/strange/rows"),
+    "evals_dataset, two up": lambda tree: tree.update(evals_dataset="../rows"),
+    "evals_revision": lambda tree: tree.update(evals_revision="main"),
+    "originals": lambda tree: tree.update(originals={"ifeval": {"id": "/etc/passwd", "revision": "0" * 40}}),
+    "files": lambda tree: tree["files"].update({"../../x": {"sha256": "0" * 64, "bytes": 1}}),
+    "tasks": lambda tree: tree.update(tasks=["--output_path=/"]),
+    "meta_eval": lambda tree: tree.update(meta_eval="\x1b[2J"),
+    "deep": lambda tree: tree["contents"]["meta_ifeval"].update(more=json.loads("[" * 300 + "]" * 300)),
+}
 
-    whole = module.assemble
 
-    def changed(*arguments: object) -> object:
-        made = whole(*arguments)  # type: ignore[arg-type]
-        first = next(name for name in made.manifest.files if name.endswith(".parquet"))
-        entry = made.manifest.files[first].model_copy(update={"sha256": "0" * 64})
-        manifest = made.manifest.model_copy(update={"files": {**made.manifest.files, first: entry}})
-        return type(made)(made.files, manifest)
-
-    monkeypatch.setattr(module, "assemble", changed)
-    with pytest.raises(UserError, match=r"what came out is not what was published: \S+\.parquet"):
-        rebuild(home / "published", str(tmp_path / "pack"))
+@pytest.mark.parametrize("key", REFUSED)
+def test_what_a_publication_does_not_say_is_refused(key: str, home: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(home / "published", tmp_path / "fetched")
+    change(folder, REFUSED[key])
+    with pytest.raises(UserError, match=PUBLICATION) as error:
+        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+    assert "\n" not in str(error.value)
     assert not (tmp_path / "pack").exists()
+
+
+def test_a_folder_is_never_read_in_the_place_of_a_dataset(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(home / "published", tmp_path / "fetched")
+    change(folder, lambda tree: tree.update(evals_dataset="meta-llama/Some-evals", evals_revision="0" * 40))
+    (tmp_path / "meta-llama" / "Some-evals").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="would be read in the place of the dataset"):
+        rebuild(folder, overrides=MINE)
+
+
+def test_programs_that_a_model_writes_need_the_readers_word(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "pack", "meta_human_eval")
+    publish(pack, tmp_path / "published")
+    with pytest.raises(UserError, match="add --set allow_code=true"):
+        rebuild(tmp_path / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"])
+    allowed = [*MINE, f"work_dir={tmp_path / 'two'}", "allow_code=true"]
+    assert "--confirm_run_unsafe_code" in rebuild(tmp_path / "published", overrides=allowed).manifest.command
 
 
 def test_without_access_to_the_rows_it_is_one_message(home: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
-    tree = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    tree["prepared_from"]["evals_dataset"] = "meta-llama/Llama-3.1-8B-Instruct-evals"
-    (folder / "manifest.json").write_text(json.dumps(tree), encoding="utf-8")
-    from meta_eval.pack.integrity import sha256_of
-
-    (folder / "manifest.sha256").write_text(sha256_of(folder / "manifest.json"), encoding="utf-8")
-    done = cli("prepare", "--from", folder, "--set", f"work_dir={tmp_path / 'pack'}", cwd=tmp_path)
+    name = "meta-llama/Llama-3.1-8B-Instruct-evals"
+    change(folder, lambda tree: tree.update(evals_dataset=name, evals_revision="0" * 40))
+    done = cli("prepare", "--from", folder, *(word for one in MINE for word in ("--set", one)), cwd=tmp_path)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
-    assert "meta-llama/Llama-3.1-8B-Instruct-evals" in done.stderr
-    assert not (tmp_path / "pack").exists()
+    assert name in done.stderr
+    assert not (tmp_path / "work_dir").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["publish", "work_dir"], "Add --dry-run"),
-        (["prepare", "--from", "work_dir"], "it is no publication"),
-        (["prepare", "--from", "published", "--set", "seed=1"], "would make another pack"),
+        (["prepare", "--from", "work_dir", "--set", "model_name=m"], "is no publication"),
+        (["prepare", "--from", "published", "--set", "tasks=x"], "another would make another pack"),
+        (["prepare", "--from", "published", "--set", "originals.math.id=x"], "another would make another pack"),
+        (["prepare", "--from", "published", "--set", "template_dir=x"], "Use --template-dir"),
+        (["prepare", "--from", "published", "--config", "nothing"], "cannot be read"),
     ],
 )
 def test_what_cannot_be_is_said(words: list[str], said: str, home: Path) -> None:

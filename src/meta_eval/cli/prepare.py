@@ -12,7 +12,6 @@ from rich.table import Table
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, say, warn, working
-from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
@@ -31,13 +30,22 @@ def prepare(
         None,
         "--from",
         metavar="FOLDER",
-        help="Make the pack anew that `publish` wrote this folder of, and check that it is the same; no configuration "
-        "is read.",
+        help="Make the pack anew that `publish` wrote this folder of, and check that it is the same. The configuration "
+        "says the model, its engine and folders only.",
+    ),
+    template_dir: Path | None = typer.Option(
+        None,
+        "--template-dir",
+        metavar="DIR",
+        help="The task templates; default: those of the configuration, and with --from the shipped ones.",
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout instead of the command."),
 ) -> None:
     """Make a task pack for lm-eval from the configuration, and print the lm_eval command that runs it."""
-    prepared = _of_configuration(config, overrides) if publication is None else _of_publication(publication, overrides)
+    if publication is None:
+        prepared = _of_configuration(config, overrides, template_dir)
+    else:
+        prepared = _of_publication(publication, config, overrides, template_dir)
     from meta_eval.pack.manifest import MANIFEST
     from meta_eval.preflight import cheap
 
@@ -68,9 +76,11 @@ def prepare(
         say(shlex.join(manifest.command))
 
 
-def _of_configuration(config: Path, overrides: list[str]) -> Prepared:
+def _of_configuration(config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
     from meta_eval.config import config_place, load_config
 
+    if template_dir is not None:
+        overrides = [*overrides, f"template_dir={json.dumps(str(template_dir))}"]
     settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.records.prepare import prepare as run
 
@@ -78,16 +88,13 @@ def _of_configuration(config: Path, overrides: list[str]) -> Prepared:
         return run(settings, config_place=config_place(config), progress=progress)
 
 
-def _of_publication(folder: Path, overrides: list[str]) -> Prepared:
-    other = [one for one in overrides if not one.startswith("work_dir=")]
-    if other:
-        raise ConfigError(
-            f"{other[0]} would make another pack", where="--set", hint="With --from only work_dir can be set"
-        )
-    from meta_eval.pack.publish import rebuild
+def _of_publication(folder: Path, config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
+    from meta_eval.pack.rebuild import rebuild
 
     with working("starting") as progress:
-        prepared = rebuild(folder, overrides[-1].partition("=")[2] if overrides else None, progress=progress)
+        prepared = rebuild(
+            folder, config_file=config, overrides=overrides, template_dir=template_dir, progress=progress
+        )
     err.print(f"every file of {prepared.work_dir} is the published one, byte for byte", soft_wrap=True)
     return prepared
 

@@ -19,8 +19,8 @@ def publish(
     output: Path = typer.Option(Path("published"), "--output", "-o", metavar="FOLDER", help="Where to write them."),
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Write a dataset repository of a pack's templates, manifest and hashes, and of none of its rows. Whoever has
-    access to the rows makes the same pack with `meta-eval prepare --from FOLDER`."""
+    """Write a dataset repository of what makes a pack (datasets, settings, templates, hashes) and of none of its rows,
+    and show it. Whoever has access to the rows makes the same pack with `meta-eval prepare --from FOLDER`."""
     from meta_eval.pack.publish import publish as run
 
     if not dry_run:
@@ -30,11 +30,13 @@ def publish(
             hint="Add --dry-run, read what it wrote, and upload the folder with `hf upload`",
         )
     done = run(options.pack_folder(pack, config), output)
-    err.print(
-        f"wrote {output}: {len(done.templates)} templates, the manifest and its hash; {len(done.withheld)} files of "
-        "the pack stay here",
-        soft_wrap=True,
-    )
+    said = done.publication.model_dump(mode="json", exclude={"contents", "files"})
+    err.print(f"wrote {output}; published is what stands there, and nothing else:", soft_wrap=True)
+    for name in done.files:
+        err.print(f"  {name}", soft_wrap=True, highlight=False, markup=False)
+    for key, value in said.items():
+        err.print(f"  {key}: {json.dumps(value)}", soft_wrap=True, highlight=False, markup=False)
+    err.print(f"not published: {len(done.withheld)} files of the pack, the model, its engine, addresses, folders")
     if as_json:
-        said = {"folder": str(output), "templates": list(done.templates), "withheld": list(done.withheld)}
-        say(json.dumps(said))
+        files = {"folder": str(output), "files": list(done.files), "withheld": list(done.withheld)}
+        say(json.dumps({**files, "publication": said}))

@@ -1,0 +1,39 @@
+"""Where a path leads: through which links, and into whose folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_MOST_LINKS = 40
+
+
+def lies_in(path: Path, folder: Path) -> bool:
+    """Whether a path is a folder or lies in it, or a link on the way to it does.
+
+    Folders are compared as the file system knows them, so that letter case, mounts and links hide nothing. The path
+    need not exist.
+    """
+    return any(_is_same(above, folder) for place in _places(path) for above in (place, *place.parents))
+
+
+def _places(path: Path) -> Iterator[Path]:
+    """The links that a path leads through, and its end; in each all but the last part is resolved."""
+    here, rest, links = Path(path.anchor or os.getcwd()), list(path.parts[bool(path.anchor) :]), 0  # noqa: PTH109
+    while rest:
+        part = rest.pop(0)
+        here = here.parent if part == ".." else here / part
+        if here.is_symlink() and links < _MOST_LINKS:
+            yield here
+            target = here.readlink()
+            rest = [*target.parts[bool(target.anchor) :], *rest]
+            here, links = Path(target.anchor) if target.anchor else here.parent, links + 1
+    yield here
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # ValueError: a NUL
+        return False

@@ -1,0 +1,190 @@
+"""``publication.json``: what others need to make a pack anew, and nothing of the machine or the model it was made for.
+
+Who rebuilds a pack takes from it which rows are fetched. All else in it is only compared: what the rebuilt pack says of
+its tasks comes from the reader's own templates and catalogue.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, JsonValue, ValidationError
+
+from meta_eval.boundary.inputs import InputError, parse_json, read_text, reason
+from meta_eval.boundary.models import Public
+from meta_eval.boundary.names import PackPath, TaskName
+from meta_eval.errors import PackError
+from meta_eval.pack.manifest import FileEntry, Manifest
+from meta_eval.source.open import SAMPLE
+
+PUBLICATION = "publication.json"
+
+# What of a task depends on the model and the machine it was prepared for.
+_OF_THE_MODEL = {"longest_prompt", "kept_likelihood"}
+# What a user's own run brings; such packs are not published.
+_OF_A_RUN = {"record", "baseline"}
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_HUB_ID = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
+
+HubId = Annotated[str, Field(pattern=f"^{_HUB_ID.pattern}$")]
+Commit = Annotated[str, Field(pattern=f"^{_COMMIT.pattern}$")]
+
+
+class _Entry(Public):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def refusal(cls, error: ValidationError) -> PackError:
+        found = super().refusal(error)
+        return PackError(found.what, where=found.where)
+
+
+class OriginalCommit(_Entry):
+    """An original dataset of the hub, as a join read it."""
+
+    id: HubId
+    revision: Commit
+
+
+class Publication(_Entry):
+    """A pack without its rows.
+
+    Attributes:
+        format: Of this file.
+        meta_eval: The version that made the pack; for people.
+        evals_dataset: Its id on the hub, or ``sample``.
+        evals_revision: The commit that was read; None of the sample.
+        originals: Original datasets at the commits that were read, by join.
+        tasks: Tasks and groups, as lm_eval's ``--tasks`` names them.
+        allow_code: Whether some tasks run programs that the model writes; the reader must allow it too.
+        contents: What the manifest says of each task, but for the lengths of its prompts.
+        groups: The members of each group.
+        files: Every file of the pack but its manifest.
+    """
+
+    format: Literal["meta-eval publication 1"] = "meta-eval publication 1"
+    meta_eval: str = Field(pattern=r"^[0-9A-Za-z.+-]{1,40}$")
+    evals_dataset: HubId | Literal["sample"]
+    evals_revision: Commit | None
+    originals: dict[TaskName, OriginalCommit]
+    tasks: tuple[TaskName, ...] = Field(min_length=1)
+    bundle: bool
+    choice_scoring: Literal["likelihood", "next_token"]
+    allow_unmatched: bool
+    allow_code: bool
+    contents: dict[TaskName, dict[str, JsonValue]] = Field(min_length=1)
+    groups: dict[TaskName, tuple[TaskName, ...]]
+    files: dict[PackPath, FileEntry]
+
+    def to_json(self) -> str:
+        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+
+
+def describe(pack: Path, manifest: Manifest) -> Publication:
+    """What may be published of a pack.
+
+    Args:
+        pack: The folder, for messages.
+        manifest: Its manifest.
+
+    Raises:
+        PackError: Its rows are on no hub, so that nobody else can fetch them.
+    """
+    _refuse_rows_of_a_run(pack, manifest)
+    asked, first = manifest.prepared_from, next(iter(manifest.tasks.values()))
+    of_sample = asked.evals_dataset == SAMPLE
+    if not of_sample:
+        _need_hub(pack, "its rows come from", first.dataset_id, first.dataset_revision, "the evals dataset's id")
+    originals = {}
+    for join, read in manifest.originals.items():
+        if of_sample and read.id.startswith(f"{first.dataset_id}/"):
+            continue
+        _need_hub(pack, f"its original of {join} is", read.id, read.revision, f"originals.{join} as an id")
+        originals[join] = OriginalCommit(id=read.id, revision=read.revision)
+    return Publication(
+        meta_eval=manifest.meta_eval,
+        evals_dataset=SAMPLE if of_sample else first.dataset_id,
+        evals_revision=None if of_sample else first.dataset_revision,
+        originals=originals,
+        tasks=manifest.run.tasks,
+        bundle=asked.bundle,
+        choice_scoring=asked.choice_scoring,
+        allow_unmatched=asked.allow_unmatched,
+        allow_code=any(entry.unsafe_code for entry in manifest.tasks.values()),
+        contents={
+            name: entry.model_dump(mode="json", exclude=_OF_THE_MODEL | _OF_A_RUN)
+            for name, entry in manifest.tasks.items()
+        },
+        groups=manifest.groups,
+        files=manifest.files,
+    )
+
+
+def _refuse_rows_of_a_run(pack: Path, manifest: Manifest) -> None:
+    of_record = [name for name, entry in manifest.tasks.items() if entry.record is not None]
+    if of_record:
+        raise PackError(
+            f"{of_record[0]} is made of a run or of lm-eval's own tasks, whose docs are on no hub",
+            where=str(pack),
+            hint="Only packs of published evals datasets can be made anew by others",
+        )
+    if manifest.prepared_from.baseline is not None:
+        raise PackError(
+            "it holds the answers of a baseline, a run of yours that others do not have",
+            where=str(pack),
+            hint="Prepare it with baseline: null",
+        )
+
+
+def _need_hub(pack: Path, what: str, name: str, revision: str, instead: str) -> None:
+    if not _COMMIT.fullmatch(revision) or not _HUB_ID.fullmatch(name):
+        raise PackError(
+            f"{what} {name}, a folder of this machine", where=str(pack), hint=f"Prepare it with {instead} on the hub"
+        )
+
+
+def read_publication(folder: Path) -> Publication:
+    """Read what somebody published; nothing else in the folder is looked at.
+
+    Raises:
+        PackError: There is no publication, or it is damaged.
+    """
+    path = folder / PUBLICATION
+    hint = "Name a folder that this version of `meta-eval publish` wrote"
+    try:
+        text = read_text(path)
+        parse_json(text)  # no deeper than a tree may be
+        return Publication.model_validate_json(text, strict=True)
+    except InputError as error:
+        raise PackError(f"is no publication: {PUBLICATION} {error.what}", where=str(folder), hint=hint) from None
+    except ValueError as error:
+        raise PackError(f"is not JSON: {reason(error)}", where=str(path), hint=hint) from None
+    except PackError as error:
+        raise PackError(error.what, where=str(path), hint=hint) from None
+
+
+def differences(one: Publication, other: Publication, *, most: int) -> list[str]:
+    """The first keys, with dots, in which two packs differ; the version of meta-eval that made them is none."""
+    no_matter = {"format", "meta_eval"}
+    trees = one.model_dump(mode="json", exclude=no_matter), other.model_dump(mode="json", exclude=no_matter)
+    return list(islice(_differing(*trees, ()), most))
+
+
+def _differing(one: Any, other: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in sorted(one.keys() | other.keys()):
+            if key in one and key in other:
+                yield from _differing(one[key], other[key], (*path, key))
+            else:
+                yield ".".join((*path, key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, pair in enumerate(zip(one, other, strict=True)):
+            yield from _differing(*pair, (*path, str(number)))
+    elif one != other or type(one) is not type(other):
+        yield ".".join(path)

@@ -1,0 +1,182 @@
+"""A published pack made anew, by somebody who does not trust its publisher.
+
+A publication says which rows are fetched: datasets at commits, tasks, and the settings that change docs. Nothing else
+of it reaches a command, a path or the pack. Templates, published numbers and thresholds are those of this machine;
+model, engine and folders are the reader's. What differs from what was published is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval import assets
+from meta_eval.boundary.paths import lies_in
+from meta_eval.config import Config, load_config
+from meta_eval.errors import ConfigError, DataError, PackError, TemplateError
+from meta_eval.notes import Progress, silent
+from meta_eval.pack.prepare import Prepared, assemble
+from meta_eval.pack.publication import PUBLICATION, Publication, describe, differences, read_publication
+from meta_eval.pack.punkt import NLTK_DATA
+from meta_eval.pack.write import check_target, write_pack
+from meta_eval.templates.folder import discover
+
+_MOST = 5
+
+
+def rebuild(
+    folder: Path,
+    *,
+    config_file: Path | None = None,
+    overrides: Sequence[str] = (),
+    template_dir: Path | None = None,
+    progress: Progress = silent,
+) -> Prepared:
+    """Make the pack of a publication anew, of rows that are fetched here, and check that it is the same.
+
+    Args:
+        folder: The publication.
+        config_file: The reader's configuration: model, engine, folders. Its datasets and tasks do not count.
+        overrides: ``KEY=VALUE`` each, of the same.
+        template_dir: The reader's templates; None for the shipped ones.
+        progress: Called with what is being done.
+
+    Raises:
+        PackError: The folder is no publication, or was damaged.
+        ConfigError: A setting would make another pack, or would be taken from the publication.
+        TemplateError: The templates here lack a task.
+        SourceError: The rows cannot be had.
+        DataError: What came out is not what was published.
+    """
+    published = read_publication(folder)
+    _refuse_inside(folder, {"the working directory": Path(), "--config": config_file, "--template-dir": template_dir})
+    config = _config(published, config_file, overrides)
+    _refuse_inside(folder, {f"{name} {text}": Path(text) for name, text in _paths(config)})
+    _refuse_local_rows(published)
+    config = config.model_copy(
+        update={"allow_code": published.allow_code, "template_dir": str(_templates(folder, published, template_dir))}
+    )
+    check_target(Path(config.work_dir))
+    made = assemble(config, str(folder), progress)
+    _compare(folder, published, describe(folder, made.manifest))
+    progress(f"writing {config.work_dir}")
+    write_pack(Path(config.work_dir), made.files, made.manifest)
+    return Prepared(made.manifest, config.work_dir)
+
+
+def _paths(config: Config) -> Iterator[tuple[str, str]]:
+    """The reader's settings that may name a file or folder, each with its name."""
+    for name in ("model_name", "other_models", "tokenizer", "work_dir", "output_path", "model_args"):
+        value = getattr(config, name)
+        values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+        yield from ((name, text) for text in values if isinstance(text, str))
+
+
+def _refuse_inside(folder: Path, named: Mapping[str, Path | None]) -> None:
+    """Raises:
+    ConfigError: The reader would take settings, code or a model from the publication, or write into it.
+    """
+    for what, path in named.items():
+        if path is not None and lies_in(path, folder):
+            raise ConfigError(
+                f"lies in the publication {folder}, of which only {PUBLICATION} is used",
+                where=what,
+                hint="Work in a folder of your own, and name files and folders outside of the publication",
+            )
+
+
+def _config(published: Publication, config_file: Path | None, overrides: Sequence[str]) -> Config:
+    """The reader's configuration, of the rows that were published."""
+    decided: dict[str, Any] = {
+        "evals_dataset": published.evals_dataset,
+        "evals_revision": published.evals_revision,
+        "evals_run": None,
+        "baseline": None,
+        "tasks": list(published.tasks),
+        "originals": {name: one.model_dump() for name, one in published.originals.items()},
+        "apply_chat_template": False,
+        "fewshot_as_multiturn": True,
+        "bundle": published.bundle,
+        "choice_scoring": published.choice_scoring,
+        "allow_unmatched": published.allow_unmatched,
+    }
+    for override in overrides:
+        key = override.partition("=")[0].partition(".")[0].strip()
+        if key == "template_dir":
+            raise ConfigError("is not taken from there", where=f"--set {override:.200}", hint="Use --template-dir DIR")
+        if key in decided:
+            raise ConfigError(
+                f"{key} is what the publication says, and another would make another pack",
+                where=f"--set {override:.200}",
+                hint="Set the model, its engine and folders; leave --from out for a pack of your own",
+            )
+    config = load_config(config_file, [*overrides, *(f"{key}={json.dumps(value)}" for key, value in decided.items())])
+    if published.allow_code and not config.allow_code:
+        raise ConfigError(
+            "some of its tasks run programs that the model writes",
+            where=PUBLICATION,
+            hint="Where you allow that on this machine, add --set allow_code=true",
+        )
+    return config
+
+
+def _refuse_local_rows(published: Publication) -> None:
+    """Raises:
+    PackError: A folder here has the name of a dataset of the hub, and would be read in its place.
+    """
+    for name in (published.evals_dataset, *(one.id for one in published.originals.values())):
+        if "/" in name and Path(name).exists():
+            raise PackError(
+                "lies here, and would be read in the place of the dataset of this name on the hub",
+                where=name,
+                hint="Work in another folder",
+            )
+
+
+def _templates(folder: Path, published: Publication, template_dir: Path | None) -> Path:
+    """The templates that make the pack: the shipped ones, or those that the reader named.
+
+    Raises:
+        ConfigError: They lead into the publication.
+        TemplateError: They lack a task.
+    """
+    root = assets.path("meta_template") if template_dir is None else template_dir
+    templates = discover(root)
+    if template_dir is not None:
+        links = [path for path in root.rglob("*") if path.is_symlink()]
+        _refuse_inside(folder, {f"--template-dir, {path}": path for path in links})
+    missing = [name for name in published.contents if name not in templates.tasks]
+    if missing:
+        raise TemplateError(
+            f"has no task {missing[0]}, of which the pack was made", where=str(root), hint=_hint(folder)
+        )
+    return root.absolute()
+
+
+def _hint(folder: Path) -> str:
+    return (
+        f"Read {folder / 'templates'}: that code is never run from there. Where you trust it, copy it to a folder of "
+        "your own and name that with --template-dir"
+    )
+
+
+def _compare(folder: Path, published: Publication, made: Publication) -> None:
+    """Raises:
+    DataError: What was made is not what was published.
+    """
+    other = differences(published, made, most=_MOST + 1)
+    if not other:
+        return
+    more = " and more" if len(other) > _MOST else ""
+    hint = f"It was made by meta-eval {published.meta_eval}"
+    if any(key.startswith(f"files.{NLTK_DATA}/") for key in other):
+        hint = "One machine has nltk's Punkt model and one has not: python -m nltk.downloader punkt_tab"
+    elif any(key.startswith("files.") and ".parquet." not in key for key in other):
+        hint = f"Other templates made it, or another version ({published.meta_eval}). {_hint(folder)}"
+    elif published.choice_scoring == "next_token":
+        hint += ", and docs hold the tokens of the model that it was made for (choice_scoring: next_token)"
+    raise DataError(
+        f"what came out is not what was published: {', '.join(other[:_MOST])}{more}", where=str(folder), hint=hint
+    )
