@@ -355,3 +355,49 @@ def test_a_run_of_our_own_tasks_is_a_record_too(tmp_path: Path) -> None:
     entry = read_manifest(again).tasks["meta_gpqa"]
     assert entry.verdict == read_manifest(pack).tasks["meta_gpqa"].verdict
     assert entry.model == "org/Model-one"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("max_gen_toks", value) for value in (-1, 0, "x", float("nan"), None, True, [1])),
+        ("until", [1]), ("until", "\ud800"), ("temperature", float("inf")),
+    ],
+)  # fmt: skip
+def test_a_setting_that_no_engine_takes_is_refused(key: str, value: object, old: Path) -> None:
+    def edit(samples: list[dict[str, Any]]) -> None:
+        for one in samples:
+            one["arguments"]["gen_args_0"]["arg_1"][key] = value
+
+    change(old, "tiny_free", edit)
+    with pytest.raises(UserError, match=f"was generated with '{key}'"):
+        tiny(old, "tiny_free")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("resps", [["a\ud800b"]]), ("target", "\udfff"), ("doc_hash", "\ud800"), ("metrics", ["\ud800"])]
+)
+def test_half_of_a_surrogate_pair_is_named_with_its_doc(key: str, value: Any, old: Path) -> None:
+    change(old, "tiny_free", lambda samples: [one.update({key: value, "\ud800": 1.0}) for one in samples])
+    with pytest.raises(UserError, match=r"tiny_free, doc 0: holds half of a surrogate pair"):
+        tiny(old, "tiny_free")
+
+
+@pytest.mark.parametrize("width", [2, 1])
+def test_groups_of_groups_are_walked_once(width: int, old: Path) -> None:
+    (path,) = old.rglob("results_*.json")
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    tree["group_subtasks"] = {f"g{n}": [f"g{n + 1}"] * width for n in range(3000)} | {"g3000": ["tiny_sums", "g7"]}
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    assert set(read_manifest(tiny(old, "g2999")).tasks) == {"tiny_sums"}
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"../..", b"a\0b", b"x" * 5000])
+def test_the_snapshot_of_main_is_named_by_a_commit(content: bytes, tmp_path: Path) -> None:
+    cache = tmp_path / "datasets--a--b"
+    for commit in "ab":
+        shutil.copytree(OUTPUTS / "0.4.13", cache / "snapshots" / commit)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_bytes(content)
+    with pytest.raises(UserError, match=r"datasets--a--b"):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(cache))

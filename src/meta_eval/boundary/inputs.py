@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 
 _MIB = 2**20
-_TOO_DEEP = f"it is nested more than {MAX_DEPTH} deep"
 
 # Code, YAML, settings, a manifest: what is read whole.
 MAX_FILE = 64 * _MIB
@@ -38,6 +37,13 @@ MAX_DATA = 16 * 2**30
 # What Git LFS leaves in the place of a file: how it begins, and the bytes that it has at most (git-lfs, docs/spec.md).
 _POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
 POINTER = "a Git LFS pointer and not the file itself: run `git lfs pull` there"
+
+
+class TooDeepError(ValueError):
+    """A tree has more levels than `MAX_DEPTH`."""
+
+    def __init__(self) -> None:
+        super().__init__(f"is nested more than {MAX_DEPTH} deep")
 
 
 class InputError(UserError):
@@ -160,17 +166,36 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The tree of a JSON text, of at most `MAX_DEPTH` levels.
+    """The tree of a JSON text, checked by `checked_tree`.
 
     Raises:
-        ValueError: It is no JSON, no UTF-8, or has more levels.
+        TooDeepError: It has more levels than `MAX_DEPTH`.
+        ValueError: It is no JSON, or no UTF-8.
     """
     try:
-        tree = json.loads(text)
+        return checked_tree(json.loads(text))
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise TooDeepError from None
+
+
+def checked_tree(tree: Any) -> Any:
+    """A tree as it may be walked and written: half of a surrogate pair, which UTF-8 cannot write, becomes U+FFFD.
+
+    Raises:
+        TooDeepError: It has more levels than `MAX_DEPTH`.
+    """
     if is_deep(tree):
-        raise ValueError(_TOO_DEEP)
+        raise TooDeepError
+    return _with_whole_pairs(tree)
+
+
+def _with_whole_pairs(tree: Any) -> Any:
+    if isinstance(tree, str):
+        return tree if tree.isascii() else tree.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(tree, list):
+        return [_with_whole_pairs(one) for one in tree]
+    if isinstance(tree, dict):
+        return {_with_whole_pairs(key): _with_whole_pairs(value) for key, value in tree.items()}
     return tree
 
 

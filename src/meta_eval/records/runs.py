@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from meta_eval.boundary.inputs import expand, read_text, sha256_of
 from meta_eval.boundary.names import RULE, is_name
@@ -15,7 +15,7 @@ from meta_eval.results.answers import ResultsError, parse
 from meta_eval.results.find import Files, Found, find
 from meta_eval.results.pieces import pieces
 from meta_eval.results.provenance import Provenance, read_provenance
-from meta_eval.results.results_file import ResultsFile, mapping
+from meta_eval.results.results_file import ResultsFile, leaves, mapping
 from meta_eval.results.run import one_model
 from meta_eval.shown import quoted
 
@@ -264,14 +264,7 @@ def groups_of(files: Files) -> dict[str, tuple[str, ...]]:
     for results in files.results.values():
         children = mapping(results.tree.get("group_subtasks"))
         for name in children:
-            members = tuple(dict.fromkeys(one for one in _leaves(name, children) if one in files.tasks))
+            members = tuple(one for one in leaves(name, children) if one in files.tasks)
             if members and name not in files.tasks and is_name(name):
                 found[name] = members
     return {**found, ALL: tuple(files.tasks)}
-
-
-def _leaves(name: str, children: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[str]:
-    listed = children.get(name)
-    if not isinstance(listed, list) or not listed or name in above:
-        return [name]
-    return [leaf for one in listed if isinstance(one, str) for leaf in _leaves(one, children, (*above, name))]

@@ -23,6 +23,7 @@ from meta_eval.pack.columns import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.task import Context, PreparedTask, length_entry
+from meta_eval.records.checks import check_rows
 from meta_eval.records.code import TaskCode, included
 from meta_eval.records.rows import ROLLING, Row, Rows, doc_json
 from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
@@ -69,8 +70,10 @@ def make_task(
 
     Raises:
         ConfigError: A prompt does not fit the context.
+        DataError: A doc holds what no pack can hold.
         TemplateError: The task's YAML asks for what no record can replace.
     """
+    check_rows(rows, f"{dataset_id}, {code.name}")
     where = str(code.root / code.file)
     if code.settings.get("use_prompt"):
         raise TemplateError("use_prompt: makes prompts in a way that no record replaces", where=where)

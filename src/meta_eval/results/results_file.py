@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from meta_eval.boundary.inputs import MAX_DEPTH, PointerError, is_deep, open_regular, read_regular
+from meta_eval.boundary.inputs import PointerError, TooDeepError, checked_tree, open_regular, read_regular
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.results.answers import NO_SHARE, ResultsError
 from meta_eval.results.embedded import split_samples
@@ -133,7 +133,7 @@ class ResultsFile:
         for name, averages in mapping(self.tree.get("groups")).items():
             aggregates = _aggregates(mapping(averages))
             if aggregates:
-                found[name] = Group(name, aggregates, tuple(_leaves(name, children, set())), self.path)
+                found[name] = Group(name, aggregates, leaves(name, children), self.path)
         return found
 
 
@@ -161,8 +161,11 @@ def read_results_file(path: Path) -> ResultsFile:
     hint = "Take the file of a run that ended"
     try:
         tree, samples = split_samples(read_regular(path, limit=_MAX_BYTES))
+        tree = checked_tree(tree)
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
+    except TooDeepError as error:
+        raise ResultsError(f"{error}: this is no results file", where=str(path)) from None
     except (ValueError, RecursionError):
         raise ResultsError("is empty, cut off or not JSON", where=str(path), hint=hint) from None
     if isinstance(tree, dict) and {"results", "versions", "config"} <= tree.keys() and "configs" not in tree:
@@ -173,8 +176,6 @@ def read_results_file(path: Path) -> ResultsFile:
         part = tree.get(key) if isinstance(tree, dict) else None
         if not isinstance(part, dict) or not all(isinstance(value, dict) for value in part.values()):
             raise ResultsError(f"has no {key!r}: this is no results file of lm_eval", where=str(path), hint=hint)
-    if is_deep(tree):
-        raise ResultsError(f"is nested more than {MAX_DEPTH} deep: this is no results file", where=str(path))
     for key in ("configs", "groups"):
         for name in mapping(tree.get(key)):
             if not is_name(name):
@@ -218,13 +219,16 @@ def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
     return found
 
 
-def _leaves(name: str, children: Mapping[str, Any], above: set[str]) -> list[str]:
-    """The tasks below a group; a group that is in itself is damage, and ends there."""
-    listed = children.get(name)
-    if not isinstance(listed, list) or not listed or name in above:
-        return [name] if above else []
-    found: list[str] = []
-    for child in listed:
-        if isinstance(child, str):
-            found += _leaves(child, children, above | {name})
-    return list(dict.fromkeys(found))
+def leaves(group: str, children: Mapping[str, Any]) -> tuple[str, ...]:
+    """The tasks below a group, each once, in their order; a group below itself ends there."""
+    found: dict[str, None] = {}
+    left, seen = [group], set[str]()
+    while left:
+        name = left.pop()
+        listed = children.get(name)
+        if not isinstance(listed, list) or not listed:
+            found[name] = None
+        elif name not in seen:
+            seen.add(name)
+            left += reversed([one for one in listed if isinstance(one, str)])
+    return tuple(found)

@@ -1,0 +1,62 @@
+"""What no pack can hold, refused with its doc before a task is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from meta_eval.errors import DataError
+from meta_eval.records.rows import Row, Rows
+from meta_eval.shown import quoted
+
+_HINT = "The record is damaged: take the file as its run wrote it"
+
+
+def check_rows(rows: Rows, where: str) -> None:
+    """Check the texts and the generation settings of a task's docs.
+
+    Args:
+        rows: The docs.
+        where: The record and task, for messages.
+
+    Raises:
+        DataError: A text that UTF-8 cannot write, or a setting that no engine can take.
+    """
+    if rows.generation is not None:
+        _check_generation(rows.generation, where)
+    for number, row in enumerate(rows.rows):
+        if not all(map(_is_text, _texts(row))):
+            raise DataError(
+                "holds half of a surrogate pair, which is no text", where=f"{where}, doc {number}", hint=_HINT
+            )
+
+
+def _texts(row: Row) -> Iterator[str]:
+    yield from (row.prompt, row.gold, row.question_hash, *row.continuations, *row.prompts, *(row.metrics or ()))
+    yield from (one for request in row.responses or () for one in request if isinstance(one, str))
+
+
+def _check_generation(settings: Mapping[str, Any], where: str) -> None:
+    limit = settings.get("max_gen_toks", 1)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise _refused("max_gen_toks", limit, "no number of tokens", where)
+    stops = settings.get("until")
+    for stop in stops if isinstance(stops, list) else [stops]:
+        if stop is not None and not _is_text(stop):
+            raise _refused("until", stop, "no text", where)
+    for key, value in settings.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _refused(key, value, "no number", where)
+
+
+def _is_text(value: object) -> bool:
+    """Whether UTF-8 can write it."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def _refused(key: str, value: object, what: str, where: str) -> DataError:
+    return DataError(f"was generated with {quoted(key)}: {quoted(value)}, which is {what}", where=where, hint=_HINT)

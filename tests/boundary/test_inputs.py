@@ -1,0 +1,68 @@
+"""The one door for reading: no file hangs a command or fills its memory, and no JSON breaks what walks it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_eval.boundary.inputs import (
+    InputError,
+    TooDeepError,
+    open_data,
+    open_parquet,
+    open_regular,
+    parse_json,
+    read_regular,
+    read_table,
+    read_text,
+    sha256_of,
+)
+
+READERS: list[Callable[[Path], Any]] = [
+    read_regular, read_text, open_data, sha256_of, read_table, lambda path: open_parquet(path).__enter__()
+]  # fmt: skip
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a folder": Path.mkdir,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "nothing": lambda path: None,
+    "a TiB of nothing": lambda path: (path.touch(), os.truncate(path, 2**40)),
+}
+
+
+@pytest.mark.parametrize("obstacle", NO_FILES)
+@pytest.mark.parametrize("reader", READERS)
+def test_nothing_hangs_or_fills_memory(reader: Callable[[Path], Any], obstacle: str, tmp_path: Path) -> None:
+    NO_FILES[obstacle](tmp_path / "x")
+    with pytest.raises((OSError, InputError)):
+        reader(tmp_path / "x")
+
+
+def test_a_file_is_opened_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        open_regular(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 200 + "]" * 200, '{"a":' * 5000 + "1" + "}" * 5000])
+def test_deep_json_is_one_error(text: str) -> None:
+    with pytest.raises((TooDeepError, json.JSONDecodeError)):
+        parse_json(text)
+
+
+@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_json_is_read_as_it_is(tree: Any) -> None:
+    assert parse_json(json.dumps(tree)) == tree
+    assert parse_json(json.dumps(tree, ensure_ascii=False).encode()) == tree
+
+
+def test_half_of_a_surrogate_pair_is_none() -> None:
+    assert parse_json('{"\\ud800a": ["x\\udc00", "\\ud83d\\ude00"]}') == {"\ufffda": ["x\ufffd", "\U0001f600"]}
