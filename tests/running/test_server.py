@@ -223,13 +223,25 @@ def test_text_to_which_a_server_adds_no_bos_is_not_answered(house: House, tmp_pa
 def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, tmp_path: Path) -> None:
     with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
         done = house.run(server, output=tmp_path)
+        alone = house.run(server, output=tmp_path / "alone", only="meta_mmlu_pretrain")
     assert done.returncode == 1
     said = json.loads(done.stdout)
-    assert said["failed"] == 16
-    assert "meta_mmlu_pretrain" not in said["tasks"]
+    why = f"{server.url} says no log-probabilities of named tokens or of a prompt (prompt_logprobs, echo)"
+    assert said["left_out"] == {"meta_mmlu_pretrain": why}
+    assert said["failed"] == 0
+    assert list(said["tasks"]) == ["meta_gpqa"]
     assert said["tasks"]["meta_gpqa"] == house.scores["meta_gpqa"]
-    errors = [one["error"] for one in _lines(tmp_path) if "error" in one]
-    assert all("scores no choices" in error for error in errors)
+    assert "meta_mmlu_pretrain: left out, since multiple choice cannot be scored" in done.stderr
+    assert alone.returncode == 2
+    assert "meta_mmlu_pretrain: cannot be scored" in alone.stderr
+
+
+def test_choices_without_the_tokenizer_are_left_out_and_the_key_is_named(house: House, tmp_path: Path) -> None:
+    with FakeServer(model="served") as server:
+        done = house.run(server, output=tmp_path, model_name="served", env={"HF_HUB_OFFLINE": "1"})
+    assert done.returncode == 1
+    assert list(json.loads(done.stdout)["tasks"]) == ["meta_gpqa"]
+    assert "set tokenizer to a hub id or a folder" in json.loads(done.stdout)["left_out"]["meta_mmlu_pretrain"]
 
 
 def measured(
@@ -284,10 +296,11 @@ def test_a_server_without_logprobs_of_a_prompt_forces_nothing(house: House, tmp_
     with FakeServer(takes=FIELDS - {"echo", "logprobs"}) as server:
         done = measured(house, server, tmp_path, probe="--probe")
     assert done.returncode == 2
-    assert "it forces no answer" in " ".join(done.stderr.split())
+    assert "says no log-probabilities of a prompt" in " ".join(done.stderr.split())
     with FakeServer(token_ids=False) as server:
         done = measured(house, server, tmp_path, probe="--probe")
-    assert "to force an answer needs token ids" in " ".join(done.stderr.split())
+    assert "takes no token ids" in " ".join(done.stderr.split())
+    assert not any(body["prompt"] not in ([0, 0, 0], "1") for body in server.bodies)
 
 
 def test_a_prompt_that_a_server_cut_is_no_answer(house: House, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def run(
 
 def _code(ran: Ran, found: Report | None) -> int:
     broken = ran.graded is not None and ran.graded.broken
-    return 1 if ran.failed or ran.unanswered or broken else found.exit_code if found else 0
+    return 1 if ran.failed or ran.unanswered or ran.left_out or broken else found.exit_code if found else 0
 
 
 def _end(done: Mapping[str, tuple[Ran, Report | None]], *, as_json: bool) -> None:
@@ -244,6 +244,8 @@ def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> Non
         err.print(_decided(ran.stopped), soft_wrap=True)
     if ran.canary is not None and err.is_terminal:  # a file has it already, in its place
         err.print(f"canary: {ran.canary}", soft_wrap=True)
+    if ran.left_out:
+        warn(f"left out, as said above: {', '.join(ran.left_out)}")
     if ran.unanswered:
         listed = ", ".join(f"{task} {left:,}" for task, left in ran.unanswered.items())
         warn(f"not answered: {listed}. The same command without --grade-only asks them, and so does each shard again")
@@ -268,6 +270,7 @@ def _object(ran: Ran, found: Report | None) -> dict[str, Any]:
         "failed": ran.failed,
         "stopped": None if ran.stopped is None else asdict(ran.stopped),
         "canary": None if ran.canary is None else asdict(ran.canary),
+        "left_out": ran.left_out,
         "unanswered": ran.unanswered,
         "broken": {} if graded is None else graded.broken,
         "results": None if graded is None else str(graded.results),

@@ -118,6 +118,15 @@ class Client(ABC):
     ) -> None:
         """Stop it."""
 
+    def cannot(self, kind: str, *, has_tokenizer: bool) -> str | None:  # noqa: ARG002 (most can answer all)
+        """Why requests of a kind cannot be answered, found out before the first; None where they can.
+
+        Args:
+            kind: ``generate``, ``choices`` or ``force``.
+            has_tokenizer: Whether requests bring their token ids.
+        """
+        return None
+
     @property
     @abstractmethod
     def engine(self) -> str:

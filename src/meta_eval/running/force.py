@@ -119,6 +119,7 @@ def force(
             progress(f"starting {settings.backend}; its log: {logs}")
             with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
+                wanted.check_engine(client)
                 pace = Pace(wanted.left, {}, progress)
 
                 def some(requests: Iterable[Request]) -> Iterator[tuple[Ask, Said]]:

@@ -20,7 +20,6 @@ from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
-from meta_eval.results.baseline import AGAIN, read_baseline
 from meta_eval.running.canary import Canary, Summary, counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import client_of
@@ -30,7 +29,7 @@ from meta_eval.running.pace import Pace, expected_tokens
 from meta_eval.running.rounds import in_rounds
 from meta_eval.running.stopping import Stopping
 from meta_eval.running.tokens import Tokens, tokens_of
-from meta_eval.running.wanted import Wanted, only
+from meta_eval.running.wanted import Wanted, leave_out, only
 from meta_eval.stats.sequential import State
 
 # What of the settings may change from run to run: where results go, how many requests at a time, on how many copies, at
@@ -73,6 +72,7 @@ class Ran:
         asked: Requests that it asked.
         failed: Requests whose every attempt failed.
         canary: What the first answers showed; None where there were none.
+        left_out: The tasks that the engine cannot answer, each with the reason.
         unanswered: Where nothing was to be asked, by task the requests that have no answer.
         graded: Scores and the results file; None of a shard, which somebody grades when all are done.
         stopped: What was shown when it ended, of a run that stops when it is decided.
@@ -85,6 +85,7 @@ class Ran:
     asked: int = 0
     failed: int = 0
     canary: Summary | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
     unanswered: dict[str, int] = field(default_factory=dict)
     graded: Graded | None = None
     stopped: State | None = None
@@ -160,6 +161,9 @@ def run(
             progress(f"starting {settings.backend}; its log: {logs}")
             with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
+                done.left_out = leave_out(
+                    wanted, client, has_tokenizer=tokens.encoder is not None, whole=stop_when_decided
+                )
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
                 recordings = Recordings(pack, manifest) if canary else None
                 asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected, progress), recordings)
@@ -182,7 +186,7 @@ def run(
                 price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping), go_on=True,
             )  # fmt: skip
             if baseline:
-                _make_baseline(pack, manifest, grading, progress)
+                _make_baseline(pack, grading, progress)
     return done
 
 
@@ -267,33 +271,18 @@ def _stopping(
 ) -> Stopping:
     if shard[1] > 1:
         raise ConfigError("a part of a run cannot be decided", where="--stop-when-decided", hint="Leave out --shard")
-    _make_baseline(pack, manifest, grading, progress)
+    _make_baseline(pack, grading, progress)
     return Stopping(pack, manifest, grading, wanted.by_doc(), margin / 100)
 
 
-def _make_baseline(pack: Path, manifest: Manifest, grading: Grading, progress: Progress) -> None:
-    """Grade the recorded answers of the tasks of which nobody has, or has since the pack was changed."""
-    from meta_eval.verify import verify
+def _make_baseline(pack: Path, grading: Grading, progress: Progress) -> None:
+    """Grade the recorded answers where nobody has: what fails only is said."""
+    from meta_eval.verify.baselines import refresh_baseline
 
-    missing = read_baseline(pack, manifest).missing
-    tasks = [name for name in grading.tasks if missing.get(name, "").endswith(AGAIN) and _is_recorded(manifest, name)]
-    if not tasks:
-        return
-    progress("grading the recorded answers, which the run is compared with")
     try:
-        proof = verify(pack, tasks=tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)
+        refresh_baseline(pack, grading.tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)
     except UserError as error:
         log.warning(f"the recorded answers cannot be graded: {error}")
-        return
-    for name, task in proof.tasks.items():
-        if task.status not in ("passed", "not checked"):
-            log.warning(f"{name}: {task.status}: {task.reason}. See: meta-eval verify {pack} --tasks {name}")
-
-
-def _is_recorded(manifest: Manifest, task: str) -> bool:
-    """Whether anybody's answers are recorded: not of a task of lm-eval as it is."""
-    entry = manifest.tasks[task]
-    return entry.baseline is not None or entry.record is None or entry.record.model is not None
 
 
 def _stopped(state: State | None, stopping: Stopping | None) -> dict[str, Any] | None:

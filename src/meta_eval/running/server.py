@@ -125,6 +125,27 @@ class ServerClient(Client):
     def engine(self) -> str:
         return next(one.engine for one in self._servers if one.engine)
 
+    def cannot(self, kind: str, *, has_tokenizer: bool) -> str | None:
+        if kind == "generate":
+            return None
+        if not has_tokenizer:
+            return "the model's tokenizer is not on this machine: set tokenizer to a hub id or a folder"
+        return self._on_loop(self._cannot(kind))
+
+    async def _cannot(self, kind: str) -> str | None:
+        for server in self._servers:
+            if not server.up.is_set():
+                continue
+            if not server.can.token_ids:
+                return f"{server.url} takes no token ids"
+            try:
+                if not (kind == "choices" and await server.can_label()) and not await server.how_forced():
+                    named = "named tokens or of " if kind == "choices" else ""
+                    return f"{server.url} says no log-probabilities of {named}a prompt (prompt_logprobs, echo)"
+            except (CutError, Failed):  # the requests themselves will tell
+                continue
+        return None
+
     def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
         left, under_way, ended = iter(asks), 0, False
         room = self.settings.concurrency * len(self._servers) * _AHEAD

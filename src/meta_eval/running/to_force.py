@@ -77,6 +77,16 @@ class ToForce:
                 hint="Use backend vllm or server; or `--write-stock`, for the sums through lm_eval",
             )  # fmt: skip
 
+    def check_engine(self, client: Client) -> None:
+        """Refuse an engine that turned out to say nothing of single tokens, before it is asked.
+
+        Raises:
+            BackendError: So it is.
+        """
+        for kind, first in self._kinds.items():
+            if why := client.cannot(kind, has_tokenizer=True):
+                raise BackendError(f"cannot be asked: {why}", where=first)
+
     def _drawn(self, tasks: Sequence[str], manifest: Manifest, docs: int | None, seed: int) -> dict[str, Sequence[int]]:
         """By task the numbers of the docs."""
         ranges = {name: docs_to_run(manifest.tasks[name].docs, self._limit) for name in tasks}

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.answers.read import Answers
 from meta_eval.answers.requests import Request, requests_of
+from meta_eval.notes import log
+from meta_eval.running.client import BackendError, Client
 from meta_eval.running.prefixes import Beginnings, side_by_side
 from meta_eval.verify.evaluate import Evaluator
 
@@ -26,6 +28,7 @@ class Wanted:
     Attributes:
         total: By task, the requests of this shard.
         left: Those of them that have no answer yet.
+        kinds: By task, what its requests are: ``generate`` or ``choices``.
     """
 
     def __init__(
@@ -43,12 +46,14 @@ class Wanted:
         self._answered = {(one.id, one.request_sha256) for one in answers.given.values()}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
+        self.kinds: dict[str, str] = {}
         self._hashes: dict[str, dict[str, str]] = {}
         self._order: dict[str, list[int]] = {}
         for name, requests in itertools.groupby(self._own(), key=lambda request: request.task):
             hashes, beginnings, left = self._hashes.setdefault(name, {}), Beginnings(), 0
             for request in requests:
                 hashes[request.id] = request.sha256
+                self.kinds[name] = request.kind
                 beginnings.add(request.doc, request.prompt)
                 left += not self.is_answered(request)
             self._order[name] = beginnings.order()
@@ -68,6 +73,11 @@ class Wanted:
     def note(self, request: Request) -> None:
         """It is answered: who goes through what is left does not meet it again."""
         self._answered.add((request.id, request.sha256))
+
+    def leave_out(self, tasks: Iterable[str]) -> None:
+        """Ask nothing of some tasks."""
+        for name in tasks:
+            del self.left[name], self._order[name]
 
     def docs_left(self, task: str) -> set[int]:
         """The docs of a task of which this shard asks something that is not answered."""
@@ -99,6 +109,34 @@ class Wanted:
     def _all(self) -> Iterable[Request]:
         for name in self._tasks:
             yield from requests_of(self._evaluator, name, self._limit)
+
+
+def leave_out(wanted: Wanted, client: Client, *, has_tokenizer: bool, whole: bool) -> dict[str, str]:
+    """Leave out the tasks that an engine cannot answer, and say so before the first request.
+
+    Args:
+        wanted: What is to be asked.
+        client: The engine, entered.
+        has_tokenizer: Whether requests bring their token ids.
+        whole: Whether no task may be missing.
+
+    Returns:
+        By task, why it was left out.
+
+    Raises:
+        BackendError: No task may be missing, or none is left and nothing was answered before.
+    """
+    names = [name for name, left in wanted.left.items() if left]
+    kinds = {kind: client.cannot(kind, has_tokenizer=has_tokenizer) for kind in {wanted.kinds[name] for name in names}}
+    found = {name: why for name in names if (why := kinds[wanted.kinds[name]])}
+    begun = any(wanted.left[name] < total for name, total in wanted.total.items())
+    for why in sorted(set(found.values())):
+        some = ", ".join(name for name in found if found[name] == why)
+        if whole or (len(found) == len(names) and not begun):
+            raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
+        log.warning(f"{some}: left out, since multiple choice cannot be scored: {why}")
+    wanted.leave_out(found)
+    return found
 
 
 def only(answers: Answers, wanted: Mapping[str, str]) -> Answers:
