@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -14,12 +17,15 @@ from scipy.optimize import brentq
 from meta_eval import stats
 from meta_eval.engines.settings import RunSettings
 from meta_eval.judging.decide import Decision, Evidence, decide
-from meta_eval.judging.judge import judge
+from meta_eval.judging.judge import cluster_names, judge
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
-from meta_eval.results.answers import Answer, Doc, Value
+from meta_eval.results.answers import Answer, Doc
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
+from meta_eval.results.samples import read_samples
+from meta_eval.results.scores import scores
+from meta_eval.stats import Drop
 
 MARGIN = 0.01
 
@@ -171,28 +177,68 @@ def decision(
 # Through all that judges
 
 
+@cache
+def docs_of(task: Task) -> tuple[Doc, ...]:
+    """The docs of a task, as report reads them from a samples file of lm-eval.
+
+    What docs share is found by the reader: docs of one cluster are copies of one problem under numbers of their own,
+    or where they are of several subtasks one question in several languages, whose cluster the pack names.
+    """
+    clusters = cluster_ids(task)
+    across = task.clusters == "across"
+    subtasks = np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
+    lines = []
+    for number in range(task.docs):
+        problem = number if clusters is None or across else int(clusters[number])
+        prompt = f"{task.name}: problem {problem}"
+        doc: dict[str, Any] = {"problem": problem, "copy": number}
+        if len(task.subtasks) > 1:
+            doc |= {"subtask_name": f"s{subtasks[number]}"}
+        if across and clusters is not None:
+            doc |= {"input_question_hash": f"{task.name} {number}", "cluster": f"q{clusters[number]}"}
+        lines.append({
+            "doc_id": number, "doc": doc, "target": "1", "resps": [["1"]], "filtered_resps": ["1"], "filter": "f",
+            "arguments": [[prompt, {"until": []}]], "metrics": ["em"], "em": 1.0,
+        })  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "samples.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return read_samples(path).docs
+
+
+def with_verdicts(docs: Sequence[Doc], verdicts: Sequence[float]) -> tuple[Doc, ...]:
+    """Docs whose answers are right or wrong; where they are of subtasks the metric is an average over these."""
+    return tuple(
+        replace(doc, answers={"f": Answer(None, {"em": one, "em_macro": (doc.subtask, one)}, 0, 0)})
+        for doc, one in zip(docs, verdicts, strict=True)
+    )
+
+
+def metric_of(task: Task) -> str:
+    return "em_macro,f" if len(task.subtasks) > 1 else "em,f"
+
+
+def drop_of(task: Task, before: Sequence[float], after: Sequence[float]) -> Drop:
+    """The drop as report takes it from the docs of a baseline and a run: `judged` gives the same one, more slowly."""
+    docs = docs_of(task)
+    first, second = (scores(with_verdicts(docs, verdicts), metric_of(task)) for verdicts in (before, after))
+    assert first is not None and second is not None
+    names = cluster_names(task.name, docs, frozenset())
+    return stats.paired_drop(first.shares, second.shares, second.labels, names)
+
+
 def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Decision:
     """What report decides of a run of these tasks, with Meta's answers as verify grades them; no file is written."""
     results, entries, answers = {}, {}, {}
     for task in tasks:
-        before, after, labels, _ = draw(
-            replace(task, ifeval=False, subtasks=(task.docs,)) if task.ifeval else task, drop, rng
-        )
-        names = [f"s{label}" for label in labels] if labels else [None] * task.docs
-        answers[task.name] = tuple(map(_doc, range(task.docs), [task.name] * task.docs, names, before.tolist()))
-        docs = tuple(map(_doc, range(task.docs), [task.name] * task.docs, names, after.tolist()))
-        results[task.name], entries[task.name] = _task_run(task, docs), _entry(task, macro=bool(labels))
-    run = Run(results, (), {})
-    found = judge(run, _manifest(entries), Baseline(answers, {}))
+        plain = replace(task, ifeval=False, subtasks=(task.docs,)) if task.ifeval else task
+        before, after, _, _ = draw(plain, drop, rng)
+        docs = docs_of(plain)
+        answers[task.name] = with_verdicts(docs, before.tolist())
+        results[task.name] = _task_run(task, with_verdicts(docs, after.tolist()))
+        entries[task.name] = _entry(task, metric_of(plain))
+    found = judge(Run(results, (), {}), _manifest(entries), Baseline(answers, {}))
     return found.decision
-
-
-def _doc(number: int, task: str, subtask: str | None, verdict: float) -> Doc:
-    metrics: dict[str, Value] = {"em": verdict, "em_macro": (subtask, verdict)}
-    return Doc(
-        number, f"{task} {number}", (), True, subtask, None, "", None, None, None, "", False, False,
-        {"f": Answer(None, metrics, 0, 0)},
-    )  # fmt: skip
 
 
 def _task_run(task: Task, docs: tuple[Doc, ...]) -> TaskRun:
@@ -201,9 +247,9 @@ def _task_run(task: Task, docs: tuple[Doc, ...]) -> TaskRun:
     return TaskRun(task.name, "", docs, ("f",), {}, (), None, 0, (), None, None, provenance)
 
 
-def _entry(task: Task, *, macro: bool) -> TaskEntry:
+def _entry(task: Task, metric: str) -> TaskEntry:
     number = PublishedEntry.model_construct(
-        our_metric="em_macro,f" if macro else "em,f", value=100 * task.accuracy, same_settings=True, note=None,
+        our_metric=metric, value=100 * task.accuracy, same_settings=True, note=None,
         benchmark=task.name, metric=None, averaging=None, shots=None, source="", cot=None,
     )  # fmt: skip
     return TaskEntry.model_construct(

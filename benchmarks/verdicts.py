@@ -25,10 +25,25 @@ from functools import cache
 
 import numpy as np
 from counting import Table, counted, main, rate, simulate
-from drawn_verdicts import MARGIN, Task, cluster_ids, decision, draw, evidence, instruct, judged, many
+from drawn_verdicts import (
+    MARGIN,
+    Task,
+    cluster_ids,
+    decision,
+    docs_of,
+    draw,
+    drop_of,
+    evidence,
+    instruct,
+    judged,
+    many,
+    metric_of,
+    with_verdicts,
+)
 
 from meta_eval import stats
 from meta_eval.judging.decide import Evidence, decide
+from meta_eval.results.scores import scores
 
 # What is simulated
 
@@ -165,6 +180,10 @@ COVERED = (
     (Task("350 docs of 60 uneven books", (350,), 0.4, 0.10, uneven(350, 60), 0.6), "drop"),
     (Task("350 docs of 60 uneven books", (350,), 0.4, 0.10, uneven(350, 60), 0.6), "score"),
     (Task("120 docs of 12 uneven books", (120,), 0.4, 0.20, uneven(120, 12), 0.6), "score"),
+    (Task("64 copies of 30 problems", (1920,), 0.5, 0.20, (64,) * 30, 0.6), "drop"),
+    (Task("64 copies of 30 problems", (1920,), 0.5, 0.20, (64,) * 30, 0.6), "score"),
+    (Task("1,319 docs that share nothing", (1319,), 0.8, 0.06), "drop"),
+    (Task("1,319 docs that share nothing", (1319,), 0.8, 0.06), "score"),
 )
 
 
@@ -178,7 +197,8 @@ def coverage(runs: int) -> None:
     for task, what in COVERED:
         if what == "score":
             found = simulate(lambda rng, task=task: covers_score(task, rng), f"score {task.name}", runs)
-            cells = ("score", rate(found["in"], runs, 0.93, 0.97), "-", rate(found["plain"], runs))
+            plain = rate(found["plain"], runs) if task.clusters else "-"
+            cells = ("score", rate(found["in"], runs, 0.935, 0.965), "-", plain)
         else:
             both = [
                 simulate(lambda rng, task=task, drop=drop: covers(task, drop, rng), f"cover {task} {drop}", runs)
@@ -205,23 +225,25 @@ def covers_repeats(rng: np.random.Generator) -> Counter[str]:
 
 def covers(task: Task, drop: float, rng: np.random.Generator) -> Counter[str]:
     before, after, labels, clusters = draw(task, drop, rng)
-    found = Counter({"in": drop in stats.paired_drop(before, after, labels, clusters).interval()})
-    if clusters is not None:
-        found["plain"] += drop in stats.paired_drop(before, after, labels).interval()
-    return found
+    if clusters is None:
+        return Counter({"in": drop in stats.paired_drop(before, after, labels).interval()})
+    return Counter({
+        "in": drop in drop_of(task, before.tolist(), after.tolist()).interval(),
+        "plain": drop in stats.paired_drop(before, after, labels).interval(),
+    })  # fmt: skip
 
 
 def covers_score(task: Task, rng: np.random.Generator) -> Counter[str]:
     clusters = cluster_ids(task)
-    assert clusters is not None
-    chances = np.full(task.docs, task.accuracy)
-    own = rng.random(task.docs) < chances
-    whole = (rng.random(clusters.max() + 1) < task.accuracy)[clusters]
-    values = np.where(rng.random(task.docs) < math.sqrt(task.alike), whole, own).astype(float)
-    labels = None if len(task.subtasks) == 1 else np.repeat(np.arange(len(task.subtasks)), task.subtasks).tolist()
+    values = (rng.random(task.docs) < task.accuracy).astype(float)
+    if clusters is not None:
+        whole = (rng.random(clusters.max() + 1) < task.accuracy)[clusters]
+        values = np.where(rng.random(task.docs) < math.sqrt(task.alike), whole, values)
+    found = scores(with_verdicts(docs_of(task), values.tolist()), metric_of(task))
+    assert found is not None
     return Counter({
-        "in": task.accuracy in stats.score_interval(values.tolist(), labels, clusters=clusters.tolist()),
-        "plain": task.accuracy in stats.score_interval(values.tolist(), labels),
+        "in": task.accuracy in found.interval,
+        "plain": task.accuracy in stats.score_interval(found.values, found.labels),
     })  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ def report(
     pack: Path | str | None = None,
     margin: float | None = None,
     gate: Gate | Path | str | None = None,
+    cluster: Mapping[str, str] | None = None,
     repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
@@ -44,6 +45,8 @@ def report(
         pack: The pack that was run: published numbers and missing tasks need it.
         margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
+        cluster: By task (or by a pattern such as ``mmlu_*``) the field of its docs that says which share a passage, a
+            question or a source, and so are not independent; beside what the gate names.
         repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
@@ -58,7 +61,10 @@ def report(
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
     given = [results] if isinstance(results, Path | str) else results
-    run = _read(given, folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress)
+    run = _read(
+        given, folder, manifest, clusters={**rules.cluster, **(cluster or {})}, repeats=repeats,
+        skip_damaged=skip_damaged, progress=progress,
+    )  # fmt: skip
     progress("judging")
     baseline = read_baseline(folder, manifest) if folder and manifest else None
     judged = judge(run, manifest, baseline, rules)
@@ -74,6 +80,7 @@ def compare(
     pack: Path | str | None = None,
     margin: float | None = None,
     gate: Gate | Path | str | None = None,
+    cluster: Mapping[str, str] | None = None,
     repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
@@ -93,6 +100,7 @@ def compare(
         pack: The pack of both.
         margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
+        cluster: As of `report`.
         repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
@@ -106,8 +114,10 @@ def compare(
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
+    clusters = {**rules.cluster, **(cluster or {})}
     before, after = [
-        _read([one], folder, manifest, repeats=repeats, skip_damaged=skip_damaged, progress=progress) for one in (a, b)
+        _read([one], folder, manifest, clusters=clusters, repeats=repeats, skip_damaged=skip_damaged, progress=progress)
+        for one in (a, b)
     ]
     progress("comparing")
     baseline = read_baseline(folder, manifest) if folder and manifest else None
@@ -179,6 +189,7 @@ def _read(
     folder: Path | None,
     manifest: Manifest | None,
     *,
+    clusters: Mapping[str, str],
     repeats: bool,
     skip_damaged: bool,
     progress: Progress,
@@ -189,5 +200,7 @@ def _read(
 
     count_tokens = token_counter(manifest.run.tokenizer_of()) if manifest else None
     paths = [Path(one) for one in results]
-    run = read_run(paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, step=progress)
+    run = read_run(
+        paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, clusters=clusters, step=progress
+    )
     return run if manifest is None else check_pack(run, manifest, pack=str(folder))

@@ -26,6 +26,10 @@ _MARGIN = typer.Option(
 )
 _GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
 _MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
+_CLUSTER = typer.Option(
+    [], "--cluster", metavar="TASK=FIELD",
+    help="Docs of TASK with the same FIELD are not independent; TASK may be a pattern such as 'mmlu_*'.",
+)  # fmt: skip
 _REPEATS = typer.Option(
     False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
 )
@@ -45,6 +49,7 @@ def report(
     margin: float | None = _MARGIN,
     gate: Path | None = _GATE,
     max_drop: float | None = _MAX_DROP,
+    cluster: list[str] = _CLUSTER,
     repeats: bool = _REPEATS,
     skip_damaged: bool = _SKIP_DAMAGED,
 ) -> None:
@@ -53,13 +58,15 @@ def report(
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
+    from meta_eval.results.clusters import read_fields
 
     check_outputs((html, markdown, eval_results), _read_from(results, pack, gate))
-    rules = _rules_of(margin, gate, max_drop)
+    rules, fields = _rules_of(margin, gate, max_drop), read_fields(cluster)
     with working("reading") as progress:
         found = api.report(
-            results, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
-        )
+            results, pack=pack, margin=margin, gate=rules, cluster=fields, repeats=repeats, skip_damaged=skip_damaged,
+            progress=progress,
+        )  # fmt: skip
         progress("writing")
         write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
     _finish(found, as_json=as_json)
@@ -75,6 +82,7 @@ def compare(
     margin: float | None = _MARGIN,
     gate: Path | None = _GATE,
     max_drop: float | None = _MAX_DROP,
+    cluster: list[str] = _CLUSTER,
     repeats: bool = _REPEATS,
     skip_damaged: bool = _SKIP_DAMAGED,
 ) -> None:
@@ -83,13 +91,15 @@ def compare(
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
+    from meta_eval.results.clusters import read_fields
 
     check_outputs((html, markdown), _read_from((a, b), pack, gate))
-    rules = _rules_of(margin, gate, max_drop)
+    rules, fields = _rules_of(margin, gate, max_drop), read_fields(cluster)
     with working("reading") as progress:
         found = api.compare(
-            a, b, pack=pack, margin=margin, gate=rules, repeats=repeats, skip_damaged=skip_damaged, progress=progress
-        )
+            a, b, pack=pack, margin=margin, gate=rules, cluster=fields, repeats=repeats, skip_damaged=skip_damaged,
+            progress=progress,
+        )  # fmt: skip
         progress("writing")
         write(found, pack=pack, html=html, markdown=markdown)
     _finish(found, as_json=as_json)

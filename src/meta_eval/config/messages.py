@@ -28,6 +28,7 @@ ALLOWED = {
     "price_per_hour": "null, or a number above 0",
     "gpu_memory_utilization": "a number above 0 and up to 1",
     "margin": "a number of points above 0 and below 100: the largest drop that report allows",
+    "cluster": "a mapping of tasks to fields of their docs, such as {drop: section_id}",
     "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
 }
 

@@ -138,6 +138,12 @@ class Config(Settings, Public):
         description="how the printed command asks multiple choice: `likelihood`, a prompt a choice; `next_token`, one "
         "prompt and one token a doc [where that is the same](pack.md#choices-by-the-next-token)",
     )
+    cluster: dict[Name, Name] = Field(
+        {},
+        description="of a recorded run or of `evals_dataset: lm-eval`: by task, or by a pattern such as `mmlu_*`, the "
+        "field of its docs that says which share a passage, a question or a source: these are "
+        "[not independent](verdicts.md#docs-that-are-not-independent)",
+    )
     allow_unmatched: bool = Field(
         False, description="leave out rows that have no original, and list them, instead of stopping"
     )

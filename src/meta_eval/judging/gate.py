@@ -15,6 +15,7 @@ from meta_eval.judging.decide import MARGIN
 Against = Literal["published", "recorded", "baseline"]
 
 _Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
+_Name = Annotated[str, Field(min_length=1)]
 _Docs = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -59,10 +60,12 @@ class Gate(_Rule):
             run. None for the best there is: in `compare` the baseline run, else Meta's answers, verdicts, number.
         min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
         tasks: The tasks to decide on, a list of names or a mapping to a `Rule`; without it every task of the pack.
+        cluster: By task, or by a pattern such as ``mmlu_*``, the field of its docs that says which are not independent.
         fidelity: What is asked where `meta-eval fidelity` decides; no other command does.
     """
 
     tasks: dict[str, Rule] = Field(default_factory=dict)
+    cluster: dict[str, _Name] = Field(default_factory=dict)
     fidelity: FidelityRule = FidelityRule()
 
     @field_validator("tasks", mode="before")

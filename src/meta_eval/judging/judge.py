@@ -256,11 +256,16 @@ def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> lis
         docs: The docs.
         shared: Question hashes that stand in several tasks of the report.
     """
-    if any(doc.cluster is not None for doc in docs):
-        return [(task, doc.cluster) if doc.cluster is not None else (task, doc.doc_id) for doc in docs]
-    if not any(doc.question_hash in shared for doc in docs):
-        return None
-    return [doc.question_hash if doc.question_hash in shared else (task, doc.doc_id) for doc in docs]
+    of_cluster: dict[str, str] = {}
+    for doc in docs:
+        if doc.cluster is not None and doc.question_hash in shared:
+            of_cluster[doc.cluster] = min(of_cluster.get(doc.cluster, doc.question_hash), doc.question_hash)
+    names: list[Hashable] = []
+    for doc in docs:
+        known = doc.question_hash if doc.cluster is None else of_cluster.get(doc.cluster)
+        names.append(known if known in shared else (task, doc.doc_id if doc.cluster is None else doc.cluster))
+    alone = all(doc.cluster is None and doc.question_hash not in shared for doc in docs)
+    return None if alone else names
 
 
 # Doc by doc
@@ -286,24 +291,26 @@ def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[S
     if sides and pair:
         docs = sides[1].docs
         theirs = {docs[at].doc_id: value for at, value in zip(pair[0].positions, pair[0].raw, strict=True)}
-    groups: dict[str, list[tuple[float, float | None]]] = {}
-    for position, value in zip(found.positions, found.raw, strict=True):
+    groups: dict[str, list[tuple[float, float | None, Hashable]]] = {}
+    names = found.clusters or found.positions
+    for position, value, name in zip(found.positions, found.raw, names, strict=True):
         doc = ours.docs[position]
         if doc.subtask is not None:
-            groups.setdefault(doc.subtask, []).append((value, theirs.get(doc.doc_id)))
+            groups.setdefault(doc.subtask, []).append((value, theirs.get(doc.doc_id), name))
     if len(groups) < 2:
         return ()
     drops = {}
     for name, values in groups.items():
-        before = [one for _, one in values if one is not None]
+        after, known, clusters = zip(*values, strict=True)
+        before = [one for one in known if one is not None]
         if len(before) == len(values):
-            drops[name] = stats.paired_drop(before, [one for one, _ in values])
+            drops[name] = stats.paired_drop(before, after, clusters=clusters if found.clusters else None)
     clear = dict(zip(drops, (p < stats.ALPHA for p in stats.holm([one.p() for one in drops.values()])), strict=True))
     return tuple(
         Subtask(
             name,
             len(values),
-            stats.mean([one for one, _ in values]),
+            stats.mean([one for one, _, _ in values]),
             drops[name].before if name in drops else None,
             clear.get(name, False),
         )

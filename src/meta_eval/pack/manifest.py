@@ -226,6 +226,7 @@ class PreparedFrom(_Entry):
     choice_scoring: Literal["likelihood", "next_token"] = "likelihood"
     allow_unmatched: bool
     allow_code: bool
+    cluster: dict[str, str] = {}
 
 
 class Manifest(_Entry, Public):

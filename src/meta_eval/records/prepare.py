@@ -32,6 +32,7 @@ from meta_eval.records.record_prepare import made_of_record
 from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
 from meta_eval.records.runs import is_record, open_record, select
 from meta_eval.records.task import filters_of, make_task, verdict_of
+from meta_eval.results.clusters import check_fields
 from meta_eval.source.base import Repository
 from meta_eval.source.open import SAMPLE
 from meta_eval.templates.folder import TemplateFolder
@@ -104,6 +105,12 @@ def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
         )
     if name == LM_EVAL:
         return _prepare_tasks(config, config_place, progress)
+    if config.cluster:
+        raise ConfigError(
+            f"names fields of the docs of {name}, whose templates say what docs share",
+            where=f"{config_place}: cluster",
+            hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
+        )
     return of_meta.assemble(config, config_place, progress)
 
 
@@ -234,7 +241,9 @@ def _made(
     with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
         templates = _groups_folder(Path(scratch) / "groups", groups)
         context = Context(config, templates, Originals(), progress)
-        tasks = check_requests(make(context), Path(scratch) / "pack", progress)
+        made = make(context)
+        check_fields(config.cluster, [one.task.name for one in made], "cluster")
+        tasks = check_requests(made, Path(scratch) / "pack", progress)
         return build_pack([one.finish(one.task) for one in tasks], groups, context)
 
 

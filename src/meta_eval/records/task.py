@@ -26,6 +26,7 @@ from meta_eval.pack.task import Context, PreparedTask, length_entry
 from meta_eval.records.checks import check_rows
 from meta_eval.records.code import TaskCode, included
 from meta_eval.records.rows import ROLLING, Row, Rows, doc_json
+from meta_eval.results.clusters import field_of, field_text, missing_field
 from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
 from meta_eval.templates.spec import TaskSpec, Template
 
@@ -81,7 +82,7 @@ def make_task(
     each = any(row.prompts for row in rows.rows)
     if each:
         _check_metrics(code, where)
-    table = docs_table(rows, template.output_type, verdict)
+    table = docs_table(rows, template.output_type, verdict, _clusters(rows, code.name, context))
     content = parquet_bytes(table)
     docs_file = f"{code.name}.parquet"
     file = code.folder / (code.written or code.file)
@@ -137,7 +138,7 @@ def make_task(
     return PreparedTask(code.name, entry, code.files(), made, ifeval)
 
 
-def docs_table(rows: Rows, output_type: str, verdict: str) -> pa.Table:
+def docs_table(rows: Rows, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
     """The docs as they stand in a pack: the task's own as text, and beside it what every doc has."""
     import pyarrow as pa
 
@@ -148,7 +149,7 @@ def docs_table(rows: Rows, output_type: str, verdict: str) -> pa.Table:
         "prompt": pa.array([row.prompt for row in each], text),
         "gold": pa.array([row.gold for row in each], text),
         "subtask_name": pa.array([_text(row.doc.get("subtask_name")) for row in each], text),
-        "cluster": pa.array([_text(row.doc.get("cluster")) for row in each], text),
+        "cluster": pa.array(clusters, text),
         "input_question_hash": pa.array([row.question_hash for row in each], text),
         "input_final_prompts_hash": pa.array([_hashes(row) for row in each], texts),
         "recorded_output": pa.array([_output(row) for row in each], text),
@@ -308,6 +309,14 @@ def _is_correct(row: Row, verdict: str) -> bool | None:
 
 def _json(value: object) -> str | None:
     return None if value is None else json.dumps(value)
+
+
+def _clusters(rows: Rows, task: str, context: Context) -> list[str | None]:
+    field = field_of(context.config.cluster, task)
+    found = [field_text(row.doc, field or "cluster") for row in rows.rows]
+    if field is not None and not any(found):
+        raise missing_field(field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}")
+    return found
 
 
 def _text(value: object) -> str | None:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from meta_eval.results.clusters import field_text
 from meta_eval.results.metrics import NO_METRIC, NO_SHARE, Value, Weighted, value_of
 from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, foreign
 
@@ -53,6 +54,7 @@ def read_sample(
     filter_name: str | None,
     where: str,
     may_be_nan: Container[str] = (),
+    cluster_field: str | None = None,
 ) -> tuple[Doc, str, Answer]:
     """The doc of one sample, still without answers, the filter that the sample is of, and what that made of the answer.
 
@@ -63,6 +65,7 @@ def read_sample(
         filter_name: Its filter where it names none (lm-eval before 0.4.7); None when nobody knows.
         where: File and line, for messages.
         may_be_nan: The metrics whose average leaves out what is no number; so does this.
+        cluster_field: The field of the doc that names its cluster; None for a pack's own column.
 
     Raises:
         ResultsError: It is no sample of lm_eval, or holds a score that is no number.
@@ -70,7 +73,7 @@ def read_sample(
     doc_id = _doc_id(sample, where)
     name = _filter(sample, filter_name, where)
     try:
-        doc = _doc(doc_id, sample, where)
+        doc = _doc(doc_id, sample, where, cluster_field)
         found = extracted(sample)
         metrics = read_metrics(sample, where, may_be_nan)
         return doc, name, Answer(None if found is None else found[:EXTRACTED], metrics, offset, length)
@@ -102,7 +105,7 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None, where: str) -> s
     return name
 
 
-def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
+def _doc(doc_id: int, sample: Mapping[str, Any], where: str, cluster_field: str | None) -> Doc:
     if "doc" not in sample or not isinstance(sample.get("resps"), list):
         raise foreign("doc or resps are missing", where)
     # A doc of any task is JSON of any kind; Meta's have columns that are known.
@@ -112,7 +115,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
     of_pack = isinstance(hashes, list) and isinstance(prompt, str)
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if of_meta else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
-    cluster = doc.get("cluster") if of_meta else None
+    cluster = field_text(doc, cluster_field or "cluster") if cluster_field or of_meta else None
     answer, requests = output(sample), arguments(sample)
     choices = doc.get("choices") if of_pack else None
     sent = _prompt_hash(sample, requests)
@@ -123,7 +126,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str) -> Doc:
         prompt_hashes=tuple(map(str, hashes)) if isinstance(hashes, list) else (sent,),
         prompt_unchanged=requests[0][0] == prompt if requests and of_pack else None,
         subtask=subtask if isinstance(subtask, str) else None,
-        cluster=cluster if isinstance(cluster, str) else None,
+        cluster=cluster,
         gold=gold if isinstance(gold, str) else str(sample.get("target")),
         choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,

@@ -17,7 +17,17 @@ from typing import Any
 
 from meta_eval.boundary.inputs import open_regular, sha256_of
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.answers import EXTRACTED, Answer, Doc, ResultsError, extracted, metric_names, read_metrics
+from meta_eval.results.answers import (
+    EXTRACTED,
+    Answer,
+    Doc,
+    ResultsError,
+    arguments,
+    extracted,
+    metric_names,
+    read_metrics,
+)
+from meta_eval.results.clusters import content_keys, given_key, name_clusters
 from meta_eval.results.named import as_recorded, read_named
 
 # How the reason of a missing baseline ends where verify can make it.
@@ -124,17 +134,19 @@ def _by_doc(
     samples: Sequence[Mapping[str, Any]], has_answer: Callable[[Mapping[str, Any]], bool]
 ) -> dict[int, dict[str, Any]]:
     docs: dict[int, dict[str, Any]] = {}
+    keys: dict[int, tuple[str, ...]] = {}
     for sample in samples:
         number, doc = sample["doc_id"], sample["doc"]
         if not has_answer(doc):
             continue
+        keys[number] = keys.get(number) or _cluster_keys(sample)
         kept = docs.setdefault(
             number,
             {
                 "doc_id": number,
                 "question_hash": doc["input_question_hash"],
                 "subtask": doc.get("subtask_name"),
-                "cluster": doc.get("cluster"),
+                "cluster": None,
                 "answers": {},
             },
         )
@@ -143,7 +155,16 @@ def _by_doc(
             "extracted": None if found is None else found[:EXTRACTED],
             "metrics": {name: sample[name] for name in metric_names(sample)},
         }
+    for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
+        docs[number]["cluster"] = cluster
     return docs
+
+
+def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
+    doc = sample["doc"]
+    prompts, gold = map(str, doc.get("input_final_prompts_hash") or ()), str(doc.get("gold"))
+    own = content_keys(doc["input_question_hash"], tuple(prompts), gold, arguments(sample))
+    return own if doc.get("cluster") is None else (given_key(doc["cluster"]), *own)
 
 
 def missing_text(key: str, reason: str, edited: Sequence[str] = ()) -> str:

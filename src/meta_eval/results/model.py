@@ -51,8 +51,8 @@ class Doc:
         prompt_unchanged: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
             a pack of meta-eval, whose prompts nobody knows.
         subtask: Its subtask.
-        cluster: What it shares with others (a question in several languages, a passage), named by a short id: docs of
-            one cluster are not independent of each other. None where it stands alone, or nobody knows.
+        cluster: What it shares with other docs of its task (a question in several languages, a passage, or all that it
+            is): docs of one cluster are not independent of each other. None where it stands alone, or nobody knows.
         gold: The right answer as the task writes it.
         choices: How many answers there are to choose from; None for free answers.
         recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from meta_eval.pack.integrity import edited_notice
 from meta_eval.pack.manifest import Manifest
+from meta_eval.results.clusters import Fields, check_fields, field_of
 from meta_eval.results.find import Files, Found, find
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance, read_provenance
@@ -86,6 +87,7 @@ def read_run(
     skip_damaged: bool = False,
     repeats: bool = False,
     count_tokens: Callable[[str], int] | None = None,
+    clusters: Fields | None = None,
     step: Say = lambda _: None,
 ) -> Run:
     """Read what lm_eval wrote.
@@ -96,9 +98,11 @@ def read_run(
             there is one, takes the place of a file that cannot be read at all.
         repeats: Keep all runs of a task, to be averaged, and not only the newest.
         count_tokens: See `read_samples`.
+        clusters: By task, or by a pattern such as ``mmlu_*``, the field that names the cluster of each doc.
         step: Called with what is being read.
 
     Raises:
+        ConfigError: ``clusters`` names a task that is not there.
         ResultsError: Nothing is there, a file is damaged, files contradict each other, they are of several models, or
             repeats were not run alike.
     """
@@ -110,12 +114,16 @@ def read_run(
             where=", ".join(map(str, paths)),
             hint="Name the --output_path of a run",
         )
+    check_fields(clusters or {}, list(files.tasks), "cluster")
     tasks: dict[str, TaskRun] = {}
     older: dict[str, tuple[TaskRun, ...]] = {}
     for task, candidates in files.tasks.items():
         step(f"reading {task}")
         for chosen in [[one] for one in candidates] if repeats else [candidates]:
-            found = read_newest(files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens, say=notices.append)
+            found = read_newest(
+                files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens,
+                cluster_field=field_of(clusters or {}, task), say=notices.append,
+            )  # fmt: skip
             if found is not None and task in tasks:
                 _check_repeat(tasks[task], found)
                 older[task] = (*older.get(task, ()), found)
@@ -137,6 +145,7 @@ def read_newest(
     *,
     skip_damaged: bool = False,
     count_tokens: Callable[[str], int] | None = None,
+    cluster_field: str | None = None,
     say: Say = lambda _: None,
 ) -> TaskRun | None:
     """The newest of several runs of one task; None where each is damaged, and damage is to be skipped.
@@ -145,7 +154,7 @@ def read_newest(
         files: What `find` found.
         candidates: The runs of the task, the newest first.
         skip_damaged: See `read_run`.
-        count_tokens: See `read_samples`.
+        count_tokens, cluster_field: See `read_samples`.
         say: Called with what must be said.
 
     Raises:
@@ -161,7 +170,7 @@ def read_newest(
         )
     for candidate in candidates:
         try:
-            found = _read(candidate, files, skip_damaged, count_tokens, say)
+            found = _read(candidate, files, skip_damaged, count_tokens, cluster_field, say)
         except ResultsError as error:
             if not skip_damaged:
                 raise
@@ -244,7 +253,12 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
 
 
 def _read(
-    found: Found, files: Files, skip_damaged: bool, count_tokens: Callable[[str], int] | None, say: Say
+    found: Found,
+    files: Files,
+    skip_damaged: bool,
+    count_tokens: Callable[[str], int] | None,
+    cluster_field: str | None,
+    say: Say,
 ) -> TaskRun:
     results = files.results[found.results] if found.results else None
     folder = (found.samples or found.results or Path()).parent.name
@@ -263,6 +277,7 @@ def _read(
             filters=filters,
             may_be_nan=others,
             count_tokens=count_tokens,
+            cluster_field=cluster_field,
         )
         for notice in samples.notices:
             say(notice)

@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
-from meta_eval.results.answers import Answer, Doc, ResultsError, doc_number, foreign, limit_hit, parse, read_sample
+from meta_eval.results.answers import (
+    Answer,
+    Doc,
+    ResultsError,
+    arguments,
+    doc_number,
+    foreign,
+    limit_hit,
+    parse,
+    read_sample,
+)
+from meta_eval.results.clusters import content_keys, given_key, missing_field, name_clusters
 from meta_eval.results.pieces import pieces
 
 _BUFFER = 2**17
@@ -55,6 +66,7 @@ def read_samples(
     filters: Sequence[str] = (),
     may_be_nan: Container[str] = (),
     count_tokens: Callable[[str], int] | None = None,
+    cluster_field: str | None = None,
 ) -> SamplesFile:
     """Read one samples file.
 
@@ -67,9 +79,11 @@ def read_samples(
         may_be_nan: The metrics whose average leaves out what is no number.
         count_tokens: Counts the tokens of an answer, for answers that are long enough to have hit the limit. Without it
             only the others are known not to have.
+        cluster_field: The field of a doc that names its cluster; None for a pack's own column.
 
     Raises:
-        ResultsError: The file is empty, cut off, no samples file, or says two things of one doc.
+        ResultsError: The file is empty, cut off, no samples file, or says two things of one doc; or no doc has the
+            field of clusters.
     """
     reading = _Reading(path, tuple(filters))
     samples = 0
@@ -80,7 +94,7 @@ def read_samples(
             name = None if "filter" in sample else reading.next_filter(sample)
             doc, name, answer = read_sample(
                 sample, offset=piece.offset, length=len(piece.content), filter_name=name, where=piece.where,
-                may_be_nan=may_be_nan,
+                may_be_nan=may_be_nan, cluster_field=cluster_field,
             )  # fmt: skip
             if doc.doc_id not in reading.docs:
                 doc.limit_hit = limit_hit(sample, count_tokens)
@@ -91,6 +105,8 @@ def read_samples(
             reading.damaged.append(str(error))
     if not samples:
         raise ResultsError("is empty", where=str(path), hint="Take the file of a run that ended")
+    if cluster_field is not None and all(doc.cluster is None for doc in reading.docs.values()):
+        raise missing_field(cluster_field, sorted(reading.columns), str(path))
     return reading.whole(skip_damaged)
 
 
@@ -134,6 +150,8 @@ class _Reading:
     torn: set[int] = field(default_factory=set)
     repeated: int = 0
     unnamed: dict[int, int] = field(default_factory=dict)
+    keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    columns: set[str] = field(default_factory=set)
     hashed: Any = field(default_factory=hashlib.sha256)
     hashes: bool = True
 
@@ -145,6 +163,8 @@ class _Reading:
         if known is None:
             doc.answers[filter_name] = answer
             self.docs[doc.doc_id] = doc
+            self.keys[doc.doc_id] = _cluster_keys(sample, doc)
+            self.columns.update(sample["doc"] if isinstance(sample["doc"], dict) else ())
         elif not doc.same_as(known) or not _agree(known.answers.get(filter_name), answer):
             self.torn.add(doc.doc_id)
             raise ResultsError(
@@ -184,6 +204,8 @@ class _Reading:
         whole = tuple(docs[doc_id] for doc_id in sorted(docs) if len(docs[doc_id].answers) == len(filters))
         if not whole:
             raise ResultsError("holds no whole doc", where=str(self.path), hint=hint)
+        for doc, cluster in zip(whole, name_clusters([self.keys[doc.doc_id] for doc in whole]), strict=True):
+            doc.cluster = cluster
         notices = []
         if self.repeated:
             notices.append(f"{self.path}: {self.repeated} lines stand there twice, word for word; each counts once")
@@ -193,6 +215,11 @@ class _Reading:
             notices.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
         task_hash = self.hashed.hexdigest() if self.hashes and not skipped else None
         return SamplesFile(self.path, whole, filters, self.repeated, skipped, task_hash, tuple(notices))
+
+
+def _cluster_keys(sample: Mapping[str, Any], doc: Doc) -> tuple[str, ...]:
+    own = content_keys(doc.question_hash if sample["doc"] else "", doc.prompt_hashes, doc.gold, arguments(sample))
+    return own if doc.cluster is None else (given_key(doc.cluster), *own)
 
 
 def _agree(known: Answer | None, answer: Answer) -> bool:

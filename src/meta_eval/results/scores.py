@@ -8,8 +8,8 @@ of its four accuracies. Every average is compared with lm-eval's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from meta_eval import stats
@@ -36,6 +36,7 @@ class Scores:
         raw: What each doc was given, 0 to 1; other than ``values`` where docs weigh differently.
         shares: What each adds to the score beside another run over the same docs, in which a doc that both answer alike
             differs by nothing; other than ``values`` where docs weigh differently. See `stats.instruction_shares`.
+        clusters: What each shares with others, as `Doc.cluster` says; None where every doc stands alone.
     """
 
     spec: str
@@ -45,6 +46,7 @@ class Scores:
     labels: tuple[str | None, ...] | None
     raw: tuple[float, ...]
     shares: tuple[float, ...]
+    clusters: tuple[Hashable, ...] | None = None
 
     @property
     def value(self) -> float:
@@ -53,7 +55,8 @@ class Scores:
 
     @property
     def interval(self) -> stats.Interval:
-        return stats.score_interval(self.values, self.labels)
+        """Of the score, at 95 %: docs of one cluster are not independent."""
+        return stats.score_interval(self.values, self.labels, clusters=self.clusters)
 
 
 def scores(docs: Sequence[Doc], spec: str) -> Scores | None:
@@ -70,8 +73,14 @@ def scores(docs: Sequence[Doc], spec: str) -> Scores | None:
     kind = kinds.pop() if len(kinds) == 1 and metric not in NO_SHARE else None
     if kind is None:
         return None
-    found = _scores(spec, kind, positions, values)
+    found = replace(_scores(spec, kind, positions, values), clusters=_clusters([docs[at] for at in positions]))
     return found if all(0 <= value <= 1 for value in found.raw) else None
+
+
+def _clusters(docs: Sequence[Doc]) -> tuple[Hashable, ...] | None:
+    if all(doc.cluster is None for doc in docs):
+        return None
+    return tuple(doc.doc_id if doc.cluster is None else doc.cluster for doc in docs)
 
 
 def specs(docs: Sequence[Doc]) -> tuple[str, ...]:

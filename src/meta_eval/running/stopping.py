@@ -77,7 +77,7 @@ class Stopping:
                 )
             self._tasks[name] = _Task(found.spec, docs, found, {})
         shared = shared_questions([one.docs for one in self._tasks.values()])
-        self._plan = plan([_task_docs(name, one, shared) for name, one in self._tasks.items()])
+        self._plan = plan([task_docs(name, one.docs, one.recorded, shared) for name, one in self._tasks.items()])
         self._gate = Sequential(self._plan, margin)
         self.margin = margin
 
@@ -147,16 +147,24 @@ def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
     return None
 
 
-def _task_docs(name: str, one: _Task, shared: frozenset[str]) -> TaskDocs:
-    docs = [one.docs[position] for position in one.recorded.positions]
-    right = Side([[_all_right(doc) for doc in one.docs]]).scores(one.spec)
-    clusters = cluster_names(name, docs, shared)
+def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozenset[str]) -> TaskDocs:
+    """What a plan needs to know of one task.
+
+    Args:
+        name: Its name.
+        docs: Its docs, as the baseline answered them.
+        recorded: Their scores, in the metric of the drop.
+        shared: See `sides.shared_questions`.
+    """
+    scored = [docs[position] for position in recorded.positions]
+    right = Side([[_all_right(doc) for doc in docs]]).scores(recorded.spec)
+    clusters = cluster_names(name, scored, shared)
     return TaskDocs(
         name,
-        [doc.doc_id for doc in docs],
-        labels=one.recorded.labels,
+        [doc.doc_id for doc in scored],
+        labels=recorded.labels,
         clusters=None if clusters is None else [str(cluster) for cluster in clusters],
-        reach=None if right is None or one.recorded.kind in ("mean", "macro") else right.shares,
+        reach=None if right is None or recorded.kind in ("mean", "macro") else right.shares,
     )
 
 

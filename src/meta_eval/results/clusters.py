@@ -1,0 +1,139 @@
+"""Which docs of a task are not independent of each other, so that every interval and test takes them together.
+
+Docs are of one cluster where their content is the same (a problem that is there in many copies), where they were asked
+the same with the same right answer, or where a field that the user names, or a pack's column ``cluster``, is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from meta_eval.errors import ConfigError, suggestion
+from meta_eval.results.model import ResultsError
+
+# Before an id that is given: it sorts before every hash, so that a cluster keeps it as its name.
+_GIVEN = "!"
+
+# Fields that a message lists.
+_LISTED = 20
+
+Fields = Mapping[str, str]
+
+
+def content_keys(
+    question_hash: str, prompt_hashes: Sequence[str], gold: str, requests: Sequence[Sequence[Any]]
+) -> tuple[str, ...]:
+    """What tells whether two docs of one task are the same problem: one key in common is enough.
+
+    Args:
+        question_hash: Of the question, or of the whole doc; empty where nothing of the doc is known.
+        prompt_hashes: Of what the model was given.
+        gold: The right answer as the task writes it.
+        requests: Prompt, and settings or continuation, of each request.
+    """
+    keys = [_hash(question_hash, gold)] if question_hash else []
+    others = [part for one in requests for part in _beyond(one, requests[0])]
+    if others or any(one[0] for one in requests):
+        keys.append(_hash(*prompt_hashes, *others, gold))
+    return tuple(keys)
+
+
+def given_key(cluster: str) -> str:
+    """The key of docs whose cluster is said, by a pack or by the user."""
+    return f"{_GIVEN}{cluster}"
+
+
+def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
+    """The cluster of each doc, named by its least key; None of a doc that has no key in common with another.
+
+    Docs that have one in common with the same third doc are of one cluster too.
+    """
+    parents: dict[str, str] = {}
+    for each in keys:
+        roots = sorted({_root(parents, key) for key in each})
+        parents.update((root, roots[0]) for root in roots)
+    found = [_root(parents, each[0]) if each else None for each in keys]
+    counts = Counter(found)
+    return [None if one is None or counts[one] < 2 else one.removeprefix(_GIVEN) for one in found]
+
+
+def field_of(fields: Fields, task: str) -> str | None:
+    """The field that is named for a task, by its name or by the first pattern (``mmlu_*``) that it matches."""
+    if task in fields:
+        return fields[task]
+    return next((field for pattern, field in fields.items() if fnmatchcase(task, pattern)), None)
+
+
+def check_fields(fields: Fields, tasks: Sequence[str], where: str) -> None:
+    """Refuse a field for a task that is not there.
+
+    Raises:
+        ConfigError: There is one; ``where`` is where it was given.
+    """
+    for pattern in fields:
+        if not any(fnmatchcase(task, pattern) or task == pattern for task in tasks):
+            raise ConfigError(
+                f"there is no task {pattern!r} here{suggestion(pattern, tasks)}", where=where,
+                hint=f"Tasks: {', '.join(tasks)}",
+            )  # fmt: skip
+
+
+def read_fields(given: Sequence[str], where: str = "--cluster") -> dict[str, str]:
+    """``TASK=FIELD`` as a mapping.
+
+    Raises:
+        ConfigError: An entry is not of this form, or a task stands twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        task, _, field = one.partition("=")
+        if not task or not field:
+            raise ConfigError(f"{one!r} is not of the form TASK=FIELD", where=where, hint="Such as drop=section_id")
+        if task in found:
+            raise ConfigError(f"{task} is named twice", where=where)
+        found[task] = field
+    return found
+
+
+def field_text(doc: Mapping[str, Any], field: str) -> str | None:
+    """The value of a doc's field as a cluster's name; None where it is missing or null."""
+    value = doc.get(field)
+    if value is None:
+        return None
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+def missing_field(field: str, columns: Sequence[str], where: str) -> ResultsError:
+    """The error of a field that no doc of a task has."""
+    listed = ", ".join(columns[:_LISTED])
+    return ResultsError(
+        f"no doc has the field {field!r}, which is to name its cluster{suggestion(field, columns)}",
+        where=where,
+        hint=f"Fields: {listed}" if listed else "These docs have no fields",
+    )
+
+
+def _root(parents: dict[str, str], key: str) -> str:
+    while (parent := parents.setdefault(key, key)) != key:
+        parents[key] = key = parents[parent]
+    return key
+
+
+def _beyond(request: Sequence[Any], first: Sequence[Any]) -> list[str]:
+    """What a request holds beside the first one's prompt: its continuation, a prompt of its own, a picture."""
+    parts = [part for part in request[1:2] if isinstance(part, str)]
+    parts += [json.dumps(part, sort_keys=True, default=str) for part in request[2:]]
+    return parts if request[0] == first[0] else [str(request[0]), *parts]
+
+
+def _hash(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        text = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(text) + text)
+    return digest.hexdigest()[:32]

@@ -1,0 +1,207 @@
+"""Docs that are not independent are taken together, in whatever way a run came to be: copies, and what a field says."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import cli
+from hypothesis import given
+from hypothesis import strategies as st
+from packs import prepare, read_docs
+from places import REPOSITORY
+from runs import TIME
+
+from meta_eval import compare, report
+from meta_eval.errors import ConfigError
+from meta_eval.judging.decide import TaskDecision
+from meta_eval.report.model import Report
+from meta_eval.results.answers import Answer, Doc, ResultsError
+from meta_eval.results.clusters import content_keys, name_clusters, read_fields
+from meta_eval.results.run import read_run
+from meta_eval.results.scores import scores
+from meta_eval.running.stopping import task_docs
+
+PROBLEMS, COPIES = 12, 20
+
+
+def plain(number: int, prompt: str, right: bool, doc: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """A line of a task of lm-eval's own, as an old version writes it: without hashes."""
+    return {
+        "doc_id": number, "doc": doc, "target": "7", "arguments": [[prompt, {"until": []}]], "resps": [["7"]],
+        "filtered_resps": ["7"], "filter": "none", "metrics": ["acc"], "acc": float(right), **keys,
+    }  # fmt: skip
+
+
+def written(folder: Path, lines: Sequence[dict[str, Any]], task: str = "aime") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / f"samples_{task}_{TIME}.jsonl").write_text(text, encoding="utf-8")
+    mean = sum(line["acc"] for line in lines) / len(lines)
+    tree = {
+        "results": {task: {"acc,none": mean, "acc_stderr,none": 0.01}}, "configs": {task: {}},
+        "n-samples": {task: {"original": len(lines), "effective": len(lines)}},
+        "config": {"model": "vllm", "model_args": {"pretrained": "m"}, "limit": None, "gen_kwargs": {}},
+    }  # fmt: skip
+    (folder / f"results_{TIME}.json").write_text(json.dumps(tree), encoding="utf-8")
+    return folder
+
+
+def copies(folder: Path, luck: int, **doc: Any) -> Path:
+    """Each problem in many copies, of which all or none are right; the copies are numbered."""
+    rng = random.Random(luck)
+    right = [rng.random() < 0.6 for _ in range(PROBLEMS)]
+    return written(
+        folder,
+        [plain(n, f"Problem {n % PROBLEMS}", right[n % PROBLEMS], {"id": n, **doc}) for n in range(PROBLEMS * COPIES)],
+    )
+
+
+def only(found: Report) -> TaskDecision:
+    (task,) = found.tasks
+    assert task.decision is not None
+    return task.decision
+
+
+def test_copies_of_a_problem_are_one_cluster_in_the_score_and_in_the_drop(tmp_path: Path) -> None:
+    a, b = copies(tmp_path / "a", 1), copies(tmp_path / "b", 2)
+    found = compare(a, b)
+    assert only(found).drop.clusters == PROBLEMS
+    interval = found.tasks[0].scores[0].interval
+    assert interval is not None
+    assert interval.upper - interval.lower > 0.4  # of 12 problems; of 240 docs it would be 0.12
+
+
+def test_the_same_doc_under_other_shots_is_one_problem(tmp_path: Path) -> None:
+    lines = [plain(n, f"shots {n}, problem {n % 3}", True, {"problem": n % 3}) for n in range(9)]
+    docs = read_run([written(tmp_path, lines)]).tasks["aime"].docs
+    assert len({doc.cluster for doc in docs}) == 3
+
+
+def test_choices_behind_one_context_are_problems_of_their_own(tmp_path: Path) -> None:
+    """BLiMP's contexts are empty, and its sentences differ."""
+    pairs = [[["", f"A dog {n} runs."], ["", f"A dog {n} run."]] for n in range(6)]
+    lines = [plain(n, "", True, {"n": n}, arguments=pair, resps=[[["-1", "True"]]] * 2) for n, pair in enumerate(pairs)]
+    docs = read_run([written(tmp_path, lines)]).tasks["aime"].docs
+    assert {doc.cluster for doc in docs} == {None}
+
+
+def test_docs_that_share_nothing_have_the_intervals_of_docs_on_their_own(tmp_path: Path) -> None:
+    lines = [plain(n, f"Problem {n}", n % 3 > 0, {"id": n}) for n in range(60)]
+    (task,) = report(written(tmp_path, lines)).tasks
+    docs = tuple(replace(doc, cluster=None) for doc in read_run([tmp_path]).tasks["aime"].docs)
+    known = scores(docs, "acc,none")
+    assert known is not None
+    assert known.clusters is None
+    assert task.scores[0].interval == known.interval
+
+
+@given(st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=1, max_size=12), st.randoms())
+def test_clusters_are_what_hangs_together_whatever_the_order(keys: list[list[int]], luck: random.Random) -> None:
+    texts = [[str(key) for key in each] for each in keys]
+    found = name_clusters(texts)
+    groups: list[set[int]] = []
+    for place, each in enumerate(texts):
+        near = [group for group in groups if any(set(each) & set(texts[other]) for other in group)]
+        groups = [group for group in groups if group not in near] + [set().union({place}, *near)]
+    for group in groups:
+        names = {found[place] for place in group}
+        least = min((key for place in group for key in texts[place]), default=None)
+        assert names == ({None} if len(group) == 1 else {least})
+    order = luck.sample(range(len(texts)), len(texts))
+    assert name_clusters([texts[place] for place in order]) == [found[place] for place in order]
+
+
+@given(st.text(max_size=3), st.text(max_size=3), st.text(max_size=3))
+def test_only_the_same_prompt_with_the_same_answer_is_the_same(prompt: str, gold: str, other: str) -> None:
+    def keys(number: int, gold: str) -> tuple[str, ...]:
+        return content_keys(f"doc {number}", (prompt,), gold, [[f"{prompt}.", {}]])
+
+    assert bool(set(keys(1, gold)) & set(keys(2, other))) == (gold == other)
+
+
+# What the user names
+
+
+def passages(folder: Path, task: str = "drop", right: int = 5) -> Path:
+    return written(
+        folder,
+        [plain(n, f"Q{n}", n % 10 < right, {"id": n, "passage": {"at": n // 10}, "by": None}) for n in range(80)],
+        task,
+    )
+
+
+def test_a_field_that_is_named_makes_clusters_in_report_compare_and_gate(tmp_path: Path) -> None:
+    a, b = passages(tmp_path / "a"), passages(tmp_path / "b", right=4)
+    assert only(compare(a, b)).drop.clusters == 80
+    assert only(compare(a, b, cluster={"dr*": "passage"})).drop.clusters == 8
+    gate = tmp_path / "gate.yaml"
+    gate.write_text("margin: 2\ncluster: {drop: passage}\n", encoding="utf-8")
+    assert only(compare(a, b, gate=gate)).drop.clusters == 8
+    done = cli("compare", a, b, "--cluster", "drop=passage", "--json")
+    assert json.loads(done.stdout)["tasks"][0]["drop"]["clusters"] == 8
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("drop=pasage", r"no doc has the field 'pasage'.*did you mean 'passage'\?.*Fields: by, id, passage"),
+        ("drop=by", "no doc has the field 'by'"),
+        ("dorp=passage", "there is no task 'dorp' here.*Tasks: drop"),
+        ("passage", "not of the form TASK=FIELD"),
+    ],
+)
+def test_a_field_or_task_that_is_not_there_is_one_message(tmp_path: Path, named: str, said: str) -> None:
+    done = cli("report", passages(tmp_path / "a"), "--cluster", named, COLUMNS="300")
+    assert done.returncode == 2
+    with pytest.raises(AssertionError, match=f"(?i){said}"):
+        raise AssertionError(done.stderr)
+
+
+def test_a_task_is_named_once() -> None:
+    with pytest.raises(ConfigError, match="drop is named twice"):
+        read_fields(["drop=a", "drop=b"])
+
+
+# In a pack
+
+
+def recorded(tmp_path: Path, **keys: Any) -> Path:
+    return prepare(
+        tmp_path / "pack", "tiny_free", evals_dataset=str(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13"),
+        template_dir=str(REPOSITORY / "tools/lm_eval_tasks"), **keys,
+    )  # fmt: skip
+
+
+def test_a_configuration_names_the_field_of_a_recorded_task(tmp_path: Path) -> None:
+    first = read_docs(recorded(tmp_path / "a"), "tiny_free")
+    assert {doc["cluster"] for doc in first} == {None}
+    field = next(iter(json.loads(first[0]["recorded_doc"])))
+    pack = recorded(tmp_path / "b", cluster={"tiny_*": field})
+    assert all(isinstance(doc["cluster"], str) for doc in read_docs(pack, "tiny_free"))
+    with pytest.raises(ResultsError, match="no doc has the field 'nothing'"):
+        recorded(tmp_path / "c", cluster={"tiny_free": "nothing"})
+    with pytest.raises(ConfigError, match="there is no task 'other' here"):
+        recorded(tmp_path / "d", cluster={"other": "x"})
+    with pytest.raises(ConfigError, match="whose templates say what docs share"):
+        prepare(tmp_path / "e", "meta_gpqa_cot", cluster={"meta_gpqa_cot": "question"})
+
+
+def test_copies_are_asked_together_where_a_run_may_stop() -> None:
+    def doc(number: int) -> Doc:
+        return Doc(
+            number, f"q{number}", (), None, None, f"c{number % 5}", "", None, None, None, "", False, None,
+            answers={"f": Answer(None, {"em": 1.0}, 0, 0)},
+        )  # fmt: skip
+
+    docs = [doc(number) for number in range(20)]
+    known = scores(docs, "em,f")
+    assert known is not None
+    clusters = task_docs("t", docs, known, frozenset()).clusters
+    assert clusters is not None
+    assert len(set(clusters)) == 5
