@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command import cli
 from forked import forked
-from runs import entry, manifest, published, write_run
+from runs import TIME, entry, manifest, published, write_run
 
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
@@ -169,6 +169,17 @@ def test_a_run_names_its_folder_as_seen_from_here(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     assert [run.folder for run in build_report_of_two(compare(*runs), *runs).runs] == ["bf16", "fp8"]
     assert [run["folder"] for run in built.to_json()["runs"]] == [run.folder for run in built.runs]
+
+
+def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path: Path) -> None:
+    runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("bf16", "fp8")]
+    assert build_report_of_two(compare(*runs), *runs).title == "org/Some-Model: fp8/out beside bf16/out"
+    both = tmp_path / "both"
+    write_run(both, [1.0, 0.0])
+    write_run(both, [1.0, 0.0], time=TIME.replace("2026", "2027"))
+    runs = [read_run([one]) for one in sorted(both.glob("results_*"))]
+    title = build_report_of_two(compare(*runs), *runs).title
+    assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json beside results_{TIME}.json"
 
 
 def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:

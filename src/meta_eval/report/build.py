@@ -61,10 +61,24 @@ def build_report_of_two(judged: Judgement, before: Run, after: Run, *, gated: bo
         for label, run in labelled.items()
     )
     notes = (f"{label}: {notice}" for label, run in labelled.items() for notice in run.notices)
-    title = f"{runs[1].model} beside {runs[0].model}"
     return model.Report(
-        "compare", title, judged.decision, runs, judged.tasks, judged.alarms, (*notes, *judged.notes), gated=gated
+        "compare",
+        _title_of_two(*runs),
+        judged.decision,
+        runs,
+        judged.tasks,
+        judged.alarms,
+        (*notes, *judged.notes),
+        gated=gated,
     )
+
+
+def _title_of_two(a: model.RunFacts, b: model.RunFacts) -> str:
+    """Both models; of one model, or of several that were served under one name, what tells the runs apart."""
+    first, second = model.names_of((a, b))
+    if a.model != b.model or first == second:
+        return f"{b.model} beside {a.model}"
+    return f"{a.model}: {second} beside {first}"
 
 
 def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -22,7 +22,7 @@ from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import META, Subtask, Task
 from meta_eval.report import apart, fidelity_text, text
-from meta_eval.report.model import Report, RunFacts, Sample
+from meta_eval.report.model import Report, Sample, names_of
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
 from meta_eval.version import __version__
@@ -112,18 +112,9 @@ def _sides(report: Report) -> tuple[_Side, _Side]:
         return _Side("ours", "ours", "this run"), other
     first, second = (
         _Side(run.label, f"{run.label} · {name}", f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}")
-        for run, name in zip(report.runs, _names(report.runs), strict=True)
+        for run, name in zip(report.runs, names_of(report.runs), strict=True)
     )
     return first, second
-
-
-def _names(runs: Sequence[RunFacts]) -> list[str]:
-    """What tells runs apart in a few letters: the end of the folders that they do not share, else the models."""
-    parts = [Path(run.folder).parts if run.folder else () for run in runs]
-    shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
-    if all(len(one) > shared for one in parts):
-        return ["/".join(one[shared:]) for one in parts]
-    return [run.folder or run.model for run in runs]
 
 
 def _script(samples: bool) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
@@ -29,6 +30,17 @@ class RunFacts:
     model: str
     facts: tuple[tuple[str, str], ...]
     folder: str | None = None
+
+
+def names_of(runs: Sequence[RunFacts]) -> list[str]:
+    """What tells runs apart: the end of their folders from where they differ, else their files, else their models."""
+    parts = [Path(run.folder).parts if run.folder else () for run in runs]
+    shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
+    if all(len(one) > shared for one in parts):
+        return ["/".join(one[shared:]) for one in parts]
+    files = [dict(run.facts).get("results") for run in runs]
+    told = len(set(files)) == len(files)
+    return [(file if told else None) or run.folder or run.model for file, run in zip(files, runs, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
