@@ -261,6 +261,33 @@ def test_a_set_in_any_order_and_a_truth_value_of_numpys_are_what_they_were(
     assert (total.agreed, total.with_theirs) == (total.docs - 1, total.docs)
 
 
+@pytest.mark.parametrize("version", ["0.4.3", "0.4.9", "0.4.13"])
+def test_a_run_of_lm_evals_own_tasks_is_judged_beside_the_pack_of_a_record_of_them(old: Path, version: str) -> None:
+    pack, other = tiny(old), old.parent / "other"
+    verify(pack)
+    shutil.copytree(OUTPUTS / version, other)
+    change(other, "tiny_sums", lambda samples: samples.reverse())
+    with noted() as said:
+        judged = report([other], pack=pack)
+    assert said == []
+    by_name = {task.name: task for task in judged.tasks}
+    assert {name: one.flips and one.flips.agreed for name, one in by_name.items()} == {
+        "tiny_colours": 2, "tiny_free": 3, "tiny_sums": 4, "tiny_text": None,
+    }  # fmt: skip
+    assert all(one.against == "the record's answers, graded by the pack" for one in by_name.values() if one.flips)
+    assert any("not run with the pack" in note and "by their hashes" in note for note in judged.notes)
+
+
+def test_a_run_with_other_prompts_than_the_record_is_compared_and_not_reported(old: Path) -> None:
+    def edit(samples: list[dict[str, Any]]) -> None:
+        samples[0]["prompt_hash"] = "0" * 64
+
+    pack, other = tiny(old), Path(shutil.copytree(old, old.parent / "other"))
+    change(other, "tiny_sums", edit)
+    with pytest.raises(UserError, match=r"tiny_sums was not run.*1 of 4 docs .*`meta-eval compare .*eval_results RUN`"):
+        report([other], pack=pack)
+
+
 def test_an_edited_prompt_stops_with_its_doc(old: Path) -> None:
     def edit(samples: list[dict[str, Any]]) -> None:
         samples[2]["arguments"]["gen_args_0"]["arg_0"] += "!"

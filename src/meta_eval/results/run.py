@@ -6,16 +6,18 @@ averages must agree. Which versions of lm-eval wrote what: docs/reading_results.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from meta_eval.pack.integrity import edited_notice
-from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.clusters import Fields, check_fields, field_of
 from meta_eval.results.find import Files, Found, find
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance, read_provenance
+from meta_eval.results.record_docs import as_docs_of_record
 from meta_eval.results.results_file import Aggregate, Group, mapping
 from meta_eval.results.samples import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
@@ -226,27 +228,61 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
     """Compare a run with the pack that it is said to be of.
 
     Returns:
-        The run, with a notice where the pack was edited.
+        The run, with a notice where the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
+        record's pack is taken for one of the pack, with a notice.
 
     Raises:
         ResultsError: A task was run on other docs than those of the pack.
     """
-    for task, result in ((name, one) for name in run.tasks for one in run.all_runs(name)):
-        entry = manifest.tasks.get(task)
-        if entry is None:
-            continue
-        if entry.docs_file is not None:
-            kind, ours, theirs = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
-        else:
-            kind, ours, theirs = "commit", entry.dataset_revision, result.provenance.dataset_revision
-        if result.provenance.results_file is not None and ours != theirs:
-            raise ResultsError(
-                f"{task} was run on docs with {kind} {theirs or 'unknown'}, and in the pack {pack} they have {ours}",
-                where=str(result.provenance.results_file),
-                hint="Name the pack that this run was made with, or run the task again with this one",
-            )
-    notice = edited_notice(Path(pack), manifest)
-    return replace(run, notices=(*run.notices, notice)) if notice else run
+    paired: list[str] = []
+    found = {name: list(run.all_runs(name)) for name in run.tasks}
+    for task, results in found.items():
+        for at, result in enumerate(results):
+            entry = manifest.tasks.get(task)
+            if entry is not None and (fault := _other_docs(result, entry, manifest)):
+                results[at] = _of_record(result, entry, Path(pack), fault)
+                paired.append(task)
+    notices = [*run.notices, *filter(None, [edited_notice(Path(pack), manifest)])]
+    if paired:
+        notices.append(
+            f"{_some(list(dict.fromkeys(paired)))}: not run with the pack {pack}; docs and prompts are those of the "
+            "pack, by their hashes"
+        )
+    tasks = {name: results[0] for name, results in found.items()}
+    repeats = {name: tuple(results[1:]) for name, results in found.items() if results[1:]}
+    return replace(run, tasks=tasks, repeats=repeats, notices=tuple(notices))
+
+
+def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
+    """How the docs of a run are told from those of the pack; None where they are the same, or nobody can tell."""
+    if entry.docs_file is not None:
+        kind, ours, theirs = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
+    else:
+        kind, ours, theirs = "commit", entry.dataset_revision, result.provenance.dataset_revision
+    if result.provenance.results_file is None or ours == theirs:
+        return None
+    return f"was run on docs with {kind} {theirs or 'unknown'}, and in the pack they have {ours}"
+
+
+def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> TaskRun:
+    """A run of lm-eval's own task as one of the pack of a record, where docs and prompts are equal.
+
+    Raises:
+        ResultsError: They are not, or the pack is of no record.
+    """
+    where = f"{result.provenance.results_file}, beside the pack {pack}"
+    hint = "Name the pack that this run was made with, or run the task again with this one"
+    if entry.record is None or result.provenance.docs_sha256 is not None or not result.docs:
+        raise ResultsError(f"{result.task} {fault}", where=where, hint=hint)
+    docs, others = as_docs_of_record(result.docs, pack, entry)
+    if others:
+        raise ResultsError(
+            f"{result.task} was not run with this pack, and {others:,} of {len(result.docs):,} docs are none of it or "
+            "had another prompt",
+            where=where,
+            hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` pairs what two runs have in common",
+        )
+    return replace(result, docs=docs)
 
 
 # Reading
@@ -318,8 +354,7 @@ def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
         if result.samples_file is None:
             lacking.setdefault(result.provenance.results_file, []).append(task)
     return [
-        f"{', '.join(names[:3])}{f' and {len(names) - 3} more tasks' if len(names) > 3 else ''}: {path} has no samples "
-        "beside it: lm_eval was run without --log_samples"
+        f"{_some(names)}: {path} has no samples beside it: lm_eval was run without --log_samples"
         for path, names in lacking.items()
     ]
 
@@ -355,6 +390,10 @@ def one_model(found: Mapping[str, Provenance]) -> None:
             where=_listed(provenance.results_file for _, provenance in models.values()),
             hint="Name the folders of one model",
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more tasks" if len(names) > 3 else "")
 
 
 def _listed(paths: Iterable[Path | None]) -> str:

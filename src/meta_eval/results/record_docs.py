@@ -1,0 +1,58 @@
+"""A run of lm-eval's own task beside the pack of a record of it: its docs as the pack's, where both are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from meta_eval.boundary.inputs import read_table
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.results.model import Doc
+
+_HASHES = ("input_question_hash", "input_final_prompts_hash")
+_COLUMNS = (*_HASHES, "gold", "subtask_name", "cluster", "recorded_is_correct", "recorded_metrics")
+
+
+def as_docs_of_record(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tuple[tuple[Doc, ...], int]:
+    """The docs that a pack has too, by the hashes of doc and prompt, with what the pack says of each.
+
+    Args:
+        docs: As a run has them that was not made with the pack.
+        pack: The folder of the pack.
+        entry: The task, of a record.
+
+    Returns:
+        These docs in the pack's order and under its numbers, and how many docs of the run are left.
+    """
+    waiting: dict[tuple[str, tuple[str, ...]], list[Doc]] = {}
+    for doc in reversed(docs):
+        waiting.setdefault((doc.question_hash, doc.prompt_hashes), []).append(doc)
+    found = []
+    for number, row in enumerate(_rows(pack, entry)):
+        same = waiting.get((row["input_question_hash"], tuple(row["input_final_prompts_hash"])))
+        if same:
+            found.append(_as_row(same.pop(), number, row))
+    return tuple(found), len(docs) - len(found)
+
+
+def _rows(pack: Path, entry: TaskEntry) -> list[dict[str, Any]]:
+    path = None if entry.docs_file is None else pack / entry.docs_file
+    if path is None or not path.is_file() or not set(_HASHES) <= set(entry.columns):
+        return []
+    rows: list[dict[str, Any]] = read_table(path, columns=[one for one in _COLUMNS if one in entry.columns]).to_pylist()
+    return rows
+
+
+def _as_row(doc: Doc, number: int, row: dict[str, Any]) -> Doc:
+    return replace(
+        doc,
+        doc_id=number,
+        prompt_unchanged=True,
+        subtask=row.get("subtask_name"),
+        cluster=row.get("cluster"),
+        gold=row.get("gold") or doc.gold,
+        recorded_is_correct=row.get("recorded_is_correct"),
+        recorded_metrics=row.get("recorded_metrics"),
+    )
