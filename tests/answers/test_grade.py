@@ -367,7 +367,7 @@ def test_code_is_run_only_where_it_is_allowed(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "work_dir", "meta_mbpp")
     export(pack, tmp_path / "requests.jsonl")
     answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
-    assert "scoring meta_mbpp runs code that a model wrote" in refusal(tmp_path)
+    assert "meta_mbpp: scoring runs code that a model wrote" in refusal(tmp_path)
 
 
 # The command

@@ -206,11 +206,9 @@ def test_what_is_printed_is_what_was_checked(
     assert f"pretrained={tmp_path}/model," in command[command.index("--model_args") + 1]
 
 
-@pytest.mark.parametrize(
-    "override", ["work_dir=~nosuchuser/x", "template_dir=~nosuchuser", "tasks=-x", "tasks=[a, --b]"]
-)
+@pytest.mark.parametrize("override", ["work_dir=~nosuchuser/x", "template_dir=~nosuchuser", "tasks=-x"])
 def test_a_name_that_no_command_can_hold_is_refused(override: str) -> None:
-    with pytest.raises(ConfigError, match="no such user|begins with '-'"):
+    with pytest.raises(ConfigError, match="no such user|names no task to prepare, and leaves out x"):
         load_config(None, ["model_name=m", "evals_dataset=sample", "tasks=meta_gpqa", override])
 
 

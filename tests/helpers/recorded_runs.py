@@ -88,6 +88,13 @@ WINOGRANDE = [
     for n in range(6)
 ]
 LAMBADA = [{"text": f"The cat sat on mat {n} and slept", "domain": None} for n in range(4)]
+BLIMP = [
+    {"sentence_good": f"The {n} cats sleep.", "sentence_bad": f"The {n} cats sleeps.", "UID": "ours"} for n in range(4)
+]
+CROWS_PAIRS = [
+    {"sent_more": f"Bakers sing {n} songs.", "sent_less": f"Smiths sing {n} songs.", "bias_type": "job"}
+    for n in range(4)
+]
 WIKITEXT = [{"page": f"Rain fell on town {n}. It did not stop."} for n in range(3)]
 
 # Task: rows, splits that they stand in for, shots.
@@ -103,6 +110,8 @@ SHAPES: Shapes = {
     "leaderboard_mmlu_pro": (MMLU_PRO, ("validation", "test"), 2),
     "winogrande": (WINOGRANDE, ("train", "validation"), 2),
     "lambada_openai": (LAMBADA, ("test",), 0),
+    "blimp_adjunct_island": (BLIMP, ("train",), 0),
+    "crows_pairs_english": (CROWS_PAIRS, ("test",), 0),
     "wikitext": (WIKITEXT, ("train", "validation", "test"), 0),
 }
 

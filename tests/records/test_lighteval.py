@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,6 @@ from places import REPOSITORY
 from recorded_runs import record
 
 from meta_eval import report, verify
-from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 
 OUTPUT = REPOSITORY / "tests" / "data" / "lighteval_outputs" / "0.13.0"
@@ -102,9 +102,12 @@ def test_a_dataset_of_the_hub_is_read_alike(pack: Path, tmp_path: Path) -> None:
         ("letters", lambda rows: rows[1]["model_response"].update(input_tokens=[0, 9000]), "none of this model's tokenizer"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_or_graded_again_stops_with_its_doc(
+def test_what_cannot_be_asked_or_graded_again_is_left_out_with_its_doc(
     task: str, edit: Callable[[list[dict[str, Any]]], Any], said: str, tmp_path: Path
 ) -> None:
     run = changed(tmp_path, task, edit)
-    with pytest.raises(UserError, match=f"doc 1.*{said}"):
-        prepare(tmp_path / "pack", "recorded", evals_dataset=run, model_name=MODEL)
+    manifest = read_manifest(prepare(tmp_path / "pack", "recorded", evals_dataset=run, model_name=MODEL))
+    ((name, reason),) = manifest.left_out.items()
+    assert name.startswith(task)
+    assert re.search(f"doc 1.*{said}", reason)
+    assert len(manifest.tasks) == len(TASKS) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import nltk
 import pytest
+import yaml
 from noted import noted
 from packs import prepare, punkt_data, read_docs
 from places import REPOSITORY
@@ -428,3 +430,38 @@ def test_the_snapshot_of_main_is_named_by_a_commit(content: bytes, tmp_path: Pat
     (cache / "refs" / "main").write_bytes(content)
     with pytest.raises(UserError, match=r"datasets--a--b"):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(cache))
+
+
+def test_choices_asked_again_behind_an_empty_prompt_are_proven_and_graded(tmp_path: Path) -> None:
+    """acc_mutual_info: each choice is scored behind the prompt, and again behind nothing."""
+    tree = yaml.safe_load((TASKS / "tiny_sums.yaml").read_text(encoding="utf-8"))
+    tree |= {"task": "tiny_mutual", "metric_list": [{"metric": one} for one in ("acc", "acc_mutual_info")]}
+    own = tmp_path / "tasks"
+    own.mkdir()
+    (own / "tiny_mutual.yaml").write_text(yaml.dump(tree), encoding="utf-8")
+    shutil.copyfile(TASKS / "tiny_sums.jsonl", own / "tiny_sums.jsonl")
+    with contextlib.chdir(own):
+        run = record(own, tmp_path / "run", ["tiny_mutual"], salt="two")
+        pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), template_dir=str(own))
+        assert verify(pack).passed
+        frozen = prepare(tmp_path / "frozen", "tiny_mutual", evals_dataset="lm-eval", template_dir=str(own))
+    (samples,) = run.rglob("samples_*.jsonl")
+    recorded = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
+    for made in (pack, frozen):
+        export(made, tmp_path / "requests.jsonl")
+        asked = [
+            json.loads(line) for line in (tmp_path / "requests.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+        ]
+        answers = []
+        for request in asked:
+            doc, _, first = request["id"].removeprefix("tiny_mutual/").partition("/")
+            given = recorded[int(doc)]["resps"][int(first or 0) :][: len(request["continuations"])]
+            choices = [{"logprob": float(one[0][0])} for one in given]
+            answers.append(
+                {key: request[key] for key in ("id", "prompt_sha256", "request_sha256")} | {"choices": choices}
+            )
+        (tmp_path / "answers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers), encoding="utf-8")
+        scores = grade(tmp_path / "answers.jsonl", pack=made, output=tmp_path / "out").scores["tiny_mutual"]
+        wanted = {name: sum(one[name] for one in recorded) / len(recorded) for name in ("acc", "acc_mutual_info")}
+        assert scores == {f"{name},none": pytest.approx(value) for name, value in wanted.items()}
+        assert wanted["acc"] != wanted["acc_mutual_info"]  # or this would prove nothing

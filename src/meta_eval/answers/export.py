@@ -15,7 +15,7 @@ from meta_eval.boundary.inputs import sha256_of
 from meta_eval.boundary.outputs import check_outputs, replacing
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.choose import choose
+from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -63,7 +63,7 @@ def export(
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
-    chosen = choose(manifest, tasks)
+    chosen = choose_asked(manifest, tasks)
     changed = check(pack, manifest, edited=edited)
     encoder = _encoder(manifest)
     evaluator = Evaluator(pack)

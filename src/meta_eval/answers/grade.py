@@ -13,9 +13,9 @@ from meta_eval.answers.read import Answer, Answers, AnswersError, read_answers
 from meta_eval.answers.requests import requests_of
 from meta_eval.answers.results import Speed, Writer
 from meta_eval.boundary.inputs import expand
-from meta_eval.errors import ConfigError, UserError
+from meta_eval.errors import UserError
 from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.choose import choose
+from meta_eval.pack.choose import choose_graded
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.replay import Answers as Replayed
@@ -117,15 +117,8 @@ class Grading:
     ) -> None:
         self._started, self._pack = time.time(), pack
         self._manifest = read_manifest(pack)
-        self.tasks = choose(self._manifest, tasks)
+        self.tasks = choose_graded(self._manifest, tasks, allow_code=allow_code)
         self.allow_code, self.edited, self._progress = allow_code, edited, progress
-        unsafe = [name for name in self.tasks if self._manifest.tasks[name].unsafe_code]
-        if unsafe and not allow_code:
-            raise ConfigError(
-                f"scoring {', '.join(unsafe)} runs code that a model wrote",
-                where="--tasks",
-                hint="Allow it with --allow-code, or name the other tasks with --tasks",
-            )
         self._changed = check(pack, self._manifest, edited=edited)
         self.evaluator = Evaluator(pack)
 
@@ -225,7 +218,7 @@ class Grading:
         return self.evaluator.evaluate(
             name,
             task=task,
-            answers=[_replayed(docs[number], stop, each=bool(task.multiple_input)) for number in numbers],
+            answers=[_replayed(docs[number], stop, int(task.config.repeats or 1)) for number in numbers],
             indices=numbers if len(numbers) < len(task.eval_docs) else None,
             allow_code=self.allow_code,
             bootstrap_iters=bootstrap_iters,
@@ -256,12 +249,19 @@ def _match_all(
     return found
 
 
-def _replayed(of_doc: Sequence[Answer], stop: Sequence[str], *, each: bool) -> Replayed:
-    """A doc's answers as a model gives them; ``each`` where each choice has a prompt, and so an answer, of its own."""
-    if each:
-        return {index: [(one.choices[0][0], bool(one.choices[0][1]))] for index, one in enumerate(of_doc)}
+def _replayed(of_doc: Sequence[Answer], stop: Sequence[str], repeats: int) -> Replayed:
+    """A doc's answers as a model gives them: by the index of the request, one for each time that it was asked.
+
+    Args:
+        of_doc: The answers; of choices behind several prompts those behind each prompt, in order.
+        stop: Texts at which an answer ends.
+        repeats: How often the task asks each request.
+    """
     if of_doc[0].text is not None:
         return {0: [until(answer.text or "", stop) for answer in of_doc]}
+    if repeats == 1:
+        choices = [choice for answer in of_doc for choice in answer.choices]
+        return {index: [(value, bool(greedy))] for index, (value, greedy) in enumerate(choices)}
     return {
         index: [(answer.choices[index][0], bool(answer.choices[index][1])) for answer in of_doc]
         for index in range(len(of_doc[0].choices))

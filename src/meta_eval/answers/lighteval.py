@@ -21,7 +21,7 @@ from meta_eval.boundary.inputs import read_regular, sha256_of
 from meta_eval.boundary.outputs import replacing_folder
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.choose import choose
+from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
@@ -71,7 +71,7 @@ def export_to_lighteval(
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
-    chosen = choose(manifest, tasks)
+    chosen = choose_asked(manifest, tasks)
     changed = check(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
     done = Written(folder)

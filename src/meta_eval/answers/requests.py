@@ -31,11 +31,10 @@ class Request:
     """One thing to ask.
 
     Attributes:
-        id: ``TASK/DOC``, and ``TASK/DOC/REPEAT`` of a task that asks each doc several times, or each choice with a
-            prompt of its own.
+        id: ``TASK/DOC``, and ``TASK/DOC/N`` of a task that asks each doc several times, or behind several prompts.
         task: The task.
         doc: lm-eval's number of the doc.
-        repeat: Which of the times that the doc is asked, or which of its choices.
+        repeat: Which of the times that the doc is asked, or the number of the first choice behind this prompt.
         kind: ``generate``, answered with a text; ``choices``, with the log-likelihood of each continuation; ``force``,
             with that of each token of the one continuation.
         prompt: The text, without BOS.
@@ -108,9 +107,12 @@ def requests_of(
         for instance in evaluator.instances(name, task):  # they count the docs that are there, from 0
             groups.setdefault(chunk[instance.doc_id], []).append(instance)
         for doc, instances in groups.items():
-            if _each_with_a_prompt(instances):
-                for one in sorted(instances, key=lambda one: one.idx):
-                    yield _request(f"{name}/{doc}/{one.idx}", name, doc, one.idx, [one], task)
+            instances.sort(key=lambda one: one.idx)
+            by_prompt = _by_prompt(instances)
+            if len(by_prompt) > 1:
+                for part in by_prompt:
+                    number = part[0].idx
+                    yield _request(f"{name}/{doc}/{number}", name, doc, number, part, task)
                 continue
             repeats = instances[0].repeats or 1
             for repeat in range(repeats):
@@ -118,10 +120,14 @@ def requests_of(
                 yield _request(own_id, name, doc, repeat, instances, task)
 
 
-def _each_with_a_prompt(instances: Sequence[Any]) -> bool:
-    """Whether the choices of a doc are told apart by their prompts, and not by what follows."""
-    asked = [one.args for one in instances if one.request_type == "loglikelihood"]
-    return len({prompt for prompt, _ in asked}) > 1 and len({end for _, end in asked}) == 1
+def _by_prompt(instances: Sequence[Any]) -> list[list[Any]]:
+    """The instances of a doc whose choices are scored behind several prompts: those that follow each other behind one.
+
+    A choice may have a prompt of its own (winogrande), or all are asked again behind an empty one (acc_mutual_info).
+    """
+    if any(one.request_type != "loglikelihood" for one in instances):
+        return [list(instances)]
+    return [list(part) for _, part in itertools.groupby(instances, key=lambda one: one.args[0])]
 
 
 def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[Any], task: Any) -> Request:
@@ -135,7 +141,7 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
         stop = (stop,) if isinstance(stop, str) else tuple(stop)
         return Request(own_id, name, doc, repeat, "generate", prompt, stop, limit, settings)
     if first.request_type == "loglikelihood" and all(one.args[0] == prompt for one in instances):
-        texts = tuple(one.args[1] for one in sorted(instances, key=lambda one: one.idx))
+        texts = tuple(one.args[1] for one in instances)
         greedy = str(task.OUTPUT_TYPE) == "loglikelihood"
         return Request(own_id, name, doc, repeat, "choices", prompt, continuations=texts, needs_greedy=greedy)
     raise PackError(
@@ -152,6 +158,7 @@ class Encoder:
         tokenizer: The model's.
         needs_bos: Whether one that puts none before a text is refused: Llama's puts one, other makers' may put none.
         add_bos: Whether it is to stand before each prompt; not where a record was asked without one.
+        end: The end token, which stands for an empty prompt where the tokenizer has no BOS, as in lm-eval.
 
     Attributes:
         bos: The token that stands before each prompt; None where none does.
@@ -162,11 +169,16 @@ class Encoder:
 
     bos: int | None
 
-    def __init__(self, tokenizer: Tokenizer, *, needs_bos: bool = True, add_bos: bool = True) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, *, needs_bos: bool = True, add_bos: bool = True, end: str | None = None
+    ) -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        added = tokenizer.encode("", add_special_tokens=True).ids if add_bos else []
+        own = tokenizer.encode("", add_special_tokens=True).ids
+        last = tokenizer.token_to_id(end) if end else None
+        self._empty_prompt = own[:1] or ([last] if last is not None else [])
+        added = own if add_bos else []
         if len(added) > 1 or (add_bos and needs_bos and not added):
             raise ValueError(f"puts {len(added)} tokens before a text, and not one BOS")
         self.bos = int(added[0]) if added else None
@@ -201,6 +213,7 @@ class Encoder:
             context = next(ids)
             one: dict[str, Any] = {"prompt_token_ids": context}
             if request.kind == "choices":
+                one["prompt_token_ids"] = context or self._empty_prompt
                 one["continuation_token_ids"] = [next(ids)[len(context) :] for _ in request.continuations]
             elif request.kind == "force":
                 one["continuation_token_ids"] = [self.pieces(text) for text in request.continuations]

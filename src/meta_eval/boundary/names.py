@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Annotated
 
@@ -18,6 +19,12 @@ RULE = "Names are made of letters, digits, '_', '-', '.', ':' and '+', and begin
 def is_name(name: object) -> bool:
     """Whether something may be the name of a task or a group."""
     return isinstance(name, str) and bool(_NAME.fullmatch(name)) and len(name.encode()) <= _MOST_BYTES
+
+
+def split_excluded(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names that are wanted, and those to leave out, which a minus precedes: ``mmlu,-mmlu_law``."""
+    excluded = [name[1:].strip() for name in names if name.startswith("-")]
+    return [name for name in names if not name.startswith("-")], excluded
 
 
 def is_inside(path: str) -> bool:

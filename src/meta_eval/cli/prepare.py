@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, say, warn, working
@@ -54,6 +55,7 @@ def prepare(
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))
+    print_left_out(manifest)
     serve = manifest.engine.serve(manifest.run)
     if as_json:
         say(
@@ -64,6 +66,7 @@ def prepare(
                     **({"serve": shlex.join(serve)} if serve else {}),
                     "work_dir": prepared.work_dir,
                     "tasks": {name: {"rows": entry.docs} for name, entry in manifest.tasks.items()},
+                    "left_out": manifest.left_out,
                     "manifest": str(Path(prepared.work_dir) / MANIFEST),
                 }
             )
@@ -97,6 +100,18 @@ def _of_publication(folder: Path, config: Path, overrides: list[str], template_d
         )
     err.print(f"every file of {prepared.work_dir} is the published one, byte for byte", soft_wrap=True)
     return prepared
+
+
+def print_left_out(manifest: Manifest) -> None:
+    """Show the tasks that could not be prepared, each with its reason."""
+    if not manifest.left_out:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("left out", overflow="fold")
+    table.add_column("why", overflow="fold")
+    for name, reason in manifest.left_out.items():
+        table.add_row(Text(name), Text(reason))
+    err.print(table)
 
 
 def _table(manifest: Manifest) -> Table:

@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from meta_eval.boundary.models import Public
+from meta_eval.boundary.names import split_excluded
 from meta_eval.config.messages import Place, first_error
 from meta_eval.engines import ENGINES
 from meta_eval.engines.lm_eval_model import REFUSED
@@ -95,7 +96,9 @@ class Config(Settings, Public):
         "of the installed lm-eval"
     )
     tasks: Annotated[tuple[Name, ...], BeforeValidator(_split_commas)] = Field(
-        min_length=1, description="tasks and groups of tasks; [tasks.md](tasks.md) lists them"
+        min_length=1,
+        description="tasks and groups of tasks; [tasks.md](tasks.md) lists them. A minus leaves one out: "
+        "`mmlu,-mmlu_law`",
     )
 
     work_dir: Name = Field("./work_dir", description="where the pack goes; replaced whole, in one step")
@@ -268,8 +271,9 @@ class Config(Settings, Public):
     @field_validator("tasks")
     @classmethod
     def _each_task_once(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [name for name in tasks if name.startswith("-")]:
-            raise ValueError(f"{wrong[0]!r} begins with '-', and lm_eval would take it for an option")
+        wanted, excluded = split_excluded(tasks)
+        if not wanted:
+            raise ValueError(f"names no task to prepare, and leaves out {', '.join(excluded)}")
         return tuple(dict.fromkeys(tasks))
 
     @classmethod

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_text
+from meta_eval.boundary.names import split_excluded
 from meta_eval.engines import ENGINES
-from meta_eval.errors import ConfigError, TemplateError
+from meta_eval.errors import DataError, TemplateError
 from meta_eval.notes import log
+from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
     LM_EVAL_MINIMUM,
@@ -43,8 +45,14 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         tasks: In the order of the manifest.
         groups: The members of each group that was asked for.
         context: What the tasks were prepared with.
+
+    Raises:
+        TemplateError: Two tasks would write one file.
     """
     config, templates = context.config, context.templates
+    tasks, add_bos = _asked_alike(tasks, context.left_out)
+    groups = context.left_out.without(groups)
+    kept = {task.name for task in tasks} | groups.keys()
     # A template's YAML may be one that another task includes: what was made for a task goes before what was copied.
     files = {name: content for task in tasks for name, content in task.template_files.items()}
     made: dict[str, bytes] = {}
@@ -59,9 +67,10 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     punkt = punkt_files() if scores_ifeval else {}
     files |= punkt
 
-    names = list(dict.fromkeys(_canonical(templates, name) for name in config.tasks))
+    wanted, _ = split_excluded(config.tasks)
+    names = [name for name in dict.fromkeys(_canonical(templates, name) for name in wanted) if name in kept]
     run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
-    run = run.model_copy(update={"add_bos_token": _adds_bos(tasks)})
+    run = run.model_copy(update={"add_bos_token": add_bos})
     asked = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
     manifest = Manifest(
         schema_version=SCHEMA_VERSION,
@@ -75,6 +84,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         },
         tasks={task.name: task.entry for task in tasks},
         groups=dict(groups),
+        left_out=context.left_out.reasons,
         command=ENGINES[run.backend].command(run),
         punkt_tab=bool(punkt) if scores_ifeval else None,
         files={
@@ -85,30 +95,31 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     return Pack(files, manifest)
 
 
-def _adds_bos(tasks: Sequence[PreparedTask]) -> bool:
-    """Whether a BOS is put before each prompt: not where the records of the tasks were asked without one.
+def _asked_alike(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list[PreparedTask], bool]:
+    """The tasks that one command can ask, and whether it puts a BOS before each prompt.
 
-    Raises:
-        ConfigError: Some were asked with one and some without, and one command asks them all.
+    Some records were asked with a BOS and some without: the fewer are left out.
     """
     said = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
     without = [name for name, with_bos in said.items() if with_bos is False]
-    others = [name for name, with_bos in said.items() if with_bos]
-    if not without:
-        return True
-    if others:
-        raise ConfigError(
-            f"{without[0]} was asked without a BOS and {others[0]} with one, and a pack's command asks all its tasks "
-            "alike",
-            where="tasks",
-            hint=f"Make a pack of {', '.join(without[:10])} alone" + (" and so on" if len(without) > 10 else ""),
+    with_bos = [name for name, asked in said.items() if asked]
+    add_bos = len(with_bos) >= len(without) if with_bos else not without
+    others = {False: with_bos, True: without}[add_bos]
+    words = {True: "without", False: "with"}
+    for name in others:
+        left_out.errors[name] = DataError(
+            f"was asked {words[add_bos]} a BOS, and most other tasks {words[not add_bos]} one; a command asks all its "
+            "tasks alike",
+            where=name,
+            hint="Make a pack of its own",
         )
-    if unknown := [name for name, with_bos in said.items() if with_bos is None]:
-        log.warning(
-            f"nobody says of every doc of {', '.join(unknown)} whether a BOS was there: none is, as of the others"
-        )
-    log.warning("the record was asked without a BOS: the command says add_bos_token=False")
-    return False
+    if not add_bos:
+        if unknown := [name for name, asked in said.items() if asked is None]:
+            log.warning(
+                f"nobody says whether {', '.join(unknown)} was asked with a BOS; none is added, as for the others"
+            )
+        log.warning("the record was asked without a BOS: the command says add_bos_token=False")
+    return [task for task in tasks if task.name not in others], add_bos
 
 
 def _add(made: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None:

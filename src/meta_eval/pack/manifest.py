@@ -233,6 +233,7 @@ class Manifest(_Entry, Public):
     """The whole pack. No time and no host stands here: the same input gives the same bytes.
 
     ``run`` is how it is to be run, and ``command`` what its engine makes of that, for whoever has no meta-eval at hand.
+    ``left_out`` holds the tasks that were asked for and could not be prepared, each with its reason.
     ``punkt_tab`` says whether it brings nltk's Punkt model; None where no task needs it.
     """
 
@@ -244,6 +245,7 @@ class Manifest(_Entry, Public):
     originals: dict[str, OriginalEntry]
     tasks: dict[TaskName, TaskEntry] = Field(min_length=1)
     groups: dict[TaskName, tuple[TaskName, ...]]
+    left_out: dict[TaskName, str] = {}
     command: tuple[str, ...]
     punkt_tab: bool | None = None
     files: dict[PackPath, FileEntry]

@@ -14,6 +14,7 @@ from typing import Any
 from meta_eval import assets, catalog
 from meta_eval.config import Config
 from meta_eval.engines import ENGINES
+from meta_eval.errors import ConfigError
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log
 from meta_eval.pack.build import Pack, build_pack
@@ -46,17 +47,22 @@ def assemble(config: Config, config_place: str, progress: Progress) -> Pack:
         names = ", ".join(left_out)
         log.warning(f"left out, since they run programs that the model writes and allow_code is false: {names}")
     _warn_about_model(config, selections)
+    if not config.bundle:
+        _check_on_hub(selections)
 
     originals = Originals(config.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
     context = Context(config, templates, originals, progress)
-    tasks = [prepare_task(selection.template, selection.dataset, context) for selection in selections]
+    chosen = {selection.template.name: selection for selection in selections}
+    tasks = context.left_out.made(
+        chosen, lambda name: prepare_task(chosen[name].template, chosen[name].dataset, context)
+    ).values()
     assumed = [task.name for task in tasks if task.entry.format == "assumed"]
     if assumed:
         log.warning(
             "nobody has compared these templates with real rows, their formats are assumed; prove them with `meta-eval "
             f"verify` before you trust a score: {', '.join(assumed)}"
         )
-    return build_pack(tasks, groups, context)
+    return build_pack(list(tasks), groups, context)
 
 
 def first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]:
@@ -80,6 +86,18 @@ def _template_dir(config: Config) -> Path:
         )
         return assets.path("meta_template")
     return path
+
+
+def _check_on_hub(selections: Sequence[Selection]) -> None:
+    """Raises:
+    ConfigError: ``bundle: false`` leaves rows on the hub that are not there.
+    """
+    for selection in selections:
+        if selection.dataset.kind != "hub" and selection.template.spec.join is None:
+            raise ConfigError(
+                f"bundle: false leaves the rows on the hub, and {selection.dataset.dataset_id} is not there",
+                hint="Set bundle: true, or evals_dataset to a hub id",
+            )
 
 
 def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:

@@ -20,6 +20,7 @@ from meta_eval.pack.checks import warning_in_words
 from meta_eval.pack.choice_tokens import wants_counts, with_counts
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.docs import TaskDocs, read_docs
+from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
 from meta_eval.pack.next_token import by_next_token
 from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, longest_prompt
@@ -46,12 +47,14 @@ class Context:
         templates: The template folder.
         originals: The original datasets that the joins read.
         progress: Called with what is being done.
+        left_out: The tasks that cannot be prepared.
     """
 
     config: Config
     templates: TemplateFolder
     originals: Originals
     progress: Progress = silent
+    left_out: LeftOut = field(default_factory=LeftOut)
     _metrics: dict[int, list[Row]] = field(default_factory=dict)
 
     @cached_property
@@ -232,11 +235,6 @@ def _files(
     text, where = read_text(templates.root / template.file), str(templates.root / template.file)
     folder = template.file.parent
     if docs_file is None:
-        if dataset.kind != "hub":
-            raise ConfigError(
-                f"bundle: false leaves the rows on the hub, and {dataset.dataset_id} is not there",
-                hint="Set bundle: true, or evals_dataset to a hub id",
-            )
         text = rewrite.hub_task(
             text,
             dataset_path=dataset.dataset_id,

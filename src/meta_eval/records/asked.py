@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError, UserError
 from meta_eval.notes import Progress
+from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.task import PreparedTask
 from meta_eval.records.rows import Row, Rows
 
@@ -38,19 +39,21 @@ class Made:
     finish: Callable[[PreparedTask], PreparedTask] = lambda task: task
 
 
-def check_requests(tasks: Sequence[Made], scratch: Path, progress: Progress) -> list[Made]:
+def check_requests(tasks: Sequence[Made], scratch: Path, left_out: LeftOut, progress: Progress) -> list[Made]:
     """Have lm-eval build the requests of every doc, and compare each with the recorded one.
 
     Args:
         tasks: All of the pack.
         scratch: An empty folder, for what lm-eval reads.
+        left_out: Takes the tasks of which a prompt or a continuation is another one, or which cannot make their
+            requests of the docs.
         progress: Called with what is being done.
 
     Returns:
-        The tasks; those with another delimiter, under which they ask as was asked (chat templates leave it out).
+        The tasks that ask what was asked; some with another delimiter (chat templates leave it out).
 
     Raises:
-        DataError: A prompt or a continuation is another one, or the task cannot make its requests of the docs.
+        DataError: None does.
     """
     from meta_eval.verify.evaluate import Evaluator
 
@@ -60,10 +63,14 @@ def check_requests(tasks: Sequence[Made], scratch: Path, progress: Progress) -> 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
     evaluator = Evaluator(scratch)
+    checked = []
     for one in tasks:
         progress(f"{one.task.name}: asking lm-eval for its requests")
-        _check(one, evaluator)
-    return list(tasks)
+        with left_out.task(one.task.name):
+            _check(one, evaluator)
+            checked.append(one)
+    left_out.check(checked)
+    return checked
 
 
 def _check(made: Made, evaluator: Evaluator) -> None:
@@ -110,12 +117,13 @@ def _fits(row: Row, instances: Sequence[Any]) -> bool:
 def _wanted(row: Row) -> list[tuple[str, ...]]:
     if not row.continuations:
         return [(row.prompt,)]
-    return list(zip(row.prompts or [row.prompt] * len(row.continuations), row.continuations, strict=True))
+    alone = [("", text) for text in row.continuations] if row.unconditional else []
+    return [*zip(row.prompts or [row.prompt] * len(row.continuations), row.continuations, strict=True), *alone]
 
 
 def _differs(row: Row, number: int, instances: Sequence[Any], made: Made) -> DataError:
     asked = list(_asked(instances))
-    what = f"{len(asked)} requests and {max(1, len(row.continuations))} were recorded"
+    what = f"{len(asked)} requests and {len(_wanted(row))} were recorded"
     wanted = _wanted(row)
     if len(asked) == len(wanted):
         ours, theirs = next((one, other) for one, other in zip(asked, wanted, strict=True) if one != other)

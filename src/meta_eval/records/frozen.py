@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.names import is_name
+from meta_eval.boundary.names import is_name, split_excluded
 from meta_eval.catalog import boards
 from meta_eval.errors import ConfigError, DataError, PackError, SourceError, suggestion
 from meta_eval.notes import log
+from meta_eval.pack.choose import ROLLING
 from meta_eval.records.chat import Chat
 from meta_eval.records.code import TaskCode, group_members, has_task
-from meta_eval.records.rows import ROLLING, Row, Rows
+from meta_eval.records.rows import Row, Rows, split_unconditional
+from meta_eval.records.runs import without_tasks
 
 # The evals dataset of this name is whatever tasks the installed lm-eval has.
 LM_EVAL = "lm-eval"
@@ -28,6 +30,8 @@ def wanted(
 ) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
     """The tasks that names mean, each with its shots where the user or a board says them, and the groups among them.
 
+    A name after a minus is left out.
+
     Args:
         names: Tasks, groups and boards (``catalog/boards.yaml``); ``arc_challenge@25`` with shots of its own.
         template_dir: The user's own tasks.
@@ -36,6 +40,15 @@ def wanted(
     Raises:
         ConfigError: There is no such task or group, or a task is asked for with two numbers of shots.
     """
+    wanted_names, excluded = split_excluded(names)
+    shots, groups = _named(wanted_names, template_dir, where)
+    kept, groups = without_tasks(shots, groups, _named(excluded, template_dir, where)[0])
+    return {name: shots[name] for name in kept}, groups
+
+
+def _named(
+    names: Sequence[str], template_dir: Path, where: str
+) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
     tasks: dict[str, int | None] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for asked in names:
@@ -176,6 +189,11 @@ def _row(
     kind, first = instances[0].request_type, instances[0].args
     if any(len(one.args) > 2 for one in instances):
         raise DataError("is asked with a picture or a sound, which no pack holds", where=where)
+    if kind == "loglikelihood":
+        conditional, unconditional = split_unconditional([one.args for one in instances])
+        instances = instances[: len(conditional)]
+    else:
+        unconditional = False
     several = len({one.args[0] for one in instances}) > 1
     if not isinstance(first[0], str) or (several and len({one.args[1] for one in instances}) > 1):
         raise DataError(
@@ -199,6 +217,7 @@ def _row(
         prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
         gold=str(target),
         right=right,
+        unconditional=unconditional,
         prompts=tuple(chat.bare(one.args[0]) if chat else one.args[0] for one in instances) if several else (),
     )
 

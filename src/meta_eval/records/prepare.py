@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from meta_eval.boundary.names import split_excluded
 from meta_eval.config import Config, load_config
 from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError, UserError, documented
@@ -75,6 +76,9 @@ def prepare(
     if baseline is not None:
         pack = with_baseline(pack, baseline, progress, f"{config_place}: baseline")
     _say_margin(Path(config.work_dir), config.margin)
+    if left_out := pack.manifest.left_out:
+        of = len(left_out) + len(pack.manifest.tasks)
+        log.warning(f"{len(left_out)} of {of} tasks are left out, manifest.json says why: {', '.join(left_out)}")
     progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), pack.files, pack.manifest)
     return Prepared(pack.manifest, config.work_dir)
@@ -136,19 +140,18 @@ def _prepare_record(config: Config, config_place: str, progress: Progress, repos
     progress(f"reading {config.evals_dataset}")
     where = f"{config_place}: tasks"
     _must_be_bundled(config, config_place)
+    wanted, _ = split_excluded(config.tasks)
     if repository is not None:
-        record = open_on_hub(repository, config.evals_run, config.tasks, where)
+        record = open_on_hub(repository, config.evals_run, wanted, where)
     else:
         _must_have_no_revision(config, config_place)
-        record = open_record(config.evals_dataset, config.evals_run, config.tasks)
+        record = open_record(config.evals_dataset, config.evals_run, wanted)
     names, groups = select(record, config.tasks, where)
-    groups = {**groups, **board_groups(names, record.groups)}
-    template_dir = Path(config.template_dir)
-    codes = {name: find_code(name, template_dir) for name in names}
-    codes, groups = _without_unsafe(codes, groups, config, config_place)
-    return _made(
-        config, groups, progress, lambda context: [made_of_record(record, code, context) for code in codes.values()]
-    )
+
+    def make(name: str, context: Context) -> Made:
+        return made_of_record(record, _code_of(name, config), context)
+
+    return _pack_of(config, names, groups, make, progress, record.groups)
 
 
 def _prepare_details(
@@ -159,10 +162,11 @@ def _prepare_details(
     _must_be_bundled(config, config_place)
     if isinstance(place, str):
         _must_have_no_revision(config, config_place)
-    record = open_details(place, files, config.evals_run, config.tasks)
+    record = open_details(place, files, config.evals_run, split_excluded(config.tasks)[0])
     names, groups = select(record, config.tasks, f"{config_place}: tasks")
-    groups = {**groups, **board_groups(names, record.groups)}
-    return _made(config, groups, progress, lambda context: [made_of_details(record, name, context) for name in names])
+    return _pack_of(
+        config, names, groups, lambda name, context: made_of_details(record, name, context), progress, record.groups
+    )
 
 
 def _prepare_exchanged(config: Config, config_place: str, progress: Progress) -> Pack:
@@ -170,9 +174,9 @@ def _prepare_exchanged(config: Config, config_place: str, progress: Progress) ->
     progress(f"reading {config.evals_dataset}")
     _must_be_bundled(config, config_place)
     _must_have_no_revision(config, config_place)
-    record = open_exchanged(config.evals_dataset, config.evals_run, config.tasks)
+    record = open_exchanged(config.evals_dataset, config.evals_run, split_excluded(config.tasks)[0])
     names, groups = select(record, config.tasks, f"{config_place}: tasks")
-    return _made(config, groups, progress, lambda context: [made_of_exchanged(record, name, context) for name in names])
+    return _pack_of(config, names, groups, lambda name, context: made_of_exchanged(record, name, context), progress)
 
 
 def _must_be_bundled(config: Config, config_place: str) -> None:
@@ -195,16 +199,30 @@ def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pac
     """lm-eval's own tasks, with nobody's answers."""
     if not config.bundle:
         raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
-    tasks, groups = wanted(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
-    codes = {name: find_code(name, Path(config.template_dir)) for name in tasks}
-    codes, groups = _without_unsafe(codes, groups, config, config_place)
+    shots, groups = wanted(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
     chat = chat_of(config, f"{config_place}: apply_chat_template")
-    return _made(
-        config,
-        groups,
-        progress,
-        lambda context: [_frozen(code, tasks[name], context, chat) for name, code in codes.items()],
-    )
+
+    def make(name: str, context: Context) -> Made:
+        return _frozen(_code_of(name, config), shots[name], context, chat)
+
+    return _pack_of(config, list(shots), groups, make, progress)
+
+
+def _code_of(name: str, config: Config) -> TaskCode:
+    """The code of a task that may be run here.
+
+    Raises:
+        ConfigError: It runs programs that the model writes, and ``allow_code`` is false.
+        SourceError, TemplateError: As of `find_code`.
+    """
+    code = find_code(name, Path(config.template_dir))
+    if code.settings.get("unsafe_code") and not config.allow_code:
+        raise ConfigError(
+            "runs programs that the model writes, and lm-eval's own code of it has no sandbox",
+            where=name,
+            hint="Set allow_code: true on a machine that may be lost",
+        )
+    return code
 
 
 def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> Made:
@@ -229,40 +247,40 @@ def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | No
     return Made(made(None), rows, f"{LM_EVAL}, {code.name}", made, finish)
 
 
-def _made(
+def _pack_of(
     config: Config,
+    names: Sequence[str],
     groups: Mapping[str, tuple[str, ...]],
+    make: Callable[[str, Context], Made],
     progress: Progress,
-    make: Callable[[Context], list[Made]],
+    record_groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pack:
-    """Make the tasks, and have lm-eval say that they ask what they should."""
+    """Make the tasks, have lm-eval say that they ask what they should, and leave out those that cannot be made.
+
+    Args:
+        config: What prepare was asked for.
+        names: The tasks.
+        groups: The groups that were asked for.
+        make: Makes one task.
+        progress: Called with what is being done.
+        record_groups: The groups of a record, whose tasks may be those of a board.
+
+    Raises:
+        UserError: No task can be made.
+    """
     for warning in ENGINES[config.backend].warnings(config):
         log.warning(warning)
     with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
-        templates = _groups_folder(Path(scratch) / "groups", groups)
-        context = Context(config, templates, Originals(), progress)
-        made = make(context)
+        folder = Path(scratch) / "groups"
+        context = Context(config, TemplateFolder(folder, {}, {}), Originals(), progress)
+        left_out = context.left_out
+        made = list(left_out.made(names, lambda name: make(name, context)).values())
         check_fields(config.cluster, [one.task.name for one in made], "cluster")
-        tasks = check_requests(made, Path(scratch) / "pack", progress)
-        return build_pack([one.finish(one.task) for one in tasks], groups, context)
-
-
-def _without_unsafe(
-    codes: Mapping[str, TaskCode], groups: Mapping[str, tuple[str, ...]], config: Config, config_place: str
-) -> tuple[dict[str, TaskCode], dict[str, tuple[str, ...]]]:
-    unsafe = [name for name, code in codes.items() if code.settings.get("unsafe_code")]
-    if not unsafe or config.allow_code:
-        return dict(codes), dict(groups)
-    if named := [name for name in unsafe if name in config.tasks]:
-        raise ConfigError(
-            f"{named[0]!r} runs programs that the model writes, and lm-eval's own code of it has no sandbox",
-            where=f"{config_place}: tasks",
-            hint="Set allow_code: true on a machine that may be lost",
-        )
-    log.warning(f"left out, since they run programs that the model writes and allow_code is false: {', '.join(unsafe)}")
-    kept = {name: code for name, code in codes.items() if name not in unsafe}
-    left = {name: tuple(one for one in members if one in kept) for name, members in groups.items()}
-    return kept, {name: members for name, members in left.items() if members}
+        checked = check_requests(made, Path(scratch) / "pack", left_out, progress)
+        if record_groups is not None:
+            groups = {**groups, **board_groups([one.task.name for one in checked], record_groups)}
+        context.templates = _groups_folder(folder, left_out.without(groups))
+        return build_pack([one.finish(one.task) for one in checked], groups, context)
 
 
 def _groups_folder(folder: Path, groups: Mapping[str, Sequence[str]]) -> TemplateFolder:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.errors import DataError
+from meta_eval.pack.choose import ROLLING
 from meta_eval.results.answers import Doc, arguments, metric_names
 from meta_eval.results.metrics import plain
 from meta_eval.results.provenance import Provenance
@@ -21,9 +22,6 @@ from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.run import TaskRun
 from meta_eval.results.samples import open_samples
 from meta_eval.shown import quoted
-
-# Of the log-likelihoods of whole texts, of which each is its own prompt.
-ROLLING = "loglikelihood_rolling"
 
 
 @dataclass(slots=True)
@@ -38,6 +36,7 @@ class Row:
         prompt_hash: SHA-256 of the prompt.
         gold: The target, as text.
         prompts: Where each choice was asked with a prompt of its own, all of them; empty where all share one.
+        unconditional: Whether each continuation was asked a second time, behind an empty prompt (acc_mutual_info).
         right: Of a choice with one right answer its number, where lm-eval was asked for it; else None.
         responses: By request, each of its answers: texts, or pairs of log-likelihood and whether it is greedy; of
             rolling likelihoods numbers. None where nothing was recorded.
@@ -51,6 +50,7 @@ class Row:
     prompt_hash: str
     gold: str
     prompts: tuple[str, ...] = ()
+    unconditional: bool = False
     right: int | None = None
     responses: list[list[Any]] | None = None
     metrics: dict[str, Any] | None = None
@@ -144,6 +144,19 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where
     )
 
 
+def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Sequence[Any]], bool]:
+    """The requests of a doc without those that ask each choice again behind an empty prompt, and whether any do.
+
+    lm-eval asks so for ``acc_mutual_info``: first every choice behind the prompt, then every choice alone.
+    """
+    half, odd = divmod(len(requests), 2)
+    conditional, alone = requests[:half], requests[half:]
+    pairs = zip(conditional, alone, strict=False)
+    if not half or odd or not all(one[0] and not other[0] and one[1:] == other[1:] for one, other in pairs):
+        return requests, False
+    return conditional, True
+
+
 @dataclass(slots=True)
 class _Reading:
     output_type: str
@@ -159,7 +172,8 @@ class _Reading:
         own = sample["doc"]
         if not isinstance(own, dict):
             raise DataError(f"is {type(own).__name__} and no object with columns", where=where)
-        requests = self._requests(sample, where)
+        requests, unconditional = split_unconditional(self._requests(sample, where))
+        self._check_shape(requests, where)
         prompt, prompts = requests[0][0], tuple(self._bare(one[0]) for one in requests)
         self._check_hash(prompt, sample.get("prompt_hash"), where)
         bare = self._bare(prompt)
@@ -175,10 +189,11 @@ class _Reading:
                 prompt=prompt,
                 continuations=self._continuations(requests),
                 prompts=prompts if len(set(prompts)) > 1 else (),
+                unconditional=unconditional,
                 question_hash=hashed if isinstance(hashed, str) else doc.question_hash,
                 prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
                 gold=str(sample.get("target")),
-                responses=self._responses(sample["resps"], len(requests), where),
+                responses=self._responses(sample["resps"], len(requests) * (1 + unconditional), where),
                 metrics={
                     f"{metric},{name}": plain(one[metric])
                     for name, one in samples.items()
@@ -200,7 +215,7 @@ class _Reading:
                     where=where,
                     hint="Record the run with an engine that renders the chat template itself (--apply_chat_template)",
                 )
-            if not one[0] and self.output_type != ROLLING:
+            if not one[0] and self.output_type == "generate_until":
                 raise DataError("was asked with an empty prompt", where=where)
         if self.output_type == "generate_until":
             self._note_generation(requests[0], where)
@@ -212,13 +227,15 @@ class _Reading:
             )
         if len(requests) > 1 and self.output_type != "multiple_choice":
             raise DataError(f"was asked {len(requests)} times, and its task asks once", where=where)
+        return requests
+
+    def _check_shape(self, requests: Sequence[Sequence[Any]], where: str) -> None:
         if len({one[0] for one in requests}) > 1 and len({one[1] for one in requests}) > 1:
             raise DataError(
                 "was asked with another prompt and another continuation for each choice, which no record holds",
                 where=where,
                 hint="Leave the task out of tasks",
             )
-        return requests
 
     def _note_generation(self, request: Sequence[Any], where: str) -> None:
         settings = request[1] if len(request) > 1 else None

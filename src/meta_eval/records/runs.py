@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from meta_eval.boundary.inputs import expand, read_text, sha256_of
-from meta_eval.boundary.names import RULE, is_name
+from meta_eval.boundary.names import RULE, is_name, split_excluded
 from meta_eval.errors import ConfigError, SourceError, suggestion
 from meta_eval.results.answers import ResultsError, parse
 from meta_eval.results.find import Files, Found, find
@@ -150,11 +150,25 @@ class Listing(Protocol):
 
 
 def select(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """The tasks that names mean, and the groups among them.
+    """The tasks that names mean, and the groups among them; a name after a minus is left out.
 
     Raises:
         ConfigError: The record has no such task or group.
     """
+    wanted, excluded = split_excluded(names)
+    (chosen, groups), (without, _) = _named(record, wanted, where), _named(record, excluded, where)
+    return without_tasks(chosen, groups, without)
+
+
+def without_tasks(
+    names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str]
+) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Tasks and groups without some tasks; a group of which nothing is left is gone."""
+    kept = {name: tuple(one for one in members if one not in excluded) for name, members in groups.items()}
+    return [name for name in names if name not in excluded], {name: left for name, left in kept.items() if left}
+
+
+def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     chosen: dict[str, None] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for name in names:

@@ -19,13 +19,14 @@ from ruamel.yaml.comments import TaggedScalar
 
 from meta_eval import assets
 from meta_eval.errors import TemplateError
+from meta_eval.pack.choose import ROLLING
 from meta_eval.pack.columns import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.task import Context, PreparedTask, length_entry
 from meta_eval.records.checks import check_rows
 from meta_eval.records.code import TaskCode, included
-from meta_eval.records.rows import ROLLING, Row, Rows, doc_json
+from meta_eval.records.rows import Row, Rows, doc_json
 from meta_eval.results.clusters import field_of, field_text, missing_field
 from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
 from meta_eval.templates.spec import TaskSpec, Template
@@ -297,9 +298,9 @@ def _output(row: Row) -> str | None:
 
 
 def _costs(row: Row) -> list[float] | None:
-    if row.responses is None or len(row.responses) != len(row.continuations):
+    if row.responses is None or len(row.responses) != len(row.continuations) * (1 + row.unconditional):
         return None
-    return [-float(request[0][0]) for request in row.responses]
+    return [-float(request[0][0]) for request in row.responses[: len(row.continuations)]]
 
 
 def _is_correct(row: Row, verdict: str) -> bool | None:

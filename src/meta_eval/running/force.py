@@ -17,7 +17,7 @@ from meta_eval.answers.requests import Request
 from meta_eval.boundary.inputs import expand, sha256_of
 from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.choose import choose
+from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.running.canary import counted
@@ -96,7 +96,7 @@ def force(
         Interrupted: By Ctrl-C; likewise.
     """
     manifest = read_manifest(pack)
-    names = choose(manifest, tasks)
+    names = choose_asked(manifest, tasks)
     check(pack, manifest, edited=edited)
     model, output = settings.model_name, expand(settings.output_path, where="output_path") / FOLDER
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)

@@ -19,7 +19,7 @@ from meta_eval.boundary.inputs import sha256_of
 from meta_eval.engines import ENGINES
 from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError, UserError
-from meta_eval.pack.choose import choose
+from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
@@ -93,7 +93,7 @@ def write_stock(
         UserError: The pack has no recorded texts, or the folder cannot be written.
     """
     manifest = read_manifest(pack)
-    names = choose(manifest, tasks)
+    names = choose_asked(manifest, tasks)
     check(pack, manifest, edited=edited)
     wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), 0, Answers())
     tokenizer = find_tokenizer(settings.tokenizer_of())

@@ -56,8 +56,9 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
             raise BackendError("has no tokenizer.json", where=model, hint="model_name names the folder of a model")
         log.warning(f"the tokenizer of {model} cannot be had: prompts go out as text, and the server adds the BOS")
         return Tokens(None, None)
+    end = _end_token(model)
     try:
-        return Tokens(Encoder(tokenizer, needs_bos=needs_bos, add_bos=add_bos), _end_token(model))
+        return Tokens(Encoder(tokenizer, needs_bos=needs_bos, add_bos=add_bos, end=end), end)
     except ValueError as error:
         raise BackendError(f"its tokenizer {error}", where=model) from None
 

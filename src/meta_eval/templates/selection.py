@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import assets
+from meta_eval.boundary.names import split_excluded
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.source.base import EvalsDataset
 from meta_eval.templates.folder import TemplateFolder
@@ -52,7 +53,7 @@ def select(
 
     Args:
         folder: The templates.
-        names: Tasks, their aliases, and groups, as the user wrote them.
+        names: Tasks, their aliases, and groups, as the user wrote them; a name after a minus is left out.
         datasets: The parts of the evals dataset (one, but for the embedded sample); each task reads the first that
             offers it.
         where: The place of ``names``, for messages.
@@ -68,9 +69,11 @@ def select(
     fitting = _fitting(folder, datasets)
     offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
     aliases = {alias: name for name, template in folder.tasks.items() for alias in template.spec.aliases}
+    wanted, excluded = split_excluded(names)
+    without = _excluded(folder, excluded, aliases, where)
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
-    for asked in names:
+    for asked in wanted:
         name = aliases.get(asked, asked)
         if name in folder.tasks:
             if name in fitting and name not in offered:
@@ -102,7 +105,23 @@ def select(
         else:
             near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"there is no task or group {name!r}{near}", where=where, hint=_offers(folder, offered))
-    return tuple(chosen.values()), groups
+    kept = {name: tuple(one for one in members if one not in without) for name, members in groups.items()}
+    left = tuple(selection for name, selection in chosen.items() if name not in without)
+    if not left:
+        raise ConfigError("leaves out every task", where=where, hint=_offers(folder, offered))
+    return left, {name: members for name, members in kept.items() if members}
+
+
+def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str], where: str) -> set[str]:
+    """The tasks that names of tasks and groups leave out."""
+    found: set[str] = set()
+    for name in (aliases.get(asked, asked) for asked in names):
+        if name not in folder.tasks and name not in folder.groups:
+            near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
+            raise ConfigError(f"there is no task or group {name!r} to leave out{near}", where=where)
+        members = (one for one, task in folder.tasks.items() if name in task.spec.groups)
+        found |= {name} if name in folder.tasks else set(members)
+    return found
 
 
 def withheld(folder: TemplateFolder, groups: Iterable[str], datasets: Sequence[EvalsDataset]) -> tuple[str, ...]:

@@ -1,0 +1,68 @@
+"""Tasks that cannot be prepared: each stays out of the pack with its reason, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from meta_eval.errors import UserError
+from meta_eval.source.hub_faults import UnreachableError
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """The tasks that stay out of a pack.
+
+    Attributes:
+        errors: What is wrong with each, in the order in which it was found.
+    """
+
+    errors: dict[str, UserError] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each task stays out, by its name: one line, with what to do about it."""
+        return {name: str(error) for name, error in self.errors.items()}
+
+    @contextmanager
+    def task(self, name: str) -> Iterator[None]:
+        """Work on one task, which an error leaves out.
+
+        Raises:
+            UnreachableError: The hub cannot be reached, which is no fault of the task.
+        """
+        try:
+            yield
+        except UnreachableError:
+            raise
+        except UserError as error:
+            self.errors[name] = error
+
+    def made(self, names: Collection[str], make: Callable[[str], T]) -> dict[str, T]:
+        """What can be made of some tasks, by name.
+
+        Raises:
+            UserError: Nothing can: the error of the first.
+        """
+        found = {}
+        for name in names:
+            with self.task(name):
+                found[name] = make(name)
+        self.check(found)
+        return found
+
+    def check(self, kept: Sized) -> None:
+        """Raises:
+        UserError: No task is left: the error of the first that was left out.
+        """
+        if not kept and self.errors:
+            raise next(iter(self.errors.values()))
+
+    def without(self, groups: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """Groups of the tasks that stay; a group of which none does is gone."""
+        kept = {name: tuple(one for one in members if one not in self.errors) for name, members in groups.items()}
+        return {name: members for name, members in kept.items() if members}
