@@ -179,6 +179,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._route(path, fault)
 
     def _route(self, path: str, fault: Fault) -> None:
+        if path.startswith("/api/models/"):  # models lie beside datasets here
+            path = path.replace("models", "datasets", 1)
+        elif "/resolve/" in path and not path.startswith("/datasets/"):
+            path = f"/datasets{path}"
         for old, new in self.hub.moved.items():
             if path.startswith((f"/api/datasets/{old}", f"/datasets/{old}/")):
                 self._send(307, b"", {"Location": path.replace(old, new, 1)}, fault)

@@ -330,6 +330,17 @@ def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeC
     assert not said
 
 
+def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("meta_eval.source.hub.download_model_files", lambda name, *_: asked.append(name))
+    monkeypatch.setattr("meta_eval.running.clients.find_spec", lambda _: None)
+    with pytest.raises(BackendError, match=re.escape("pip install 'meta-eval[vllm]', or ask a server")):
+        run(config(model_name="org/nobody-has-it"))
+    assert not asked
+
+
 def test_a_run_makes_the_baseline_once_and_again_when_it_is_stale(place: Path, client: type[FakeClient]) -> None:
     steps: list[str] = []
 

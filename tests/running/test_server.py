@@ -238,9 +238,10 @@ def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, 
 
 def test_choices_without_the_tokenizer_are_left_out_and_the_key_is_named(house: House, tmp_path: Path) -> None:
     with FakeServer(model="served") as server:
-        done = house.run(server, output=tmp_path, model_name="served", env={"HF_HUB_OFFLINE": "1"})
+        done = house.run(server, output=tmp_path, model_name="served")
     assert done.returncode == 1
     assert list(json.loads(done.stdout)["tasks"]) == ["meta_gpqa"]
+    assert "the tokenizer of served: it is not in the cache" in done.stderr
     assert "set tokenizer to a hub id or a folder" in json.loads(done.stdout)["left_out"]["meta_mmlu_pretrain"]
 
 

@@ -378,6 +378,38 @@ def test_a_hub_that_is_gone_and_an_empty_cache(bench: Bench) -> None:
     assert "HF_ENDPOINT" in said
 
 
+# A model's files
+
+
+def test_the_files_of_a_model_are_those_of_the_wanted_that_it_has(bench: Bench) -> None:
+    bench.hub.add("acme/model", {"tokenizer.json": b"{}", "config.json": b"{}", "model.safetensors": b"0"})
+    hub.download_model_files(
+        "acme/model", ("tokenizer.json", "config.json", "tokenizer_config.json"), client=bench.client
+    )
+    kept = {path.name for path in bench.cache.rglob("snapshots/*/*")}
+    assert kept == {"tokenizer.json", "config.json"}
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "said", "requests"),
+    [
+        ("a-served-name", None, "a-served-name: there is no such model", 1),
+        ("acme/model", {"status": 500}, "the hub has a fault of its own", 1),
+        ("acme/model", {"cut": -1}, "cannot be reached, and the cache does not hold it", 1),
+        ("name:latest", None, "this is not the id of a model", 0),
+    ],
+)
+def test_the_hub_is_asked_once_for_a_model_and_nothing_is_waited_for(
+    bench: Bench, name: str, fault: dict[str, object] | None, said: str, requests: int
+) -> None:
+    """The name of a model may be a server's own, and then nobody's there."""
+    if fault is not None:
+        bench.hub.fail("/api/models", **fault)
+    assert said in message(lambda: hub.download_model_files(name, ("tokenizer.json",), client=bench.client))
+    assert len(bench.hub.requests) == requests
+    assert not bench.waits
+
+
 # What the library reads from the environment as it is imported: a process of its own
 
 DRIVER = f"""

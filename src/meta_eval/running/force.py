@@ -20,9 +20,10 @@ from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.canary import counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
-from meta_eval.running.clients import client_of
+from meta_eval.running.clients import check_installed, client_of
 from meta_eval.running.force_tables import Tables, write
 from meta_eval.running.journal import Journal
 from meta_eval.running.pace import Pace
@@ -112,6 +113,8 @@ def force(
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
             wanted.check(make_client, settings.backend)
             progress(f"reading the tokenizer of {model}")
+            if tokenizer_file(settings.tokenizer_of(model)) is None:
+                check_installed(settings)
             tokens = tokens_of(
                 settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
                 add_bos=manifest.run.add_bos_token,

@@ -20,9 +20,10 @@ from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.canary import Canary, Summary, counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
-from meta_eval.running.clients import client_of
+from meta_eval.running.clients import check_installed, client_of
 from meta_eval.running.first import first_of
 from meta_eval.running.journal import Journal, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
@@ -138,9 +139,11 @@ def run(
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     make_client = client_of(settings.backend, copies=settings.data_parallel_size)
     progress(f"reading the tokenizer of {model}")
+    if not grade_only and tokenizer_file(settings.tokenizer_of(model)) is None:
+        check_installed(settings)
     tokens = tokens_of(
         settings.tokenizer_of(model),
-        needed=make_client.needs_token_ids,
+        needed=make_client.needs_token_ids and not grade_only,
         needs_bos=manifest.needs_bos,
         add_bos=settings.add_bos_token,
     )

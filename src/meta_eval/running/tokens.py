@@ -48,13 +48,15 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
         BackendError: It is needed and cannot be had, or does not put one BOS before a text.
     """
     needed = needed or not add_bos
-    if not Path(model).is_dir():
-        _download(model, needed)
+    fault = None if Path(model).is_dir() else _download(model)
     tokenizer = find_tokenizer(model)
     if tokenizer is None:
+        where, what = f"the tokenizer of {model}", "there is no tokenizer.json" if fault is None else fault.what
+        own = "set tokenizer to a hub id or a folder that has it"
         if needed:
-            raise BackendError("has no tokenizer.json", where=model, hint="model_name names the folder of a model")
-        log.warning(f"the tokenizer of {model} cannot be had: prompts go out as text, and the server adds the BOS")
+            hint = f"{fault.hint}; or {own}" if fault and fault.hint else own.capitalize()
+            raise BackendError(what, where=where, hint=hint)
+        log.warning(f"{where}: {what}; {own}. Without it prompts go out as text, and the server must add the BOS")
         return Tokens(None, None)
     end = _end_token(model)
     try:
@@ -63,18 +65,17 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
         raise BackendError(f"its tokenizer {error}", where=model) from None
 
 
-def _download(model: str, needed: bool) -> None:
-    from meta_eval.source.hub import download_model_file
+def _download(model: str) -> SourceError | None:
+    """Bring its files into the hub's cache; why they cannot be had, or None."""
+    from meta_eval.source.hub import download_model_files
 
-    for name in _FILES:
-        if _cached(model, name) is not None:
-            continue
-        try:
-            download_model_file(model, name)
-        except SourceError as error:
-            if needed:
-                raise BackendError(error.what, where=error.where, hint=error.hint) from None
-            return
+    if all(_cached(model, name) is not None for name in _FILES):
+        return None
+    try:
+        download_model_files(model, _FILES)
+    except SourceError as error:
+        return error
+    return None
 
 
 def _cached(model: str, name: str) -> str | None:

@@ -11,8 +11,9 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -143,23 +144,25 @@ def open_repository(dataset_id: str, *, revision: str | None, client: HubClient 
     return Repository(dataset_id, snapshot.commit, snapshot.names, snapshot.fetch, snapshot.notices)
 
 
-def download_model_file(model: str, name: str, *, client: HubClient | None = None) -> Path:
-    """A small file of a model's repository, from the cache or the hub.
+def download_model_files(model: str, names: Sequence[str], *, client: HubClient | None = None) -> None:
+    """Bring small files of a model's repository into the hub's cache, those of them that it has.
+
+    The hub is asked once what there is, and not again where it does not answer: the name may be nobody's, and the
+    library would wait for each file.
 
     Raises:
         SourceError: It is missing, gated or unreachable.
     """
     from huggingface_hub import hf_hub_download
 
-    client = client or HubClient()
+    client = replace(client or HubClient(), attempts=1)
     api = client.api()
-    place = HubPlace(api.endpoint, model, None, name, kind="model")
+    place = HubPlace(api.endpoint, model, None, kind="model")
     try:
-        return Path(
-            client.ask(
-                lambda: hf_hub_download(model, name, endpoint=client.endpoint, cache_dir=client.cache_dir), place
-            )
-        )
+        info = client.ask(lambda: api.model_info(model, timeout=client.timeout), place)
+        for name in sorted({file.rfilename for file in info.siblings or ()} & {*names}):
+            fetch = partial(hf_hub_download, model, name, endpoint=client.endpoint, cache_dir=client.cache_dir)
+            client.ask(fetch, replace(place, file=name))
     except SourceError as error:
         raise SourceError(error.what.replace("dataset", "model"), where=error.where, hint=error.hint) from None
 
