@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from packs import some_templates, yaml_of
 from meta_eval import Config
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.errors import PackError, UserError
+from meta_eval.notes import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
-from meta_eval.running.client import BackendError
+from meta_eval.running.client import BackendError, Said
+from meta_eval.running.pace import Pace
 from meta_eval.running.run import Ran
 from meta_eval.running.run import run as run_with_canary
 from meta_eval.verify.evaluate import Evaluator
@@ -378,7 +380,45 @@ def test_progress_says_tokens_pace_and_end(place: Path, client: type[FakeClient]
     shown = [line for line in lines if " tokens, " in line[0]]
     assert [done for _, done, _ in shown] == list(range(1, DOCS + 1))
     assert {total for *_, total in shown} == {DOCS}
-    assert all(re.search(r"tokens, [\d,]+ a second, \d+ \w+ left", what) for what, *_ in shown)
+    assert all(re.search(r"tokens, [\d,]+ a second", what) for what, *_ in shown)
+    assert not any("left" in what for what, *_ in shown), "of so few answers nothing is estimated"
+
+
+class _Clock:
+    """A server that answers ``lanes`` requests at a time, each in ``latency`` seconds, with ``tokens`` tokens."""
+
+    def __init__(self, lanes: int, latency: float, tokens: int) -> None:
+        self.lanes, self.latency, self.tokens, self.now = lanes, latency, tokens, 0.0
+
+    def said(self, request: Request, number: int) -> Said:
+        self.now = (number // self.lanes + 1) * self.latency + (number % self.lanes) * 1e-3
+        return Said(
+            request, text="x", completion_tokens=self.tokens, prompt_tokens=100, started=self.now - self.latency,
+            ended=self.now,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("lanes", "latency"), [(64, 2.0), (1, 0.05), (256, 30.0)])
+@pytest.mark.parametrize("expected", [4, 40, 400])
+def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: float, expected: int) -> None:
+    """From then on it is within twice the truth, however long the recorded answers are, and whatever the canary took."""
+    clock, total = _Clock(lanes, latency, tokens=40), 4096
+    pace = Pace({"t": total // 2, "u": total // 2}, {"t": expected, "u": expected}, silent, clock=lambda: clock.now)
+    request = Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ())
+    clock.now = -1000.0
+    pace.begin()
+    pace.add(clock.said(request, 0))
+    clock.now = 0.0
+    pace.begin()
+    estimates = []
+    for number in range(1, total):
+        pace.add(clock.said(replace(request, task="t" if number < total // 2 else "u"), number))
+        truth = (total // lanes + 1) * latency - clock.now
+        if truth > 3 * latency:
+            estimates.append((pace.seconds_left(), truth))
+    known = [(left, truth) for left, truth in estimates if left is not None]
+    assert len(known) > 0.8 * len(estimates)
+    assert all(truth / 2 < left < truth * 2 for left, truth in known)
 
 
 def test_the_file_says_what_its_answers_depend_on_and_no_secret(place: Path, client: type[FakeClient]) -> None:

@@ -132,6 +132,7 @@ def force(
                     if probe:
                         progress("asking the probes")
                         done.probed = _probe(client, journal, probing, tokens)
+                    pace.begin()
                     for said in in_rounds(some, wanted):
                         journal.add(said, engine=client.engine)
                         pace.add(said)

@@ -15,8 +15,10 @@ from meta_eval.running.client import Said
 # prefix costs nothing. It only has to tell tasks of long prompts from tasks of long answers.
 _PROMPT = 1 / 30
 
-# Answers of a task from which its own mean length is believed more than that of Meta's recorded answers.
+# Answers of a task from which its own mean length is believed more than that of Meta's recorded answers; and answers,
+# and times that an answer takes, after which a speed is known: until then what is under way counts for nothing.
 _ENOUGH = 32
+_WAVES = 2
 
 # Characters a token of English has, under Llama 3's tokenizer.
 _CHARACTERS = 4.4
@@ -41,11 +43,16 @@ class Pace:
     ) -> None:
         self._left, self._expected, self._progress, self._clock = dict(left), expected, progress, clock
         self._total = sum(left.values())
-        self._started = clock()
-        self._work = 0.0
         self._tokens = {name: [0, 0] for name in left}  # answers, their tokens
         self._prompts = [0, 0]  # prompts, their tokens
         self.failed = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Measure the speed from now on: what was asked before, such as a canary, waited for something else."""
+        self._began = self._clock()
+        self._answers = self._written = 0
+        self._work = self._waited = 0.0
 
     def add(self, said: Said) -> None:
         """One more answer."""
@@ -55,20 +62,21 @@ class Pace:
             self.failed += 1
             return
         written = said.completion_tokens or 0
-        self._tokens[task][0] += 1
-        self._tokens[task][1] += written
         fresh = max(0, (said.prompt_tokens or 0) - (said.cached_tokens or 0))
-        self._prompts[0] += 1
-        self._prompts[1] += fresh
+        for counts, tokens in ((self._tokens[task], written), (self._prompts, fresh)):
+            counts[0] += 1
+            counts[1] += tokens
+        self._answers += 1
+        self._written += written
         self._work += written + fresh * _PROMPT
+        self._waited += (said.ended or 0.0) - (said.started or said.ended or 0.0)
         done = self._total - sum(self._left.values())
         self._progress(f"{task}: {self.line()}", done, self._total)
 
     def line(self) -> str:
         """``1.2M tokens, 3,400 a second, 12 min left``."""
-        seconds = max(self._clock() - self._started, 1e-9)
         tokens = sum(written for _, written in self._tokens.values())
-        words = [f"{_short(tokens)} tokens, {tokens / seconds:,.0f} a second"]
+        words = [f"{_short(tokens)} tokens, {self._written / self._seconds:,.0f} a second"]
         left = self.seconds_left()
         if left is not None:
             words.append(f"{duration(left)} left")
@@ -77,16 +85,28 @@ class Pace:
         return ", ".join(words)
 
     def seconds_left(self) -> float | None:
-        """None while nothing is known."""
-        if not self._work:
+        """None while there is nothing to estimate it from."""
+        if not self._work or self._answers < _ENOUGH or self._seconds * self._answers < _WAVES * self._waited:
             return None
         prompt = self._prompts[1] / self._prompts[0] * _PROMPT
         work = sum(count * (self._mean(task) + prompt) for task, count in self._left.items())
-        return work * max(self._clock() - self._started, 1e-9) / self._work
+        return work * self._seconds / self._work
+
+    @property
+    def _seconds(self) -> float:
+        return max(self._clock() - self._began, 1e-9)
 
     def _mean(self, task: str) -> float:
         answers, written = self._tokens[task]
-        return written / answers if answers >= _ENOUGH else self._expected.get(task, 0.0)
+        return written / answers if answers >= _ENOUGH else self._expected.get(task, 0.0) * self._ratio()
+
+    def _ratio(self) -> float:
+        """How long this model's answers are beside the recorded ones, so far."""
+        pairs = [
+            (written, answers * self._expected.get(task, 0.0)) for task, (answers, written) in self._tokens.items()
+        ]
+        expected = sum(of for _, of in pairs)
+        return sum(written for written, of in pairs if of) / expected if expected else 1.0
 
 
 def expected_tokens(pack: Path, manifest: Manifest, task: str) -> float:

@@ -245,6 +245,7 @@ class _Asking:
             if said.error is None:
                 self._wanted.note(said.request)
                 yield from self._keep(said)
+        self._pace.begin()
 
     def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[Ask, Said]]:
         asks = with_token_ids(requests, self._tokens.encoder)
