@@ -22,7 +22,9 @@ from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge
 from meta_eval.judging.model import Judgement, Score, Task
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
-from meta_eval.report.text import headline
+from meta_eval.report.samples import samples_of
+from meta_eval.report.text import averages as averages_in_words
+from meta_eval.report.text import headline, why
 from meta_eval.results.answers import Answer, Doc, ResultsError, Value
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.run import Run, read_run
@@ -832,3 +834,136 @@ def test_flips_are_the_whole_difference(
     assert found.flips is not None
     change = found.flips.second_only - found.flips.first_only
     assert drop_of(found).value == pytest.approx(-change / len(pairs))
+
+
+# Metrics of which less is better, and those that are no shares
+
+
+FEWER = {"higher_is_better": {"meta_some": {"pct": False, "unextracted": False}}}
+
+
+def fewer(tmp_path: Path, before: list[float], after: list[float], **options: Any) -> Judgement:
+    runs = [
+        read_run([write_run(tmp_path / name, verdicts, metric="pct", extra=FEWER, **options)])
+        for name, verdicts in (("a", before), ("b", after))
+    ]
+    return compare(*runs, manifest(meta_some=entry(len(before), verdict="pct,strict-match")))
+
+
+def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
+    """crows_pairs' share of stereotypes falls from 90 to 80: no drop; from 80 to 90 is one."""
+    better = fewer(tmp_path / "better", right(900, 1000), right(800, 1000))
+    assert better.decision.outcome == "SHIP"
+    (task,) = better.tasks
+    assert (task.outcome, task.lower_is_better) == ("shown to hold", True)
+    assert (drop_of(task).before, drop_of(task).after) == (pytest.approx(0.9), pytest.approx(0.8))
+    assert (drop_of(task).value, drop_of(task).recovery) == (pytest.approx(-0.1), None)
+    assert "lower is better in pct,strict-match" in str(why(task))
+    worse = fewer(tmp_path / "worse", right(800, 1000), right(900, 1000))
+    assert (worse.decision.outcome, worse.decision.exit_code) == ("DON'T", 1)
+    assert drop_of(worse.tasks[0]).value == pytest.approx(0.1)
+    assert worse.decision.mean is not None and worse.decision.mean.value == pytest.approx(0.1)
+
+
+def test_flips_and_samples_count_what_is_better(tmp_path: Path) -> None:
+    found = fewer(tmp_path, [1, 1, 1, 0], [0, 0, 1, 1])
+    flips = found.tasks[0].flips
+    assert flips is not None and (flips.first_only, flips.second_only) == (1, 2)
+    verdicts = [tuple(one.verdict for one in sample.answers) for sample in samples_of(found.tasks)]
+    assert verdicts == [(0, 1), (0, 1), (0, 0), (1, 0)]
+
+
+def test_the_direction_is_also_read_from_a_tasks_metric_list_and_from_names(tmp_path: Path) -> None:
+    listed = {"configs": {"meta_some": {"metric_list": [{"metric": "pct", "higher_is_better": False}]}}}
+    assert read_run([write_run(tmp_path / "a", [1, 0], metric="pct", extra=listed)]).tasks[
+        "meta_some"
+    ].lower_is_better >= {"pct"}
+    named = read_run([write_run(tmp_path / "b", [1, 0], metric="pct_stereotype")]).tasks["meta_some"]
+    assert named.lower_is_better >= {"pct_stereotype"}
+    said = {"higher_is_better": {"meta_some": {"pct_stereotype": True}}}
+    other = read_run([write_run(tmp_path / "c", [1, 0], metric="pct_stereotype", extra=said)]).tasks["meta_some"]
+    assert "pct_stereotype" not in other.lower_is_better
+
+
+def test_a_low_score_is_no_alarm_where_less_is_better(tmp_path: Path) -> None:
+    choices = {"choices": [{"key": key, "text": key} for key in "ABCD"]}
+    found = fewer(tmp_path, right(10, 100), right(5, 100), doc=choices)
+    assert kinds(found) == []
+
+
+def test_the_gate_and_a_report_know_which_way_is_worse(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path, right(900, 1000), metric="pct", extra=FEWER)])
+    pack = manifest(meta_some=entry(1000, verdict="pct,strict-match"))
+    outcomes = [
+        judge(run, pack, answered(run, right(count, 1000), metric="pct"), Gate(margin=2.0)).decision.outcome
+        for count in (800, 900, 990)
+    ]
+    assert outcomes == ["DON'T", "SHIP", "SHIP"]
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "brier_score", "eqbench", "mcc"])
+def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp_path: Path, metric: str) -> None:
+    """Also where every value happens to lie from 0 to 1, and beside a task of shares."""
+    for name, value in (("a", 0.27), ("b", 0.25)):
+        write_run(tmp_path / name, right(500, 1000))
+        write_run(tmp_path / name, [value] * 4, task="meta_text", metric=metric, time="2026-01-02T03-04-06")
+        path = tmp_path / name / "results_2026-01-02T03-04-06.json"
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        averages = tree["results"]["meta_text"]
+        for key in [key for key in averages if "_macro" in key]:
+            del averages[key]
+        path.write_text(json.dumps(tree), encoding="utf-8")
+        samples = tmp_path / name / "samples_meta_text_2026-01-02T03-04-06.jsonl"
+        lines = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
+        kept = [{key: one for key, one in line.items() if key != f"{metric}_macro"} for line in lines]
+        samples.write_text("".join(json.dumps(line | {"metrics": [metric]}) + "\n" for line in kept), encoding="utf-8")
+    runs = [read_run([tmp_path / name]) for name in ("a", "b")]
+    found = compare(*runs, rules=Gate(tasks=["meta_some"]))
+    assert [one.task for one in found.decision.tasks] == ["meta_some"]
+    tasks = {one.name: one for one in found.tasks}
+    (average,) = tasks["meta_text"].averages
+    assert (average.metric, average.value, average.reference) == (f"{metric},strict-match", 0.25, 0.27)
+    assert tasks["meta_text"].reason == "none of its metrics is a share"
+    ((_, words),) = averages_in_words(tasks.values(), ())
+    assert words.startswith(f"{metric},strict-match 0.25 (") and ", A 0.27" in words and "25.0" not in words
+    assert ("lower is better" in words) == (metric in ("ter", "brier_score"))
+
+
+def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None:
+    for name, gold in (("a", "A"), ("b", "B")):
+        write_run(tmp_path / name, right(500, 1000))
+        other = {"gold": gold}
+        write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
+    found = compare(*(read_run([tmp_path / name]) for name in ("a", "b")))
+    assert [one.task for one in found.decision.tasks] == ["meta_some"]
+    assert {one.name: one.reason for one in found.tasks}["meta_other"] == "the runs have no doc in common"
+    assert "nothing to compare with: meta_other (the runs have no doc in common)" in found.decision.reasons
+
+
+def test_docs_are_paired_by_what_was_asked_where_their_own_hashes_differ(tmp_path: Path) -> None:
+    """A dataset that got another column: other docs by lm-eval's hashes, the same prompts and targets."""
+    for name, column in (("a", "before"), ("b", "after")):
+        folder = write_run(tmp_path / name, [1, 0, 1])
+        path = next(folder.glob("samples_*"))
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            line |= {
+                "doc": {"column": column, "number": line["doc_id"]},
+                "doc_hash": digest(f"{column}{line['doc_id']}"),
+            }
+        if name == "b":
+            lines = lines[::-1]
+        path.write_text(
+            "".join(json.dumps(line | {"doc_id": at}) + "\n" for at, line in enumerate(lines)), encoding="utf-8"
+        )
+    (task,) = compare(*(read_run([tmp_path / name]) for name in ("a", "b"))).tasks
+    assert pairs_of(task) == [(0, 2), (1, 1), (2, 0)]
+
+
+def test_docs_of_one_empty_prompt_are_never_paired_by_it(tmp_path: Path) -> None:
+    """BLiMP's prompts are empty, so that prompt and target say nothing of which doc it is."""
+    for name in ("a", "b"):
+        line = {"prompt_hash": digest(""), "doc": {"of": name}, "doc_hash": digest(name)}
+        write_run(tmp_path / name, [1, 0, 1], line=line)
+    with pytest.raises(ResultsError, match="no doc in common"):
+        compare(*(read_run([tmp_path / name]) for name in ("a", "b")))

@@ -173,7 +173,7 @@ def _results(task: str, ran: TaskRun, entry: TaskEntry) -> Iterator[dict[str, An
             "metric_config": {
                 "metric_id": metric,
                 "metric_name": spec,
-                "lower_is_better": metric in ("unextracted", "ungraded", "self_judged") or not one.share,
+                "lower_is_better": metric in ran.lower_is_better,
                 "score_type": "continuous",
                 **({"min_score": 0, "max_score": 1, "metric_unit": "proportion"} if one.share else {}),
             },

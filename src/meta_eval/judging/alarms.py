@@ -170,7 +170,7 @@ def in_words(one: Alarmed) -> str:
 
 def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
     found = side.of(run, spec)
-    if found is None:
+    if found is None or found.lower_is_better:
         return
     counts = [side.runs[run][position].choices for position in found.positions]
     known = [count for count in counts if count]
@@ -189,10 +189,11 @@ def _format(task: str, result: TaskRun, side: Side, run: int, spec: str) -> Iter
     metric, _, strict = spec.partition(",")
     ours = side.of(run, spec)
     others = {name: side.of(run, f"{metric},{name}") for name in result.filters if name != strict}
-    best = max(((found.value, name) for name, found in others.items() if found is not None), default=None)
-    if ours is None or best is None or best[0] - ours.value <= OTHER_FORMAT:
+    sign = -1 if ours and ours.lower_is_better else 1
+    best = max(((sign * found.value, name) for name, found in others.items() if found is not None), default=None)
+    if ours is None or best is None or best[0] - sign * ours.value <= OTHER_FORMAT:
         return
-    note = f"filter {best[1]} scores {100 * best[0]:.1f}, and {strict} {100 * ours.value:.1f}"
+    note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * ours.value:.1f}"
     yield "format", Alarmed(task, note=note, veto=False)
 
 

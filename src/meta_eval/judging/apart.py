@@ -36,10 +36,10 @@ def apart(recorded: Side, answers: Side, ours: Side, spec: str, clusters: Cluste
     if len(known) < 3 or len({(one.kind, one.positions) for one in known}) > 1:
         return None
     first, second, third = known
-    then = [b if abs(a - b) <= _SAME else a for a, b in zip(first.shares, second.shares, strict=True)]
+    then = [b if abs(a - b) <= _SAME else a for a, b in zip(first.good_shares, second.good_shares, strict=True)]
     docs = [after.docs[position] for position in third.positions]
     return stats.tell_apart(
-        then, second.shares, third.shares, _same_prompts(middle, after, third), third.labels, clusters(docs)
+        then, second.good_shares, third.good_shares, _same_prompts(middle, after, third), third.labels, clusters(docs)
     )
 
 

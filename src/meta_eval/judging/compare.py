@@ -20,6 +20,9 @@ from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
 
+# How many tasks a refusal names.
+_NAMED = 3
+
 
 def compare(
     before: Run,
@@ -38,7 +41,7 @@ def compare(
         rules: What is asked.
 
     Raises:
-        ResultsError: The runs have no task in common, or a task has no doc or no metric in common.
+        ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
         ConfigError: The rules name a task that is not there.
     """
     first, second = ({task for task, one in run.tasks.items() if one.docs} for run in (before, after))
@@ -51,22 +54,23 @@ def compare(
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries = manifest.tasks if manifest else {}
     common = sorted(first & second)
-    bare = [name for name in common if verdict_spec(before.tasks[name], entries.get(name)) is None]
-    chosen = [name for name in common if name not in bare] or common
     lacking = sorted((first ^ second) | (set(entries) - first - second))
     # What the pack does not have, or B has besides, nobody asked for.
-    wanted = gate.among(sorted({*chosen, *(first - second), *entries}))
-    shared = shared_questions([before.tasks[name].docs for name in chosen])
+    wanted = gate.among(sorted({*common, *(first - second), *entries}))
+    shared = shared_questions([before.tasks[name].docs for name in common])
     drafts = [
         _task(name, before.all_runs(name), after.all_runs(name), manifest, baseline, gate.rule(name), shared)
-        for name in chosen
+        for name in common
     ]
+    if not any(one.evidence or one.task.averages for one in drafts):
+        where = f"{before.tasks[common[0]].samples_file} and {after.tasks[common[0]].samples_file}"
+        said = "; ".join(f"{one.task.name}: {one.task.reason}" for one in drafts[:_NAMED])
+        raise ResultsError(f"there is nothing to compare: {said}", where=where, hint="Run both with one pack")
     raised: list[Raised] = []
     for name in lacking:
-        where = "only A has samples of it" if name in first else "only B has samples of it" if name in second else None
-        raised.append(("not run", Alarmed(name, note=where, veto=name in wanted)))
-    notes = [f"{name}: left out, since it has no metric that is a share" for name in bare if name not in chosen]
-    return conclude(drafts, gate, wanted, raised, notes)
+        only = "only A has samples of it" if name in first else "only B has samples of it" if name in second else None
+        raised.append(("not run", Alarmed(name, note=only, veto=name in wanted)))
+    return conclude(drafts, gate, wanted, raised)
 
 
 def _task(
@@ -79,20 +83,26 @@ def _task(
     shared: frozenset[str],
 ) -> Draft:
     entry = manifest.tasks.get(name) if manifest else None
+    spec = verdict_spec(before[0], entry)
     sides = lay_out(name, after, entry, baseline, before)
     found = draft(sides, rule, shared)
-    pairs = found.task.source.docs if found.task.source else ()
-    where = f"{before[0].samples_file} and {after[0].samples_file}"
+    pairs = list(zip(sides.pair[0].docs, sides.pair[1].docs, strict=True)) if sides.pair else []
     if not pairs:
-        raise ResultsError(f"{name}: the runs have no doc in common", where=where, hint="Run both with one pack")
+        return _without(found, "the runs have no doc in common")
+    if spec is None:
+        # It has nothing that a mean of shares could take in, and is shown in its own unit.
+        return _without(found, "none of its metrics is a share", veto=False)
     if found.evidence is None and rule.against in (None, "baseline"):
-        raise ResultsError(f"{name}: the runs have no metric in common that is a share", where=where)
+        return _without(found, "the runs have no metric in common that is a share")
     raised: list[Raised] = [(kind, replace(one, run="B")) for kind, one in found.raised]
-    spec, a = verdict_spec(before[0], entry) or "", sides.first
-    for number, one in enumerate(before if spec else ()):
+    a = sides.first
+    for number, one in enumerate(before):
         assert a is not None  # noqa: S101 (it is the side of ``before``)
-        of_a = alarms(name, one, a, number, spec, baseline=Side([after[0].docs]), reference=None)
-        raised += [(kind, replace(alarmed, run="A")) for kind, alarmed in of_a]
+        other = Side([after[0].docs], after[0].lower_is_better)
+        raised += [
+            (kind, replace(alarmed, run="A"))
+            for kind, alarmed in alarms(name, one, a, number, spec, baseline=other, reference=None)
+        ]
     unlike = _unlike(before[0].provenance, after[0].provenance, pairs)
     if found.task.against in (None, RUN_A):
         # What both do otherwise than the pack asks is no difference between them; what only one does is one.
@@ -113,6 +123,12 @@ def _task(
         note = f"{len(pairs)} of {known or 'an unknown number of'} docs were run"
         raised.append(("unfinished", Alarmed(name, note=note)))
     return replace(found, task=replace(found.task, docs=len(pairs)), raised=tuple(raised))
+
+
+def _without(found: Draft, reason: str, *, veto: bool = True) -> Draft:
+    """A task that is shown and not decided on."""
+    raised: tuple[Raised, ...] = (("alone", Alarmed(found.task.name, note=reason, veto=veto)),)
+    return Draft(replace(found.task, reason=reason, metric=None, against=None), None, raised)
 
 
 def _unlike(before: Provenance, after: Provenance, pairs: Sequence[tuple[Doc, ...]]) -> str | None:

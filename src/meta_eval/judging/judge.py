@@ -24,7 +24,7 @@ from meta_eval.judging.apart import apart, mean_apart
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
-from meta_eval.judging.numbers import averages, cut_answers, gaps, incomparable, numbers
+from meta_eval.judging.numbers import cut_answers, gaps, incomparable, no_shares, numbers
 from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
@@ -118,6 +118,7 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
     else:
         found = _reference(one, rule)
     evidence = None if isinstance(found, str) else _evidence(one, found, rule, shared)
+    of_drop = spec if isinstance(found, str) else found.spec
     task = Task(
         name=name,
         subset=entry.subset if entry else None,
@@ -136,9 +137,10 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         ),
         gaps=gaps(entry, result),
         cut=_cut(one, found),
-        averages=averages(name, result.aggregates, shares=False),
+        averages=no_shares(name, result, entry, before[0] if before else None),
         source=one.source,
         apart=None if isinstance(found, str) else _apart(one, found, shared),
+        lower_is_better=(of_drop or "").partition(",")[0] in result.lower_is_better,
     )
     raised = shortcomings(name, one.runs, entry, rule)
     known = one.first.scores(spec) if one.first and spec else None
@@ -239,6 +241,7 @@ def _evidence(one: Sides, found: _Reference, rule: Rule, shared: frozenset[str])
         if theirs is None
         else stats.paired_drop(theirs.shares, ours.shares, ours.labels, names)
     )
+    drop = drop.turned() if ours.lower_is_better else drop
     noise = None
     for side in filter(None, (found.before, found.after)):
         each = side.each(found.spec)
@@ -277,7 +280,7 @@ def _flips(sides: tuple[Side, Side], spec: str, whose: str) -> Flips | None:
     before, after = first.of(0, spec), second.of(0, spec)
     if before is None or after is None or before.positions != after.positions:
         return None
-    changes = [b - a for a, b in zip(before.raw, after.raw, strict=True)]
+    changes = [b - a for a, b in zip(before.verdicts, after.verdicts, strict=True)]
     down, up = sum(one < -SAME_VERDICT for one in changes), sum(one > SAME_VERDICT for one in changes)
     return Flips(*(("ours", whose) if whose else ("A", "B")), len(changes), down, up)
 

@@ -206,6 +206,9 @@ class LmEvalAverage:
         value: The average; of a share from 0 to 1.
         interval: Its 95 % interval, by lm-eval's standard error; None where it gave none.
         share: Whether it is a share.
+        reference: What stands beside it: run A's, or what was recorded; None where nothing does.
+        whose: Whose that is: ``A``, or ``recorded``.
+        lower_is_better: Whether less is known to be better.
     """
 
     name: str
@@ -213,6 +216,9 @@ class LmEvalAverage:
     value: float
     interval: Interval | None
     share: bool
+    reference: float | None = None
+    whose: str = ""
+    lower_is_better: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +249,7 @@ class Task:
         prepared: Docs of the pack; None where no pack was named.
         runs: Runs that are averaged.
         metric: The ``metric,filter`` of the drop; None where there is none.
+        lower_is_better: Whether a lower score is the better one.
         against: What the drop is a drop from, in words; None where there is none.
         reason: Why nothing is compared, a clause; None where something is.
         instead: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None where it
@@ -277,6 +284,7 @@ class Task:
     averages: tuple[LmEvalAverage, ...] = ()
     source: Source | None = None
     apart: Apart | None = None
+    lower_is_better: bool = False
 
     @property
     def outcome(self) -> Outcome:

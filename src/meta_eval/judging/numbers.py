@@ -10,6 +10,7 @@ from meta_eval.judging.alarms import other_settings, unfinished
 from meta_eval.judging.model import BaselineDistance, Cut, LmEvalAverage, Published, Score
 from meta_eval.judging.sides import Side, both, shares_of, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
+from meta_eval.results.answers import NO_SHARE
 from meta_eval.results.results_file import Aggregate
 from meta_eval.results.run import TaskRun
 from meta_eval.source.open import SAMPLE
@@ -19,10 +20,11 @@ _NEARLY = 0.99
 
 
 def numbers(name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None) -> tuple[Score, ...]:
-    if entry and entry.published:
-        of_entry = tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in entry.published)
+    published = [one for one in entry.published if is_share(one)] if entry else []
+    if published:
+        of_entry = tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in published)
         # A record has a score in each of its metrics, of which several are averaged alike.
-        return tuple(replace(one, averaging=one.metric) for one in of_entry) if entry.record else of_entry
+        return tuple(replace(one, averaging=one.metric) for one in of_entry) if entry and entry.record else of_entry
     wanted = shares_of(result) if entry is None and _is_plain(result) else []
     chosen = wanted or [verdict_spec(result, entry) or ""]
     found = tuple(_score(name, result, ours, entry, None, one, None) for one in chosen)
@@ -145,13 +147,36 @@ def _note(number: PublishedEntry) -> str:
     return f": {number.note.rstrip('.')}" if number.note else ""
 
 
-def averages(name: str, aggregates: Mapping[str, Aggregate], *, shares: bool) -> tuple[LmEvalAverage, ...]:
-    """lm-eval's own averages: all of them, or those that are no shares."""
-    return tuple(
-        LmEvalAverage(name, spec, one.value, one.interval, one.share)
-        for spec, one in aggregates.items()
-        if shares or not one.share
-    )
+def averages(name: str, aggregates: Mapping[str, Aggregate]) -> tuple[LmEvalAverage, ...]:
+    """lm-eval's own averages."""
+    return tuple(LmEvalAverage(name, spec, one.value, one.interval, one.share) for spec, one in aggregates.items())
+
+
+def no_shares(
+    name: str, result: TaskRun, entry: TaskEntry | None, before: TaskRun | None = None
+) -> tuple[LmEvalAverage, ...]:
+    """lm-eval's averages that are no shares (perplexity, BLEU), in their own units, beside A's or the recorded ones."""
+    if before:
+        whose, others = "A", {spec: one.value for spec, one in before.aggregates.items()}
+    else:
+        whose = "recorded"
+        others = {one.our_metric: one.value / 100 for one in entry.published} if entry and entry.record else {}
+    found = []
+    for spec, one in result.aggregates.items():
+        other = others.get(spec)
+        if not one.share or (other is not None and not 0 <= other <= 1):
+            lower = spec.partition(",")[0] in result.lower_is_better
+            found.append(
+                LmEvalAverage(
+                    name, spec, one.value, one.interval, False, other, whose if other is not None else "", lower
+                )
+            )
+    return tuple(found)
+
+
+def is_share(number: PublishedEntry) -> bool:
+    """Whether a published number is a share; a record has its perplexities and BLEU among them."""
+    return number.our_metric.partition(",")[0] not in NO_SHARE and 0 <= number.value <= 100
 
 
 def _is_plain(result: TaskRun) -> bool:

@@ -6,13 +6,14 @@ averaged doc by doc; or Meta's recorded answers, which are docs like any other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval import stats
 from meta_eval.judging.model import Source
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.answers import Answer, Doc, Value
+from meta_eval.results.answers import LOWER_IS_BETTER, Answer, Doc, Value
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.recorded import SAME_VERDICT, as_recorded, recorded_verdicts
 from meta_eval.results.run import TaskRun
@@ -26,10 +27,11 @@ class Side:
 
     Attributes:
         runs: The docs of each run, the newest run first; the same docs in the same order.
+        lower_is_better: The metrics of which less is better.
     """
 
-    def __init__(self, runs: Sequence[Sequence[Doc]]) -> None:
-        self.runs = tuple(runs)
+    def __init__(self, runs: Sequence[Sequence[Doc]], lower_is_better: frozenset[str] = LOWER_IS_BETTER) -> None:
+        self.runs, self.lower_is_better = tuple(runs), lower_is_better
         self._known: dict[tuple[int, str], Scores | None] = {}
         self._averaged: dict[str, Scores | None] = {}
 
@@ -41,7 +43,7 @@ class Side:
     def of(self, run: int, spec: str) -> Scores | None:
         """The scores of one run; see `scores`."""
         if (run, spec) not in self._known:
-            self._known[run, spec] = scores(self.runs[run], spec)
+            self._known[run, spec] = scores(self.runs[run], spec, self.lower_is_better)
         return self._known[run, spec]
 
     def each(self, spec: str) -> list[Scores]:
@@ -61,7 +63,7 @@ class Side:
         """The side of these docs alone, in this order."""
         if list(places) == list(range(len(self.docs))):
             return self
-        return Side([[docs[place] for place in places] for docs in self.runs])
+        return Side([[docs[place] for place in places] for docs in self.runs], self.lower_is_better)
 
 
 @dataclass(slots=True)
@@ -109,22 +111,24 @@ def lay_out(
     """The sides of a task; the arguments are what `Sides` says of them."""
     result = runs[0] if runs else None
     spec = verdict_spec(result, entry)
-    one = Sides(name, entry, tuple(runs), tuple(before), spec, Side([run.docs for run in runs]))
+    lower = result.lower_is_better if result else LOWER_IS_BETTER
+    one = Sides(name, entry, tuple(runs), tuple(before), spec, Side([run.docs for run in runs], lower))
     if result is None:
         return one
     if baseline and baseline.docs.get(name):
-        one.answers = Side([baseline.docs[name]])
+        one.answers = Side([baseline.docs[name]], lower)
     named = baseline.recorded.get(name) if baseline else None
     if named:
-        one.recorded = one.verdicts = Side([named])
+        one.recorded = one.verdicts = Side([named], lower)
     elif spec:
         one.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry))
     if not named and entry is not None and entry.record is not None and (known := as_recorded(result.docs)):
-        one.recorded = Side([known])
+        one.recorded = Side([known], lower)
     one.missing = baseline.missing.get(name) if baseline and not before else None
-    one.first = Side([run.docs for run in before]) if before else one.answers or one.verdicts
-    keys = (by_prompt, by_question) if before else (by_number,)
-    one.pair = aligned(one.first, one.ours, *keys) if one.first else None
+    one.first = Side([run.docs for run in before], lower) if before else one.answers or one.verdicts
+    if one.first:
+        keys = (by_prompt, by_question, _by_content(one.first, one.ours)) if before else (by_number,)
+        one.pair = aligned(one.first, one.ours, *keys)
     one.source = _source(one, spec) if spec else None
     return one
 
@@ -215,6 +219,18 @@ def by_prompt(doc: Doc) -> Hashable:
     return doc.question_hash, doc.gold, doc.prompt_hashes
 
 
+def _by_content(before: Side, after: Side) -> Key:
+    """What the model was given and the right answer, where one doc of each side alone has them: a dataset that got
+    another column has other docs by lm-eval's hashes, and asks the same."""
+    counts = [Counter((doc.sent_hash, doc.gold) for doc in side.docs) for side in (before, after)]
+
+    def key(doc: Doc) -> Hashable:
+        content = doc.sent_hash, doc.gold
+        return content if doc.sent_hash and all(count[content] == 1 for count in counts) else object()
+
+    return key
+
+
 def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     """The ``metric,filter`` that says whether one answer is right: the pack's, the run's, else its first share.
 
@@ -243,13 +259,16 @@ def _source(one: Sides, spec: str) -> Source:
     known = meta.of(0, spec) if meta else None
     verdicts: dict[Hashable, float] = {}
     if meta and known:
-        verdicts = {by_number(meta.docs[at]): value for at, value in zip(known.positions, known.raw, strict=True)}
+        given = zip(known.positions, known.verdicts, strict=True)
+        verdicts = {by_number(meta.docs[at]): value for at, value in given}
     if one.before and one.pair:
         docs = tuple(zip(one.pair[0].docs, one.pair[1].docs, strict=True))
         runs = one.before[0], one.runs[0]
         return Source(spec, runs, docs, tuple(verdicts.get(by_number(doc)) for _, doc in docs))
     ours = one.ours.docs
-    given = tuple(map(verdicts.get, map(by_number, ours)))
+    of_meta = tuple(map(verdicts.get, map(by_number, ours)))
     others = frozenset(doc.doc_id for doc in (meta.docs if meta else ()) if doc.prompt_unchanged is False)
     named = one.entry is not None and one.entry.baseline is not None
-    return Source(spec, one.runs[:1], tuple((doc,) for doc in ours), given, not named, others if named else frozenset())
+    return Source(
+        spec, one.runs[:1], tuple((doc,) for doc in ours), of_meta, not named, others if named else frozenset()
+    )

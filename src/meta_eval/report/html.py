@@ -173,7 +173,8 @@ def _tiles(task: Task) -> list[tuple[str, Subtask, float | None, str]]:
     tiles = []
     for subtask in task.subtasks:
         difference = None if subtask.other is None else subtask.value - subtask.other
-        tiles.append((names[subtask.name], subtask, difference, _heat(subtask, difference)))
+        better = None if difference is None else -difference if task.lower_is_better else difference
+        tiles.append((names[subtask.name], subtask, difference, _heat(subtask, better)))
     return tiles
 
 

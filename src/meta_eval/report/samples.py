@@ -31,7 +31,10 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
         source = task.source
         if source is None or any(run.samples_file is None for run in source.runs):
             continue
-        found = [scores([docs[which] for docs in source.docs], source.verdict) for which in range(len(source.runs))]
+        found = [
+            scores([docs[which] for docs in source.docs], source.verdict, run.lower_is_better)
+            for which, run in enumerate(source.runs)
+        ]
         if any(one is None or found[0] is None or one.positions != found[0].positions for one in found):
             continue
         with ExitStack() as stack:
@@ -42,7 +45,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
                 docs = source.docs[position]
                 wholes = [sample(doc.answers[name]) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
-                    _answer(doc, doc.answers[name], one.raw[number], whole, count_tokens, source.other_prompts)
+                    _answer(doc, doc.answers[name], one.verdicts[number], whole, count_tokens, source.other_prompts)
                     for doc, one, whole in zip(docs, known, wholes, strict=True)
                 )
                 yield _sample(

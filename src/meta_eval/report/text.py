@@ -80,7 +80,9 @@ def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tup
 def _average(one: LmEvalAverage) -> str:
     if one.share:
         return percent(one.value) + (f" ({interval(one.interval)})" if one.interval else "")
-    return f"{one.value:.4g}" + (f" ({one.interval.lower:.4g} to {one.interval.upper:.4g})" if one.interval else "")
+    bounds = f" ({one.interval.lower:.4g} to {one.interval.upper:.4g})" if one.interval else ""
+    beside = "" if one.reference is None else f", {one.whose} {one.reference:.4g}"
+    return f"{one.value:.4g}{bounds}{beside}{', lower is better' if one.lower_is_better else ''}"
 
 
 # The decision
@@ -118,7 +120,8 @@ def why(task: Task) -> str | None:
     """What is to be known of a task's outcome beside its numbers; None for nothing."""
     if task.decision is None:
         return "; ".join(filter(None, (task.reason, task.instead)))
-    return task.decision.remark
+    turned = f"lower is better in {task.metric}, so that a rise is a drop" if task.lower_is_better else None
+    return "; ".join(filter(None, (turned, task.decision.remark))) or None
 
 
 def compared_with(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from meta_eval.results.clusters import field_text
-from meta_eval.results.metrics import NO_METRIC, NO_SHARE, Value, Weighted, value_of
+from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, value_of
 from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, foreign
 
 __all__ = [
-    "EXTRACTED", "NO_METRIC", "NO_SHARE", "TAIL", "Answer", "Doc", "ResultsError", "Value", "Weighted", "arguments",
-    "doc_number", "extracted", "foreign", "limit_hit", "limit_of", "metric_names", "output", "parse", "read_metrics",
-    "read_sample",
+    "EXTRACTED", "LOWER_IS_BETTER", "NO_METRIC", "NO_SHARE", "TAIL", "Answer", "Doc", "ResultsError", "Value",
+    "Weighted", "arguments", "doc_number", "extracted", "foreign", "limit_hit", "limit_of", "metric_names", "output",
+    "parse", "read_metrics", "read_sample",
 ]  # fmt: skip
 
 

@@ -17,8 +17,20 @@ NO_METRIC = frozenset(
 # The metrics of lm-eval's rolling likelihoods, which are averaged over words or bytes and not over docs.
 _WEIGHTED = frozenset(("word_perplexity", "byte_perplexity", "bits_per_byte"))
 
-# Metrics that are no share from 0 to 1, whatever their value is.
-NO_SHARE = _WEIGHTED | {"perplexity"}
+# Metrics of lm-eval and of its tasks that are no share from 0 to 1, whatever their value is. What others give shows in
+# a value outside of 0 to 1.
+NO_SHARE = _WEIGHTED | {
+    "perplexity", "bleu", "chrf", "chrf++", "ter", "brier_score", "mcc", "eqbench", "likelihood", "likelihood_diff",
+    "bleurt", "pearsonr", "difference_male_female", "bias_score_disambig", "bias_score_ambig", "amb_bias_score",
+    "disamb_bias_score",
+    *(f"{name}_{which}" for name in ("bleu", "rouge1", "rouge2", "rougeL", "bleurt") for which in ("max", "diff")),
+}  # fmt: skip
+
+# Of which less is better, where no results file says it (lm-eval before 0.4.3 wrote it in a task's metric list alone).
+LOWER_IS_BETTER = _WEIGHTED | {
+    "perplexity", "ter", "wer", "cer", "brier_score", "likelihood_diff", "pct_stereotype", "unextracted", "ungraded",
+    "self_judged",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import PointerError, TooDeepError, checked_tree, open_regular, read_regular
 from meta_eval.boundary.names import RULE, is_name
-from meta_eval.results.answers import NO_SHARE, ResultsError
+from meta_eval.results.answers import LOWER_IS_BETTER, NO_SHARE, ResultsError
 from meta_eval.results.embedded import split_samples
 from meta_eval.shown import quoted
 from meta_eval.stats import Interval
@@ -110,6 +110,15 @@ class ResultsFile:
     def aggregates(self, task: str) -> dict[str, Aggregate]:
         """By ``metric,filter``, in the file's order; what is no finite number is left out."""
         return _aggregates(mapping(self.tree["results"].get(task)))
+
+    def lower_is_better(self, task: str) -> frozenset[str]:
+        """The metrics of a task of which less is better: as the file says, else by their names."""
+        listed = self.config(task).get("metric_list")
+        entries = [mapping(one) for one in listed] if isinstance(listed, list) else []
+        said = {str(one.get("metric")): one.get("higher_is_better") for one in entries}
+        said |= mapping(mapping(self.tree.get("higher_is_better")).get(task))
+        known = {metric: higher for metric, higher in said.items() if isinstance(higher, bool)}
+        return frozenset({metric for metric, higher in known.items() if not higher} | (LOWER_IS_BETTER - known.keys()))
 
     def count(self, task: str, which: str) -> int | None:
         """``original``: how many docs a task has; ``effective``: how many were run. Written since 0.4.3."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from meta_eval.pack.integrity import edited_notice
 from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.results.answers import LOWER_IS_BETTER
 from meta_eval.results.clusters import Fields, check_fields, field_of
 from meta_eval.results.find import Files, Found, find
 from meta_eval.results.model import Doc, ResultsError
@@ -44,6 +45,7 @@ class TaskRun:
         verdict: The ``metric,filter`` that says whether one answer is right, from the template.
         reading: The one that says what Meta's ``is_correct`` says, where that is something else; from the template.
         provenance: Where all this came from.
+        lower_is_better: The metrics of which less is better.
     """
 
     task: str
@@ -58,6 +60,7 @@ class TaskRun:
     verdict: str | None
     reading: str | None
     provenance: Provenance
+    lower_is_better: frozenset[str] = LOWER_IS_BETTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +347,7 @@ def _read(
         verdict=verdict if isinstance(verdict, str) else None,
         reading=reading if isinstance(reading, str) else None,
         provenance=provenance,
+        lower_is_better=results.lower_is_better(found.task) if results else LOWER_IS_BETTER,
     )
 
 

@@ -8,7 +8,7 @@ of its four accuracies. Every average is compared with lm-eval's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
@@ -37,6 +37,7 @@ class Scores:
         shares: What each adds to the score beside another run over the same docs, in which a doc that both answer alike
             differs by nothing; other than ``values`` where docs weigh differently. See `stats.instruction_shares`.
         clusters: What each shares with others, as `Doc.cluster` says; None where every doc stands alone.
+        lower_is_better: Whether a lower score is the better one.
     """
 
     spec: str
@@ -47,6 +48,17 @@ class Scores:
     raw: tuple[float, ...]
     shares: tuple[float, ...]
     clusters: tuple[Hashable, ...] | None = None
+    lower_is_better: bool = False
+
+    @property
+    def verdicts(self) -> tuple[float, ...]:
+        """How good each doc's answer is, 1 for best: what it was given, turned round where less is better."""
+        return tuple(1 - value for value in self.raw) if self.lower_is_better else self.raw
+
+    @property
+    def good_shares(self) -> tuple[float, ...]:
+        """The shares, turned round where less is better, so that less is always worse."""
+        return tuple(1 - share for share in self.shares) if self.lower_is_better else self.shares
 
     @property
     def value(self) -> float:
@@ -59,8 +71,14 @@ class Scores:
         return stats.score_interval(self.values, self.labels, clusters=self.clusters)
 
 
-def scores(docs: Sequence[Doc], spec: str) -> Scores | None:
-    """The scores of docs in ``metric,filter``; None where no doc has it or where it is no share (perplexity, BLEU)."""
+def scores(docs: Sequence[Doc], spec: str, lower_is_better: Container[str] = ()) -> Scores | None:
+    """The scores of docs in ``metric,filter``; None where no doc has it or where it is no share (perplexity, BLEU).
+
+    Args:
+        docs: The docs.
+        spec: The metric and its filter.
+        lower_is_better: The metrics of which less is better.
+    """
     metric, _, filter_name = spec.partition(",")
     positions: list[int] = []
     values: list[Value] = []
@@ -73,7 +91,11 @@ def scores(docs: Sequence[Doc], spec: str) -> Scores | None:
     kind = kinds.pop() if len(kinds) == 1 and metric not in NO_SHARE else None
     if kind is None:
         return None
-    found = replace(_scores(spec, kind, positions, values), clusters=_clusters([docs[at] for at in positions]))
+    found = replace(
+        _scores(spec, kind, positions, values),
+        clusters=_clusters([docs[at] for at in positions]),
+        lower_is_better=metric in lower_is_better,
+    )
     return found if all(0 <= value <= 1 for value in found.raw) else None
 
 

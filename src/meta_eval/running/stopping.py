@@ -22,6 +22,7 @@ from meta_eval.notes import Progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import graded_docs, read_baseline
 from meta_eval.results.model import Doc
+from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.scores import Scores
 from meta_eval.stats.sequential import Sequential, State, TaskDocs, plan
 
@@ -112,6 +113,8 @@ class Stopping:
             if fresh:
                 progress(f"{name}: looking at {len(fresh):,} new answers")
                 evaluated = self._grading.evaluate(name, fresh)
+                lower = ResultsFile(Path(), {"configs": {}, **evaluated.results}).lower_is_better(name)
+                one.recorded = replace(one.recorded, lower_is_better=one.spec.partition(",")[0] in lower)
                 one.new.update({doc.doc_id: doc for doc in graded_docs(evaluated.samples)})
                 self._add(name, one, fresh)
         return self._gate.state()
@@ -120,8 +123,9 @@ class Stopping:
         # Scores that weigh docs differently need all docs: those that were not asked stand in as Meta answered them.
         mixed = [one.new.get(doc.doc_id, doc) for doc in one.docs]
         found = Side([mixed]).scores(one.spec)
-        shares = dict(zip(found.positions, found.shares, strict=True)) if found else {}
-        for position, recorded in zip(one.recorded.positions, one.recorded.shares, strict=True):
+        found = replace(found, lower_is_better=one.recorded.lower_is_better) if found else None
+        shares = dict(zip(found.positions, found.good_shares, strict=True)) if found else {}
+        for position, recorded in zip(one.recorded.positions, one.recorded.good_shares, strict=True):
             doc = one.docs[position].doc_id
             if doc in fresh:
                 self._gate.add(name, doc, recorded, shares.get(position, 0.0))
@@ -134,7 +138,7 @@ class Stopping:
 
 def _share(one: _Task, doc: int) -> float:
     places = {one.docs[position].doc_id: at for at, position in enumerate(one.recorded.positions)}
-    return one.recorded.shares[places[doc]]
+    return one.recorded.good_shares[places[doc]]
 
 
 def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from meta_eval.stats.basics import ALPHA, LEVEL, POWER, Interval, t_quantile
@@ -53,6 +53,7 @@ class Drop:
         clusters: Clusters of docs; as many as docs, where docs are not clustered.
         paired: Whether doc by doc; else against a score alone, see `unpaired_drop`.
         influence: By cluster what it adds to the error; empty where docs are not clustered.
+        lower_is_better: Whether the lower score is the better one, so that a rise is the drop.
     """
 
     before: float
@@ -67,11 +68,17 @@ class Drop:
     clusters: int
     paired: bool
     influence: Mapping[Hashable, float] = field(default_factory=dict, repr=False, compare=False)
+    lower_is_better: bool = False
 
     @property
     def value(self) -> float:
         """The drop."""
         return self.lost - self.won
+
+    def turned(self) -> Drop:
+        """The same where the lower score is the better one: what is won is what is lost."""
+        influence = {key: -value for key, value in self.influence.items()}
+        return replace(self, lost=self.won, won=self.lost, influence=influence, lower_is_better=True)
 
     @property
     def seen_variance(self) -> float:
@@ -129,12 +136,12 @@ class Drop:
 
     @property
     def recovery(self) -> float | None:
-        """The score in question as a share of the baseline's; None where that is 0."""
-        return self.after / self.before if self.before > 0 else None
+        """The score in question as a share of the baseline's; None where that is 0, or lower is better."""
+        return self.after / self.before if self.before > 0 and not self.lower_is_better else None
 
     def recovery_interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of `recovery` beside this baseline's score as it was measured: 1 is in it where 0 is in ours."""
-        return self.interval(level).scaled(-1 / self.before, 1) if self.before > 0 else None
+        return None if self.recovery is None else self.interval(level).scaled(-1 / self.before, 1)
 
     def _reach(self, t: float) -> tuple[float, float]:
         """How far the interval reaches below and above the drop."""
@@ -270,8 +277,8 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
         math.fsum(term * term / one.freedom for term, one in zip(terms, drops, strict=True) if term) if known else 0.0
     )
     return Drop(
-        before=math.fsum(w * one.before for w, one in zip(shares, drops, strict=True)),
-        after=math.fsum(w * one.after for w, one in zip(shares, drops, strict=True)),
+        before=math.fsum(w * _good(one, one.before) for w, one in zip(shares, drops, strict=True)),
+        after=math.fsum(w * _good(one, one.after) for w, one in zip(shares, drops, strict=True)),
         lost=math.fsum(w * one.lost for w, one in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
         won=math.fsum(w * one.won for w, one in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
         variance=max(total / 2, total + shared) if flips else 0.0,
@@ -351,6 +358,11 @@ def run_noise(runs: Sequence[Sequence[float]], labels: Sequence[Hashable] | None
         raise ValueError(f"{' and '.join(str(len(run)) for run in runs)} docs")
     spread = np.var(np.asarray(runs, dtype=float), axis=0, ddof=1)
     return math.fsum(average(spread, labels).weights ** 2 * spread)
+
+
+def _good(one: Drop, score: float) -> float:
+    """A score of which more is better; of one of which less is its distance from 1."""
+    return 1 - score if one.lower_is_better else score
 
 
 def _below(count: float, t: float) -> float:

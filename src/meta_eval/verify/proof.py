@@ -63,7 +63,8 @@ class TaskProof:
     @property
     def our_score(self) -> float | None:
         """Our score of the whole task, 0 to 1, as the task's own aggregation gives it; None where it is no share."""
-        return None if self.metric.partition(",")[0] in NO_SHARE else self.scores.get(self.metric)
+        score = None if self.metric.partition(",")[0] in NO_SHARE else self.scores.get(self.metric)
+        return score if score is not None and 0 <= score <= 1 else None
 
     @property
     def compares_verdicts(self) -> bool:
