@@ -93,7 +93,9 @@ def test_the_command_line_says_it_in_eighty_columns_and_nothing_else(verified: A
     done, proof, _ = verified
     assert done.returncode == 1  # a dozen docs and a deliberate disagreement are below 0.99
     assert proof["passed"] is False
-    assert done.stderr.rstrip().splitlines()[-1].startswith("not passed: ")
+    below = sum(one["status"] == "below" for one in json.loads(done.stdout)["tasks"].values())
+    of = len(json.loads(done.stdout)["tasks"])
+    assert done.stderr.rstrip().splitlines()[-1].startswith(f"not passed: {below} of {of} tasks below")
     assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +32\.8 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
     assert re.search(r"^  boolean_expressions +6 +66\.7 +50\.0 ", done.stderr, re.MULTILINE)
     assert "below: meta_gpqa_cot: agreement 0.9333 (14 of 15 docs) is below 0.99" in done.stderr
@@ -117,7 +119,7 @@ def test_the_demo_passes_with_an_agreement_for_a_dozen_docs(few: Path, tmp_path:
         cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "")
-    assert "passed: 3 of 3 tasks" in done.stderr
+    assert done.stderr.rstrip().endswith("passed: 3 of 3 tasks passed")
 
 
 def test_each_task_says_what_it_asks_for(sample: Path) -> None:
@@ -254,6 +256,31 @@ def test_a_scorer_that_raises_is_named_with_the_doc(pack: Path) -> None:
     assert report.status == "failed"
     first = read_docs(pack, "meta_gpqa")[0]["input_question_hash"]
     assert re.search(rf"process_results, .*rows\.py, line \d+: fails with IndexError.*{first}", str(report.reason))
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks", "todo"),
+    [
+        (
+            "ValueError('##\\nexecutes untrusted code\\n>>> os.environ[\"HF_ALLOW_CODE_EVAL\"]')",
+            "HF_ALLOW_CODE_EVAL=1 is not set",
+            "--allow-code",
+        ),
+        (
+            "LookupError('\\n***\\n  Resource punkt_tab not found.\\n')",
+            "needs nltk's punkt_tab",
+            "nltk.downloader punkt_tab",
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["    extracted = results[0]\n", "from __future__ import annotations\n"])
+def test_a_part_that_a_scorer_lacks_is_said_in_one_line_and_is_no_fault_of_it(
+    pack: Path, place: str, error: str, lacks: str, todo: str
+) -> None:
+    indent = " " * (len(place) - len(place.lstrip()))
+    edit(pack / "_common" / "rows.py", place, f"{place}{indent}raise {error}\n")
+    reason = str(checked(pack, "meta_gpqa").reason)
+    assert lacks in reason and todo in reason and "must not raise" not in reason and len(reason.splitlines()) == 1
 
 
 def test_a_task_without_recorded_verdicts_is_not_a_pass(pack: Path) -> None:

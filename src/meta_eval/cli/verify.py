@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -120,13 +121,22 @@ def _show(proof: Proof) -> None:
     if folder is not None:
         kept = "" if proof.regraded else ", the verdicts that runs are paired with in its folder baseline"
         err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
-    passed = sum(result.status == "passed" for result in proof.tasks.values())
     word = "passed" if proof.passed else "not passed"
     if proof.edited:
         names = ", ".join(proof.edited[:5]) + (f" and {len(proof.edited) - 5} more" if proof.edited[5:] else "")
         err.print(f"edited since prepare wrote it: {names}", style="bold red", soft_wrap=True)
         word += ", of an edited pack"
-    err.print(f"{word}: {passed} of {len(proof.tasks)} tasks", style="bold")
+    err.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
+
+
+def _counts(proof: Proof) -> str:
+    """``3 of 3 tasks passed``; of what did not pass ``1 of 3 tasks failed, 1 below``."""
+    found = Counter(result.status for result in proof.tasks.values())
+    statuses = ["failed", "below", "unfinished", "not checked"]
+    shown = [(found[one], one) for one in (["passed"] if proof.passed else []) + statuses if found[one]]
+    (first, status), *others = shown
+    more = "".join(f", {count} {other}" for count, other in others)
+    return f"{first} of {len(proof.tasks)} tasks {status}{more}"
 
 
 def _table(proof: Proof, checked: dict[str, TaskProof]) -> Table:

@@ -132,9 +132,8 @@ def freeze(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple
     try:
         task = evaluator.load(code.name)
     except PackError as error:
-        raise SourceError(
-            f"lm-eval cannot load it: {error.what}", where=where, hint="Its dataset is fetched from the hub: go online"
-        ) from None
+        hint = error.hint or "Its dataset is fetched from the hub: go online"
+        raise SourceError(f"lm-eval cannot load it: {error.what}", where=where, hint=hint) from None
     own = task.get_config("num_fewshot")
     if shots is not None and own != 0:
         task.set_config(key="num_fewshot", value=shots)

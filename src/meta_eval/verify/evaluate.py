@@ -78,6 +78,8 @@ class Evaluator:
             raise
         except Exception as error:
             where = f"{self.pack}, task {name}"
+            if lacks := lacking_part(error, where):
+                raise lacks from None
             if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
                 raise PackError(str(error).rstrip("."), where=where) from None
             last = traceback.extract_tb(error.__traceback__)[-1]
@@ -203,6 +205,30 @@ class Evaluator:
         )
 
 
+# What scorers need beside their code, by a word of the error that tells that it is missing: what to say, what to do.
+_PARTS = {
+    "HF_ALLOW_CODE_EVAL": (
+        "its scorer runs programs that a model wrote, and HF_ALLOW_CODE_EVAL=1 is not set",
+        "Set HF_ALLOW_CODE_EVAL=1 where such programs may run, and give --allow-code",
+    ),
+    "punkt_tab": (
+        "its scorer needs nltk's punkt_tab, which is not on this machine",
+        "Run: python -m nltk.downloader punkt_tab",
+    ),
+}
+
+
+def lacking_part(error: Exception, where: str) -> PackError | None:
+    """The message about a part that this machine lacks and a scorer needs; None for every other error.
+
+    The libraries say it in many lines: code_eval of `evaluate` in a ValueError, nltk in a LookupError.
+    """
+    if not isinstance(error, (LookupError, ValueError)) or "\n" not in str(error):
+        return None
+    part = next((part for part in _PARTS if part in str(error)), None)
+    return None if part is None else PackError(_PARTS[part][0], where=where, hint=_PARTS[part][1])
+
+
 def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
     """Docs out of arrow; the batches are let go one by one, and their memory with them."""
     import pyarrow as pa
@@ -236,6 +262,8 @@ class _Watch:
         try:
             return self._inner(doc, results)
         except Exception as error:
+            if lacks := lacking_part(error, self._where.partition(":")[0]):
+                raise lacks from None
             last = traceback.extract_tb(error.__traceback__)[-1]
             raise TemplateError(
                 f"fails with {type(error).__name__}: {error} (question hash {doc.get('input_question_hash')})",
