@@ -131,7 +131,7 @@ def _show(proof: Proof) -> None:
 
 def _counts(proof: Proof) -> str:
     """``3 of 3 tasks passed``; of what did not pass ``1 of 3 tasks failed, 1 below``."""
-    found = Counter(result.status for result in proof.tasks.values())
+    found = Counter[str](result.status for result in proof.tasks.values())
     statuses = ["failed", "below", "unfinished", "not checked"]
     shown = [(found[one], one) for one in (["passed"] if proof.passed else []) + statuses if found[one]]
     (first, status), *others = shown
