@@ -50,12 +50,6 @@ def whole(text: str) -> str | None:
     return _value(found, None) if found else None
 
 
-def first(text: str) -> str | None:
-    """The number with which a text begins; None when it does not."""
-    found = _NUMBER.match(_plain(text))
-    return _value(found, None) if found else None
-
-
 def last(text: str, spoken: str | None) -> str | None:
     """The last number of a text, as a reader of the language reads it; None when there is none."""
     pattern = _NUMBER_WITH_SPACES if spoken in DECIMAL_COMMA else _NUMBER

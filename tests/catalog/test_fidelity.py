@@ -20,12 +20,16 @@ TASKS = shipped().tasks
 each_check = pytest.mark.parametrize("check", fidelity.checks(), ids=[check.id for check in fidelity.checks()])
 
 
+# Of a rule that was read off some of these.
+MANY = {"answers": 1000, "agreed": 1000, "rest": []}
+
+
 def a_check(**keys: Any) -> Comparison:
     return Comparison(
         **{
             "id": "x", "subsets": {"pretrain": ["bbh"]}, "tasks": ["meta_bbh"], "aspect": "grading",
             "compared_with": "official scorer", "reference": "r", "source": "s", "real": True, "answers": 100,
-            "agreed": 98, "command": "c", "rest": [{"count": 2, "why": "w"}], **keys,
+            "agreed": 98, "command": "c", "rest": [{"count": 2, "why": "w"}], "metric": "em,official", **keys,
         }
     )  # fmt: skip
 
@@ -59,8 +63,14 @@ def test_the_command_of_a_check_runs_a_script_of_the_repository(check: Compariso
 
 @pytest.mark.parametrize(
     "keys",
-    [{"rest": []}, {"rest": [{"count": 3, "why": "w"}]}, {"agreed": 101, "rest": []}, {"agreed": None}, {"command": None}],
-    ids=["not explained", "too much explained", "more agreed than compared", "half a count", "no command"],
+    [
+        {"rest": []}, {"rest": [{"count": 3, "why": "w"}]}, {"agreed": 101, "rest": []}, {"agreed": None}, {"command": None},
+        {"held_out": {"answers": 101, "agreed": 98, "how": "h"}}, {"held_out": {"answers": 50, "agreed": 51, "how": "h"}},
+    ],
+    ids=[
+        "not explained", "too much explained", "more agreed than compared", "half a count", "no command",
+        "more held out than compared", "more agreed than held out",
+    ],
 )  # fmt: skip
 def test_a_number_that_cannot_be_is_refused(keys: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="x"):
@@ -71,22 +81,47 @@ def test_a_number_that_cannot_be_is_refused(keys: dict[str, Any]) -> None:
     ("keys", "proves"),
     [
         ({}, True),
+        ({"metric": "em_macro,official"}, True),  # its mean over subtasks
+        ({"metric": "em,flexible-extract"}, False),
+        ({"metric": "exact_match,official"}, False),
+        ({"metric": None}, False),
+        ({"answers": 99, "agreed": 99, "rest": []}, False),
+        ({**MANY, "held_out": {"answers": 100, "agreed": 99, "how": "h"}}, True),
+        ({**MANY, "held_out": {"answers": 100, "agreed": 97, "how": "h"}}, False),
+        ({**MANY, "held_out": {"answers": 0, "agreed": 0, "how": "h"}}, False),
         ({"agreed": 97, "rest": [{"count": 3, "why": "w"}]}, False),
         ({"real": False}, False),
         ({"compared_with": "reference implementation"}, False),
         ({"aspect": "format"}, False),
     ],
-    ids=["official and real", "too many differ", "made up", "no official scorer", "format only"],
-)
-def test_only_real_answers_under_an_official_scorer_prove_a_grader(keys: dict[str, Any], proves: bool) -> None:
-    assert a_check(**keys).proves_grading is proves
+    ids=[
+        "official and real", "its macro average", "another filter", "another metric", "no metric", "too few",
+        "held out", "held out and too many differ", "none held out", "too many differ", "made up", "no official scorer",
+        "format only",
+    ],
+)  # fmt: skip
+def test_only_the_verdict_on_real_answers_under_an_official_scorer_proves_a_grader(
+    keys: dict[str, Any], proves: bool
+) -> None:
+    assert a_check(**keys).proves("em,official") is proves
 
 
-def test_the_list_of_tasks_says_what_a_grader_was_compared_with() -> None:
+def test_the_list_of_tasks_says_what_the_verdict_of_each_was_compared_with() -> None:
     lines = {line.task: line for line in list_tasks(shipped(), None)}
     for name, line in lines.items():
-        assert line.grading == fidelity.grading_in_words(name)
-    assert fidelity.grading_in_words("my_own_task") == "-"
+        assert line.grading == fidelity.grading_in_words(name, TASKS[name].verdict)
+        check = fidelity.grading(name, TASKS[name].verdict)
+        assert (check is None) == (line.grading == "-")
+        if check is not None and check.metric is not None:
+            assert check.metric.replace("_macro,", ",") == TASKS[name].verdict
+    assert fidelity.grading_in_words("my_own_task", "exact_match,none") == "-"
+
+
+def test_what_was_compared_by_another_metric_earns_nothing() -> None:
+    by_filter = {check.metric for check in fidelity.of_task("meta_gsm8k") if check.compared_with == "official scorer"}
+    assert by_filter == {"exact_match,flexible-extract"}
+    assert fidelity.grading_in_words("meta_gsm8k", "exact_match,flexible-extract").startswith("verified")
+    assert fidelity.grading_in_words("meta_gsm8k", TASKS["meta_gsm8k"].verdict).startswith("compared")
 
 
 def test_the_pages_are_what_checks_templates_and_configuration_say() -> None:
@@ -95,7 +130,11 @@ def test_the_pages_are_what_checks_templates_and_configuration_say() -> None:
 
 
 def test_the_readme_counts_the_subsets_that_are_verified() -> None:
-    proved = [check for check in fidelity.checks() if check.proves_grading]
-    verified = {(variant, s) for check in proved for variant, subsets in check.subsets.items() for s in subsets}
+    verified = {
+        (variant, TASKS[line.task].spec.subset)
+        for line in list_tasks(shipped(), None)
+        for variant in line.variants
+        if line.grading.startswith("verified")
+    }
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert f"Grading of {len(verified)} subsets is *verified*" in " ".join(text.split())

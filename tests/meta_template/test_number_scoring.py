@@ -103,7 +103,21 @@ def test_the_last_number_of_a_text_has_this_value(text: str, spoken: str | None,
         ("The final answer is 18.", "18"),
         ("The final answer is $1,234.50.", "1234.5"),
         ("The final answer is -3", "-3"),
-        ("The final answer is 18 apples in 3 bags.", "18"),
+        ("The final answer is 18 apples in 3 bags.", "183"),  # all digits, as one number
+        ("The final answer is 7/3", "73"),
+        ("The final answer is 2 1/4", "214"),
+        ("The final answer is 4:15 pm", "415"),
+        ("The final answer is 8, 5, and 3.", "853"),
+        ("The final answer is $30 and $70.", "30"),  # between dollar signs is a formula
+        ("The final answer is $30.", "30"),
+        ("The final answer is 0.5", "12"),  # normalised to a fraction before
+        ("The final answer is 2.5", "2.5"),
+        ("The final answer is 2.5 to 3.5", None),  # no number
+        ("The final answer is 5 a.m.", "5"),
+        ("The final answer is $.75", "0.75"),
+        ("The final answer is -$3.", "-3"),
+        ("The final answer is 9-3", "93"),
+        ("The final answer is 18\nThat took 3 steps.", "18"),
         ("The final answer is 5. No: The final answer is 6.", "6"),
         ("The final answer is\n18", "18"),
         ("So the final answer is 18", "18"),
@@ -112,8 +126,11 @@ def test_the_last_number_of_a_text_has_this_value(text: str, spoken: str | None,
         ("The final answer is: 18", "18"),
         ("The final answer is\u00a018", "18"),
         ("The final answer is ১৮", "18"),
-        ("The final answer is **18**.", None),
-        ("The final answer is x = 18.", None),
+        ("The final answer is **18**.", "18"),
+        ("The final answer is x = 18.", "18"),
+        ("The final answer is 20 - 2 = 18", "18"),
+        (r"The final answer is \boxed{18}", "18"),
+        ("The final answer is unknown", None),
         ("The answer is 18.", None),
         ("The final answer is", None),
         ("18", None),
@@ -121,6 +138,18 @@ def test_the_last_number_of_a_text_has_this_value(text: str, spoken: str | None,
 )
 def test_gsm8k_takes_the_number_behind_the_words_that_it_asks_for(output: str, value: str | None) -> None:
     assert numbers.final_answer(output) == value
+
+
+@given(
+    st.lists(st.integers(0, 999), min_size=1, max_size=4),
+    st.lists(
+        st.sampled_from([" and ", " of ", ", ", " / ", ":", " (", ") ", "**", " apples, "]), min_size=4, max_size=4
+    ),
+)
+def test_gsm8k_reads_all_digits_of_the_line_as_one_number(parts: list[int], between: list[str]) -> None:
+    text = "".join(f"{number}{words}" for number, words in zip(parts, between, strict=False))
+    digits = "".join(map(str, parts))
+    assert numbers.final_answer(f"2 + 3 = 5. The final answer is {text}\nThat was step 4.") == str(int(digits))
 
 
 @pytest.mark.parametrize(

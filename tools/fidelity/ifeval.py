@@ -39,6 +39,11 @@ USER, END = "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"
 OFFICIAL = "eval/chat_benchmarks/IFEval"
 GPT4 = f"{OFFICIAL}/data/input_response_data_gpt4_20231107_145030.jsonl"
 
+NOTE = (
+    "An answer agrees when every instruction has the same verdict. Both draw the letter of keys 1122 and 1129, and "
+    "langdetect its samples, from the same seeds."
+)
+
 # Seeds under which langdetect is asked where its guess decides a verdict.
 SEEDS = 300
 
@@ -97,10 +102,17 @@ def recorded(utils: ModuleType, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "answers": len(rows),
         "agreed": len(rows) - len(differ),
-        "ours": round(100 * score, 1),
+        "held_out": {
+            "answers": 0,
+            "agreed": 0,
+            "how": "The reading was found on these very rows; no others are public.",
+        },
+        "ours": None,
+        "theirs": None,
         "rest": [{"count": 1, "why": f"key {row['key']}: {reason(row)}"} for row in differ],
         "note": "is_correct is no verdict on the prompt: it is true where exactly one instruction is strictly followed "
-        f"or all are. The prompt-level verdict itself equals it on {prompt_level} rows.",
+        f"or all are. The task's verdict, that of the prompt, equals it on {prompt_level} of {len(rows)} rows. "
+        f"The four accuracies of these answers average {100 * score:.1f}, the published number.",
     }
 
 
@@ -140,7 +152,7 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
     answers = {row["input_question"]: row["output_prediction_text"][0] for row in rows}
     gpt4 = {one["prompt"]: one["response"] for one in frame.lines(folder / GPT4)}
     for name, given in (("ifeval_google_8b", answers), ("ifeval_google_gpt4", gpt4)):
-        ours, theirs, agreed = [], [], 0
+        ours, theirs, agreed = [], [], [0, 0]
         for row in rows:
             output = given[row["input_question"]]
             mine = utils.process_results(doc(row), [output])["mean_acc"]
@@ -152,11 +164,17 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
             )
             both = (google.test_instruction_following_strict, google.test_instruction_following_loose)
             his = tuple(seeded(utils.SEED, check, example, {example.prompt: output}) for check in both)
-            agreed += (list(mine[0]), list(mine[1])) == his
             ours.append(mine)
             theirs.append(his)
+            agreed = [count + (list(one) == other) for count, one, other in zip(agreed, mine, his, strict=True)]
         scores = [round(100 * utils.mean_of_four(one), 1) for one in (ours, theirs)]
-        yield name, frame.counted(agreed, len(rows), ours=scores[0], theirs=scores[1], why="not explained")
+        for place, way in enumerate(("", "_loose")):
+            prompts = [frame.percent([all(one[place]) for one in each]) for each in (ours, theirs)]
+            counts = frame.counted(agreed[place], len(rows), ours=prompts[0], theirs=prompts[1], why="not explained")
+            yield (
+                f"{name}{way}",
+                {**counts, "note": f"{NOTE} The four accuracies average {scores[0]}, theirs {scores[1]}."},
+            )
 
 
 def seeded(seed: int, check: Callable[..., Any], example: Any, given: Mapping[str, str]) -> list[bool]:

@@ -17,8 +17,8 @@ from typing import Any
 from template_graders import checkout, counted, lines, module, percent, row, show, template_module
 
 PARTS = {
-    "choice": ("longbook_choice_eng", "longbook_choice", "get_score_one_longbook_choice_eng", "acc"),
-    "qa": ("longbook_qa_eng", "longbook_qa", "get_score_one_longbook_qa_eng", "f1"),
+    "choice": ("longbook_choice_eng", "longbook_choice", "get_score_one_longbook_choice_eng"),
+    "qa": ("longbook_qa_eng", "longbook_qa", "get_score_one_longbook_qa_eng"),
 }
 
 
@@ -30,7 +30,7 @@ def official(folder: Path) -> ModuleType:
 
 
 def counts(folder: Path, part: str) -> dict[str, Any]:
-    task, subtask, function, metric = PARTS[part]
+    task, subtask, function = PARTS[part]
     long, script = template_module("long_context/utils.py"), official(folder)
     ours: list[float] = []
     theirs: list[float] = []
@@ -42,7 +42,7 @@ def counts(folder: Path, part: str) -> dict[str, Any]:
             output = answer.get("prediction", answer.get("pred"))
             doc = long.make_doc(row(f"{file.parent.name} {number}", label, f"infinite_bench.{subtask}"))
             scores = long.infinite_bench(doc, [output])
-            ours.append(scores[metric])
+            ours.append(scores["score"])
             flexible.append(scores["acc_flexible"] or 0.0)
             theirs.append(float(getattr(script, function)(output, label, file.parent.name)))
     agreed = sum(abs(a - b) < 1e-9 for a, b in zip(ours, theirs, strict=True))
@@ -73,7 +73,7 @@ def generated(folder: Path, count: int = 20_000) -> dict[str, Any]:
         key = draw.choice("ABCD")
         output = draw.choice(("", " ")).join(draw.choices(PIECES, k=draw.randint(0, 9)))
         given = {**row(str(number), [key], "infinite_bench.longbook_choice"), "input_choice_list": WORDINGS}
-        score = long.infinite_bench(long.make_doc(given), [output])["acc"]
+        score = long.infinite_bench(long.make_doc(given), [output])["score"]
         agreed += score == float(script.get_score_one_longbook_choice_eng(output, [WORDINGS[key], key], ""))
     return counted(agreed, count)
 

@@ -4,8 +4,9 @@
     python tools/fidelity/mmlu_pro.py --data llama-cookbook
 
 At that commit, and no longer at the next, the repository holds the sample files of four runs of the recipe over the
-first 100 of the rows that it took from Llama-3.3-70B-Instruct-evals. Each line has the row's prompt, gold, recorded
-answer and ``is_correct``, and what the run answered and scored.
+first 100 of the rows that it took from Llama-3.1-70B-Instruct-evals, as the results files beside them say; the model
+that it ran is Llama-3.3-70B-Instruct. Each line has the row's prompt, gold, recorded answer and ``is_correct``, and
+what the run answered and scored.
 """
 
 from __future__ import annotations

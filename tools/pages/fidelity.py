@@ -16,7 +16,13 @@ TITLES = {"instruct": "Instruct models", "pretrain": "Base models"}
 
 def values() -> dict[str, Any]:
     """What fidelity.md.j2 is filled with."""
-    return {"titles": TITLES, "rows": rows, "checks": fidelity.checks(), "proven": fidelity.PROVEN}
+    return {
+        "titles": TITLES,
+        "rows": rows,
+        "checks": fidelity.checks(),
+        "proven": fidelity.PROVEN,
+        "many": fidelity.MANY_ROWS,
+    }
 
 
 def rows(variant: str) -> list[dict[str, Any]]:
@@ -24,14 +30,15 @@ def rows(variant: str) -> list[dict[str, Any]]:
     templates = tuple(discover(ROOT / "meta_template").tasks.values())
     found = []
     for subset in sorted({one for family in ("3.1", "3.2", "3.3") for one in catalog.subsets(family, variant)}):  # type: ignore[arg-type]
-        tasks = sorted(t.name for t in templates if t.spec.subset == subset and variant in t.spec.variants)
+        here = [t for t in templates if t.spec.subset == subset and variant in t.spec.variants]
+        tasks = sorted(task.name for task in here)
         checks = [check for check in fidelity.checks() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]
         found.append({
             "subset": subset,
             "tasks": tasks,
             "format": " / ".join(sorted(set(map(fidelity.format_status, tasks)))),
             "formats": [check for check in checks if check.aspect == "format"],
-            "grading": " / ".join(sorted(set(map(fidelity.grading_in_words, tasks)))),
+            "grading": " / ".join(sorted({fidelity.grading_in_words(task.name, task.verdict) for task in here})),
             "gradings": [check for check in checks if check.aspect == "grading"],
         })  # fmt: skip
     return found
@@ -44,4 +51,9 @@ def short(check: Comparison) -> str:
         return what
     kind = "real answers" if check.real else "cases made up"
     scores = "" if check.ours is None or check.theirs is None else f"; score {check.ours:g}, theirs {check.theirs:g}"
-    return f"{what}: {check.agreement * 100:.2f} % of {check.answers:,} {kind}{scores}"
+    part = check.held_out
+    held = (
+        "" if part is None else f"; held out {part.agreed:,} of {part.answers:,}" if part.answers else "; none held out"
+    )
+    by = f", by `{check.metric}`" if check.metric else ""
+    return f"{what}: {check.agreement * 100:.2f} % of {check.answers:,} {kind}{by}{held}{scores}"

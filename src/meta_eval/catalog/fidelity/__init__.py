@@ -3,6 +3,9 @@
 The comparisons stand in the YAML files beside this one, each with the command that makes its numbers again. A file is
 a list under ``checks:``; `Comparison` says what the keys mean. docs/fidelity.md and ``meta-eval
 tasks`` are made of them.
+
+No entry says that a task is verified. A status follows from the comparisons that were made by the metric that is the
+task's verdict, from the answers that no rule was read off.
 """
 
 from __future__ import annotations
@@ -23,8 +26,7 @@ Status = Literal["verified", "documented", "assumed"]
 # must reach in verify is its template's own `min_agreement`.
 PROVEN = 0.98
 
-
-# As many rows of one subset show its format; what a few of them show is quoted.
+# As many rows or answers prove something; fewer are examples.
 MANY_ROWS = 100
 
 
@@ -33,6 +35,14 @@ class Rest(Fact):
 
     count: int = Field(gt=0)
     why: str = Field(min_length=1)
+
+
+class HeldOut(Fact):
+    """Of answers that a rule was read off, those that it was not read off: none where ``answers`` is 0."""
+
+    answers: int = Field(ge=0)
+    agreed: int = Field(ge=0)
+    how: str = Field(min_length=1)
 
 
 class Comparison(Fact):
@@ -47,11 +57,12 @@ class Comparison(Fact):
             implementation`` by others; ``quoted rows`` in public code; ``documents``.
         reference: What exactly: implementation and version, or whose verdicts.
         source: Where the answers or rows were read: repository, commit and path.
-        metric: Our metric, as lm-eval writes it; None for a format.
+        metric: Our metric, as lm-eval writes it, by which verdicts were compared; None for a format.
         real: Of grading, whether real models gave the answers; False for cases made up for the check. Of a format,
             whether Meta's own rows were seen.
         answers: How many were compared; None where nothing can be counted.
         agreed: On how many both verdicts are the same.
+        held_out: Where a rule of ours was read off these answers, the part that it was not read off; else None.
         ours: Our score in percent.
         theirs: Theirs.
         command: What makes the numbers again, from data that the reader fetches.
@@ -72,6 +83,7 @@ class Comparison(Fact):
     real: bool = False
     answers: int | None = Field(default=None, gt=0)
     agreed: int | None = Field(default=None, ge=0)
+    held_out: HeldOut | None = None
     ours: Percent | None = None
     theirs: Percent | None = None
     command: str | None = None
@@ -91,21 +103,38 @@ class Comparison(Fact):
                 raise ValueError(f"{self.id}: a number needs the command that makes it again")
         return self
 
+    @model_validator(mode="after")
+    def _what_is_held_out_is_a_part(self) -> Self:
+        part = self.held_out
+        if part and not (part.agreed <= part.answers <= (self.answers or 0) and part.agreed <= (self.agreed or 0)):
+            raise ValueError(f"{self.id}: {part.agreed} of {part.answers} held out are no part of what was compared")
+        return self
+
     @property
     def agreement(self) -> float | None:
         """The share of equal verdicts, 0 to 1; None where nothing was counted."""
         return None if self.answers is None or self.agreed is None else self.agreed / self.answers
 
     @property
-    def proves_grading(self) -> bool:
-        """Whether real answers get the verdicts that Meta or the benchmark's own scorer gave them."""
+    def evidence(self) -> HeldOut:
+        """The answers that say something of a grader: all, or those held out where a rule was read off the others."""
+        return self.held_out or HeldOut(answers=self.answers or 0, agreed=self.agreed or 0, how="all")
+
+    def judges_by(self, verdict: str) -> bool:
+        """Whether verdicts were compared by this metric, ``metric,filter``, or by its mean over subtasks."""
+        return self.aspect == "grading" and (self.metric or "").replace("_macro,", ",") == verdict
+
+    def proves(self, verdict: str) -> bool:
+        """Whether many real answers get by it the verdicts that Meta or the benchmark's own scorer gave them."""
         judged = self.compared_with in ("recorded verdicts", "official scorer")
-        return self.aspect == "grading" and self.real and judged and (self.agreement or 0) >= PROVEN
+        seen = self.evidence
+        many = seen.answers >= MANY_ROWS and seen.agreed >= PROVEN * seen.answers
+        return self.judges_by(verdict) and self.real and judged and many
 
     @property
     def saw_rows(self) -> bool:
-        """Whether Meta's own rows went through the task, and not a handful of them."""
-        many = self.answers is None or self.answers >= MANY_ROWS
+        """Whether many of Meta's own rows went through the task."""
+        many = (self.answers or 0) >= MANY_ROWS
         return self.real and many and (self.aspect == "format" or self.compared_with == "recorded verdicts")
 
 
@@ -145,18 +174,25 @@ def format_status(task: str) -> Status:
     return "documented" if any(check.aspect == "format" for check in found) else "assumed"
 
 
-def grading(task: str) -> Comparison | None:
+def grading(task: str, verdict: str) -> Comparison | None:
     """The comparison that says most of a task's verdicts: one that proves them on real answers before any other, and
-    among equals the one over most answers. None where no verdict was ever compared.
+    among equals the one over most answers.
+
+    Args:
+        task: The task.
+        verdict: The metric that is its verdict, ``metric,filter``; what was compared by another one says nothing of it.
+
+    Returns:
+        None where nothing was compared by that metric, on answers that no rule was read off.
     """
-    found = [check for check in of_task(task) if check.aspect == "grading" and check.answers]
-    return max(found, key=lambda check: (check.proves_grading, check.answers or 0), default=None)
+    found = [check for check in of_task(task) if check.judges_by(verdict) and check.evidence.answers]
+    return max(found, key=lambda check: (check.proves(verdict), check.evidence.answers), default=None)
 
 
-def grading_in_words(task: str) -> str:
+def grading_in_words(task: str, verdict: str) -> str:
     """``verified on 1,324 answers``, ``compared on 4,000 cases`` or ``-``."""
-    check = grading(task)
+    check = grading(task, verdict)
     if check is None:
         return "-"
-    word = "verified" if check.proves_grading else "compared"
-    return f"{word} on {check.answers:,} {'answers' if check.real else 'cases'}"
+    word = "verified" if check.proves(verdict) else "compared"
+    return f"{word} on {check.evidence.answers:,} {'answers' if check.real else 'cases'}"
