@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -157,6 +158,55 @@ def test_every_state_of_a_comparison_fits_a_phone(show: Show, state: str, scheme
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(_CONTRAST) == []
+
+
+WIDTHS = (360, 768, 1024, 1100, 1440, 1920)
+
+
+def with_long_names(report: Report) -> Report:
+    """Every name that comes from a file has 4,000 letters."""
+    name = "n" * 4000
+    parts = tuple(replace(part, name=f"{name}{number}") for number, part in enumerate(report.tasks[0].subtasks))
+    tasks = (replace(report.tasks[0], name=name, subtasks=parts), *report.tasks[1:])
+    runs = tuple(replace(run, model=name, folder=f"/{name}", facts=((name, name),)) for run in report.runs)
+    alarms = tuple(replace(one, tasks=(Alarmed(name, None, 1, 2),)) for one in report.alarms)
+    decision = replace(report.decision, reasons=(f"{name}: lost",))
+    return replace(
+        report, title=name, tasks=tasks, runs=runs, alarms=alarms, notes=(name,), decision=decision, totals=()
+    )
+
+
+@pytest.mark.parametrize("make", [make_report, make_comparison])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_names_of_any_length_widen_no_window(show: Show, width: int, make: Callable[[], Report]) -> None:
+    report = make()
+    answers = 2 if report.kind == "compare" else 1
+    samples = [replace(one, task="n" * 4000, subtask="s" * 4000) for one in make_samples(5, 400, answers=answers)]
+    page = show(with_long_names(report), samples, viewport={"width": width, "height": 900})
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    heights = page.evaluate("[...document.querySelectorAll('h1, .plot tr')].map(one => one.offsetHeight)")
+    assert max(heights) < 400
+
+
+@pytest.mark.parametrize("make", [make_report, make_comparison])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_plot_has_room_and_no_label_lies_on_another(show: Show, width: int, make: Callable[[], Report]) -> None:
+    page = show(make(), viewport={"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    widths = page.evaluate("[...document.querySelectorAll('td.chart > svg')].map(one => one.clientWidth)")
+    assert min(widths) >= 200
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.tick')].map(one => one.getBoundingClientRect()).map(one => [one.left, one.right])"
+    )
+    assert all(before[1] < after[0] for before, after in pairwise(boxes))
+    cells = page.evaluate(
+        """[...document.querySelectorAll('.plot tbody tr')].map(row => [...row.children].map(one => {
+            const box = one.getBoundingClientRect(); return [box.left, box.right, box.top, box.bottom]; }))"""
+    )
+    for row in cells:
+        for one, other in combinations(row, 2):
+            assert one[1] <= other[0] + 1 or other[1] <= one[0] + 1 or one[3] <= other[2] + 1 or other[3] <= one[2] + 1
 
 
 def test_text_stands_out_from_its_ground(look: Page) -> None:

@@ -153,6 +153,7 @@ def environment() -> Environment:
         "count": text.count,
         "plural": text.plural,
         "p_value": text.p_value,
+        "weight": text.weight,
         "drop": text.drop,
         "in_words": in_words,
         "why": text.why,

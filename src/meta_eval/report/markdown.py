@@ -43,7 +43,7 @@ def _environment() -> Environment:
         loader=PackageLoader("meta_eval.report"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     for words in (
-        text.percent, text.points, text.count, text.drop, text.interval, text.drop_interval, text.p_value,
+        text.percent, text.points, text.count, text.drop, text.interval, text.drop_interval, text.p_value, text.weight,
         text.alarm_tasks, text.compared_with, text.known_reasons, text.why, text.cut,
     ):  # fmt: skip
         environment.filters[words.__name__] = words

@@ -39,7 +39,8 @@ def show(report: Report, console: Console) -> None:
     if any(task.decision for task in report.tasks):
         console.print(_drops(report))
         say.line(
-            f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed.",
+            f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed. "
+            "The weight is a task's share of the mean by precision.",
             "dim",
         )
         for words, names in write.compared_with(report.tasks):
@@ -113,11 +114,11 @@ def _table(*headings: str, outcome: bool = False) -> Table:
 
 def _drops(report: Report) -> Table:
     first, second, last = ("A", "B", "of A") if report.kind == "compare" else ("base", "ours", "could\nsee")
-    table = _table(first, second, "drop", "95 %", last, outcome=True)
+    table = _table(first, second, "drop", "95 %", last, "weight", outcome=True)
     for task in report.tasks:
         one = task.decision
         if one is None:
-            table.add_row(_name(task), _styled(task.outcome), *["-"] * 5)
+            table.add_row(_name(task), _styled(task.outcome), *["-"] * 6)
             continue
         recovery = f"{write.percent(one.drop.recovery)} %" if one.drop.recovery is not None else "-"
         table.add_row(
@@ -128,6 +129,7 @@ def _drops(report: Report) -> Table:
             write.drop(one.drop.value),
             write.drop_interval(one.interval),
             recovery if report.kind == "compare" else write.percent(one.could_see),
+            write.weight(one.weight),
         )
     decision = report.decision
     if decision.mean and decision.equal and len(decision.tasks) > 1:
@@ -136,7 +138,7 @@ def _drops(report: Report) -> Table:
             ("mean, every task the same", "", decision.equal, decision.equal_interval),
         ):
             row = write.drop(mean.value), write.drop_interval(bounds)
-            table.add_row(Text(name, style="bold"), _styled(outcome), "", "", *row, "")
+            table.add_row(Text(name, style="bold"), _styled(outcome), "", "", *row, "", "")
     return table
 
 

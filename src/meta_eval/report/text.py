@@ -45,6 +45,13 @@ def drop_interval(one: Interval | None) -> str:
     return NONE if one is None else f"{drop(one.lower)} to {drop(one.upper)}"
 
 
+def weight(share: float | None) -> str:
+    """A task's share of the mean: ``84 %``, and ``<1 %`` for what is less than half of one."""
+    if share is None:
+        return NONE
+    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
 def p_value(p: float | None) -> str:
     """``0.031``, and ``<0.001`` for what is smaller."""
     if p is None:
