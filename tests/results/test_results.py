@@ -172,6 +172,14 @@ def test_a_folder_named_twice_counts_once(tmp_path: Path) -> None:
     assert read(tmp_path, tmp_path / "a").notices == ()
 
 
+def test_the_folder_of_a_sweep_is_not_read_as_its_newest_model(tmp_path: Path) -> None:
+    write_run(tmp_path / "bf16", [1, 1], model_args={"pretrained": "org/bf16"})
+    write_run(tmp_path / "fp8", [1, 0], model_args={"pretrained": "org/fp8"}, time="2026-02-02T03-04-05.000006")
+    with pytest.raises(ResultsError, match=r"was run with 2 models: org/fp8 \(.*fp8\), org/bf16 \(.*bf16\)"):
+        read(tmp_path)
+    assert read(tmp_path / "bf16").tasks["meta_some"].provenance.model == "org/bf16"
+
+
 def test_results_of_two_models_are_not_one_run(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [1, 1])
     write_run(tmp_path / "b", [1, 1], task="meta_other", model_args={"pretrained": "org/Another"})
@@ -254,6 +262,21 @@ def test_answers_that_hit_the_limit_are_known_or_counted(tmp_path: Path) -> None
     assert [doc.limit_hit for doc in counted] == [True, True]
     counted = read(folder, count_tokens=lambda text: len(text.split())).tasks["meta_some"].docs
     assert [doc.limit_hit for doc in counted] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "hit"),
+    [({"until": ["Q:"]}, True), ({"until": ["Q:"], "max_new_tokens": 400}, False), ({"max_tokens": 299}, True)],
+)
+def test_an_answer_may_have_as_many_tokens_as_lm_eval_lets_it_where_nobody_says(
+    settings: dict[str, Any], hit: bool, tmp_path: Path
+) -> None:
+    line = {
+        "resps": [["word " * 300]],
+        "arguments": {"gen_args_0": {"arg_0": "Question 0?", "arg_1": settings}},
+    }
+    run = read(write_run(tmp_path, [1], line=line), count_tokens=lambda text: len(text.split()))
+    assert run.tasks["meta_some"].docs[0].limit_hit is hit
 
 
 def test_a_chat_template_is_seen_in_the_prompt(tmp_path: Path) -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from meta_eval.catalog import boards
 from meta_eval.records.code import group_members, has_task
 
 
-def board_groups(tasks: Sequence[str], known: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def board_groups(tasks: Mapping[str, str | None], known: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """The boards of which tasks are all that some part needs, and the groups that these parts name.
 
+    A part of a board needs tasks with its number of shots.
+
     Args:
-        tasks: Those that go into the pack.
+        tasks: Those that go into the pack, each with the shots of its record; None where nobody says them.
         known: The record's own groups; others are looked up in the installed lm-eval.
     """
-    there = set(tasks)
     found: dict[str, tuple[str, ...]] = {}
     for board in boards.boards().values():
         whole: dict[str, None] = {}
         for part in board.parts:
+            there = {name for name, shots in tasks.items() if board.recorded or shots == str(part.shots)}
             # The tasks of a board's own records are named one by one, and lm-eval knows none of them.
             members = {name: (name,) if board.recorded else _members(name, there, known, part) for name in part.tasks}
             needed = [task for of_name in members.values() for task in of_name]

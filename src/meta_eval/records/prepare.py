@@ -278,7 +278,9 @@ def _pack_of(
         check_fields(config.cluster, [one.task.name for one in made], "cluster")
         checked = check_requests(made, Path(scratch) / "pack", left_out, progress)
         if record_groups is not None:
-            groups = {**groups, **board_groups([one.task.name for one in checked], record_groups)}
+            entries = {one.task.name: one.task.entry.record for one in checked}
+            shots = {name: record.shots if record else None for name, record in entries.items()}
+            groups = {**groups, **board_groups(shots, record_groups)}
         context.templates = _groups_folder(folder, left_out.without(groups))
         return build_pack([one.finish(one.task) for one in checked], groups, context)
 

@@ -29,13 +29,10 @@ from meta_eval.records.code import TaskCode, included
 from meta_eval.records.rows import Row, Rows, doc_json
 from meta_eval.results.clusters import field_of, field_text, missing_field
 from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
-from meta_eval.templates.spec import TaskSpec, Template
+from meta_eval.templates.spec import MAX_GEN_TOKS, TaskSpec, Template
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# What lm-eval's engines generate where nothing says how much.
-_MAX_GEN_TOKS = 256
 
 _HEAD = """\
 # Written by meta-eval prepare: the docs, prompts and answers of a recorded run of lm-eval. All that grades is the
@@ -267,7 +264,7 @@ def _template(code: TaskCode, generation: Mapping[str, Any] | None) -> Template:
     """The task as the rest of prepare knows tasks."""
     settings = dict(code.settings)
     if generation is not None:
-        settings["generation_kwargs"] = {"max_gen_toks": _MAX_GEN_TOKS, **generation}
+        settings["generation_kwargs"] = {"max_gen_toks": MAX_GEN_TOKS, **generation}
     # Neither subset nor family: a record's tasks are its own.
     spec = TaskSpec(subset=code.name, variants=("instruct", "pretrain"), families=("any",))
     file = PurePosixPath(code.file)

@@ -16,12 +16,17 @@ from typing import Any
 from meta_eval.results.clusters import field_text
 from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, value_of
 from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, foreign
+from meta_eval.templates.spec import MAX_GEN_TOKS
 
 __all__ = [
     "EXTRACTED", "LOWER_IS_BETTER", "NO_METRIC", "NO_SHARE", "TAIL", "Answer", "Doc", "ResultsError", "Value",
     "Weighted", "arguments", "doc_number", "extracted", "foreign", "limit_hit", "limit_of", "metric_names", "output",
     "parse", "read_metrics", "read_sample",
 ]  # fmt: skip
+
+
+# The names under which lm-eval takes the limit of an answer's tokens; the first that is there counts.
+_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
 
 def parse(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
@@ -202,9 +207,15 @@ def _settings(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def limit_of(sample: Mapping[str, Any]) -> int | None:
-    """The tokens that an answer was allowed; None where nothing says it."""
-    limit = _settings(sample).get("max_gen_toks")
-    return limit if isinstance(limit, int) and not isinstance(limit, bool) else None
+    """The tokens that an answer was allowed: what its generation settings say, else lm-eval's own limit.
+
+    None of a doc that was asked for no text.
+    """
+    settings = _settings(sample)
+    if not settings:
+        return None
+    said = next((settings[key] for key in _LIMITS if key in settings), MAX_GEN_TOKS)
+    return said if isinstance(said, int) and not isinstance(said, bool) else None
 
 
 def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> bool | None:

@@ -6,6 +6,7 @@ averages must agree. Which versions of lm-eval wrote what: docs/reading_results.
 
 from __future__ import annotations
 
+import os.path
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,6 +121,8 @@ def read_run(
             hint="Name the --output_path of a run",
         )
     check_fields(clusters or {}, list(files.tasks), "cluster")
+    if not repeats:
+        _check_models(files)
     tasks: dict[str, TaskRun] = {}
     older: dict[str, tuple[TaskRun, ...]] = {}
     for task, candidates in files.tasks.items():
@@ -142,6 +145,27 @@ def read_run(
     if not repeats and any(len(candidates) > 1 for candidates in files.tasks.values()):
         notices.append("the newest run of each task counts; with --repeats, runs of a task are averaged")
     return Run(tasks, (*notices, *_without_samples(tasks)), {} if repeats else _groups(files, tasks), older)
+
+
+def _check_models(files: Files) -> None:
+    """Refuse runs of one task by several models, of which the newest would hide the others.
+
+    Raises:
+        ResultsError: There are some.
+    """
+    for task, candidates in files.tasks.items():
+        folders: dict[str | None, Path] = {}
+        for one in candidates:
+            folder = (one.results or one.samples or Path()).parent
+            results = files.results[one.results] if one.results else None
+            folders.setdefault(read_provenance(results, folder.name, task).model, folder)
+        if len(folders) > 1:
+            listed = ", ".join(f"{name} ({folder})" for name, folder in folders.items())
+            raise ResultsError(
+                f"{task} was run with {len(folders)} models: {listed}",
+                where=str(os.path.commonpath(list(folders.values()))),
+                hint="Name the folder of one of them; `meta-eval compare` sets two side by side",
+            )
 
 
 def read_newest(

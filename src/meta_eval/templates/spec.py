@@ -102,6 +102,10 @@ class TaskSpec(_Block):
         return dict.fromkeys(value, ()) if names else value  # type: ignore[call-overload]
 
 
+# The tokens that an answer may have where nothing says how many: the default of lm-eval's engines.
+MAX_GEN_TOKS = 256
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """One task template.
@@ -146,7 +150,7 @@ class Template:
         """Tokens that an answer may have; 0 for a choice task, and lm-eval's 256 where a template names none."""
         if self.output_type != "generate_until":
             return 0
-        return int((self.settings.get("generation_kwargs") or {}).get("max_gen_toks", 256))
+        return int((self.settings.get("generation_kwargs") or {}).get("max_gen_toks", MAX_GEN_TOKS))
 
     @property
     def output_type(self) -> str:
