@@ -173,6 +173,30 @@ def test_a_wrong_override_is_named(tmp_path: Path, override: str) -> None:
         load(tmp_path, RECIPE, override)
 
 
+@pytest.mark.parametrize(
+    ("given", "override"),
+    [("abc", "model_args.a=1"), ("[1]", "model_args.a=1"), ("x", "originals.math.id=y"), ("x", "margin.a=1")],
+)
+def test_an_override_reaches_into_mappings_alone(tmp_path: Path, given: str, override: str) -> None:
+    key = override.partition(".")[0]
+    with pytest.raises(ConfigError, match=f"--set {override}: {key}: .*(not a mapping|of the form)"):
+        load(tmp_path, RECIPE, f"{key}={given}", override)
+
+
+def test_model_args_as_text_take_an_override(tmp_path: Path) -> None:
+    found = load(tmp_path, RECIPE, "model_args=a=1,b=2", "model_args.b=3")
+    assert found.model_args == {"a": "1", "b": 3}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[::1/v1", "http://[", "http://[zz]/v1", "http://a:99999", "http://a:x/v1", "http://a:0", "http://:80"],
+)
+def test_an_address_has_a_host_and_a_port(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ConfigError, match="has no valid host and port"):
+        load(tmp_path, RECIPE, f"base_url={json.dumps(url)}")
+
+
 @given(
     st.dictionaries(
         st.sampled_from([*Config.model_fields, "tsaks"]),

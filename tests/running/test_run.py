@@ -201,6 +201,13 @@ def test_shards_share_a_run(place: Path, whole: Ran, client: type[FakeClient]) -
     assert samples(ran) == samples(whole)
 
 
+@pytest.mark.parametrize("shard", [(5, 3), (3, 3), (-1, 3), (0, 0), (0, 1.0), (True, 2), (0, 1, 2), 3, "12", None])
+def test_what_is_no_shard_is_refused_before_anything_is_prepared(shard: Any, place: Path) -> None:
+    with pytest.raises(UserError, match=r"^shard: .* is no part of a run"):
+        run(config(work_dir="elsewhere"), shard=shard)
+    assert not Path("elsewhere").exists()
+
+
 def test_a_whole_run_asks_what_a_lost_shard_left(place: Path, client: type[FakeClient]) -> None:
     run(config(), shard=(0, 2))
     client.asked.clear()

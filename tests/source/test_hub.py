@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -529,3 +530,28 @@ def test_the_files_of_a_split(bench: Bench, files: dict[str, bytes], split: str,
 def test_a_split_that_is_not_clear(bench: Bench, files: dict[str, bytes], split: str, parts: list[str]) -> None:
     said = message(lambda: bench.original(files, split))
     assert all(part in said for part in parts)
+
+
+# Answers that are not a hub's
+
+
+FILE = {"rfilename": "README.md", "blobId": "0" * 40, "size": 3}
+ODD: list[object] = [
+    [], "x", 5, None, {}, {"sha": 5}, {"sha": "../.."}, {"id": 1, "sha": "a" * 40, "siblings": "x"},
+    *({"id": "a/b", "sha": "a" * 40, "siblings": siblings} for siblings in (
+        5, [5], [None], {"rfilename": 1}, [{**FILE, "rfilename": 5}], [{**FILE, "rfilename": None}], [{**FILE, "rfilename": ["x"]}],
+        [{**FILE, "rfilename": "../../x"}], [{**FILE, "rfilename": "/etc/x"}], [{**FILE, "blobId": 7}], [{**FILE, "lfs": "x"}],
+        [{**FILE, "lfs": {"sha256": 5, "size": 1}}], [{**FILE, "lfs": {}}], [{}],
+    )),
+    *({"id": "a/b", "sha": "a" * 40, "siblings": [FILE], key: value} for key in ("lastModified", "cardData", "tags", "gated")
+      for value in (5, "x", [5], {"a": [1]})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", ODD, ids=range(len(ODD)))
+def test_an_answer_that_is_not_a_hubs_is_one_message(answer: object, bench: Bench) -> None:
+    for kind in ("datasets", "models"):
+        bench.hub.fail(f"/api/{kind}", body=json.dumps(answer).encode())
+    message(bench.evals)
+    with suppress(SourceError):  # a model's files are named by us, and nothing else of the answer is used
+        hub.download_model_files("acme/model", ("tokenizer.json",), client=bench.client)

@@ -14,6 +14,7 @@ from meta_eval.config.messages import Place, first_error
 from meta_eval.config.model import Config
 from meta_eval.engines.settings import RunSettings, Settings, args_from_text
 from meta_eval.errors import ConfigError
+from meta_eval.shown import quoted
 
 # Of the longest key, originals.math.revision, and room for a mistake.
 _MOST_PARTS = 8
@@ -86,6 +87,17 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...
     return found.tree, found.lines
 
 
+def _mapping(key: str, value: object, where: str) -> dict[str, Any]:
+    """What stands at a key that an override reaches into."""
+    try:
+        given = args_from_text(value) if key == "model_args" else value
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}", where=where) from None
+    if given is not None and not isinstance(given, dict):
+        raise ConfigError(f"{key}: {quoted(given)} is not a mapping, so no key of it can be set", where=where)
+    return dict(given or {})
+
+
 def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
@@ -97,10 +109,7 @@ def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
         value = text
     node = data
     for part in path[:-1]:
-        inner = node.get(part)
-        if isinstance(inner, str) and part == "model_args":
-            inner = args_from_text(inner)
-        node[part] = dict(inner) if isinstance(inner, dict) else {}
+        node[part] = _mapping(part, node.get(part), f"--set {override:.200}")
         node = node[part]
     node[path[-1]] = value
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
@@ -47,8 +48,24 @@ def _one_or_more(value: object) -> object:
     return () if value is None else tuple(value) if isinstance(value, list) else value
 
 
+def _address(url: str) -> str:
+    """The address.
+
+    Raises:
+        ValueError: Its host or its port is none.
+    """
+    try:
+        parts = urlsplit(url)
+        valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an IPv6 address that is none, or a port that is no number up to 65,535
+        valid = False
+    if not valid:
+        raise ValueError(f"{quoted(url)} has no valid host and port")
+    return url
+
+
 # Without ? and #: a path is put behind it, and a key that stands there would stand in the pack.
-Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_length=4096)]
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", max_length=4096), AfterValidator(_address)]
 
 
 class Settings(BaseModel):

@@ -25,7 +25,7 @@ from meta_eval.running.canary import counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import check_installed, client_of
 from meta_eval.running.force_tables import Tables, write
-from meta_eval.running.journal import Journal
+from meta_eval.running.journal import Journal, check_shard
 from meta_eval.running.pace import Pace
 from meta_eval.running.probing import Probing, chosen
 from meta_eval.running.rounds import in_rounds
@@ -96,6 +96,7 @@ def force(
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
         Interrupted: By Ctrl-C; likewise.
     """
+    check_shard(shard)
     manifest = read_manifest(pack)
     names = choose_asked(manifest, tasks)
     check(pack, manifest, edited=edited)

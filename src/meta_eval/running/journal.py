@@ -22,8 +22,9 @@ from typing import Any, Self
 
 from meta_eval.answers.read import FORMAT, VERSION, Answers, read_answers
 from meta_eval.boundary.inputs import open_regular
-from meta_eval.errors import PackError
+from meta_eval.errors import ConfigError, PackError
 from meta_eval.running.client import Said
+from meta_eval.shown import quoted
 
 # Bytes from which of a file of weights only samples are read, how many, and how large each is.
 _WHOLE = 16 * 2**20
@@ -31,6 +32,8 @@ _BLOCKS, _BLOCK = 256, 4096
 
 # Through no link, into a file that is somebody else's; and a named pipe keeps nobody waiting.
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+_MOST_SHARDS = 1_000_000
 
 
 class Journal:
@@ -157,6 +160,20 @@ class Journal:
             hint="Move it away, or link the folder that it is in"
             if link
             else "What was answered before is kept: make room, and run the same command again",
+        )
+
+
+def check_shard(shard: object) -> None:
+    """Refuse what is no part of a run.
+
+    Raises:
+        ConfigError: It is not ``(I, N)`` with I from 0 to N - 1.
+    """
+    numbers = shard if isinstance(shard, (tuple, list)) else ()
+    whole = len(numbers) == 2 and all(isinstance(one, int) and not isinstance(one, bool) for one in numbers)
+    if not whole or not 0 <= numbers[0] < numbers[1] <= _MOST_SHARDS:
+        raise ConfigError(
+            f"{quoted(shard)} is no part of a run", where="shard", hint="(0, 8) to (7, 8) are eight parts"
         )
 
 

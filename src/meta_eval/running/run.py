@@ -25,7 +25,7 @@ from meta_eval.running.canary import Canary, Summary, counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import check_installed, client_of
 from meta_eval.running.first import first_of
-from meta_eval.running.journal import Journal, model_fingerprint
+from meta_eval.running.journal import Journal, check_shard, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
 from meta_eval.running.rounds import in_rounds
 from meta_eval.running.stopping import Stopping
@@ -130,6 +130,7 @@ def run(
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
         Interrupted: By Ctrl-C; likewise.
     """
+    check_shard(shard)
     pack = prepared(config, config_place, edited=edited, progress=progress)
     manifest = read_manifest(pack)
     settings = settings_of(manifest, config)

@@ -11,7 +11,8 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from meta_eval.boundary.inputs import read_regular, reason, sha256_of
+from meta_eval.boundary.names import is_inside, is_name
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.notes import without_secrets
@@ -27,9 +29,12 @@ from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Repos
 from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached
 
 if TYPE_CHECKING:
-    from huggingface_hub import DatasetInfo, HfApi
+    from huggingface_hub import HfApi
 
 _T = TypeVar("_T")
+# Seconds for an answer about a model, which may be a name of a server's own.
+_PATIENCE = 10.0
+
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -155,16 +160,22 @@ def download_model_files(model: str, names: Sequence[str], *, client: HubClient 
     """
     from huggingface_hub import hf_hub_download
 
-    client = replace(client or HubClient(), attempts=1)
+    client = replace(client or HubClient(), attempts=1, timeout=_PATIENCE)
     api = client.api()
     place = HubPlace(api.endpoint, model, None, kind="model")
     try:
-        info = client.ask(lambda: api.model_info(model, timeout=client.timeout), place)
-        for name in sorted({file.rfilename for file in info.siblings or ()} & {*names}):
+        there = client.ask(lambda: _model_files(client, api, place), place)
+        for name in sorted(there & {*names}):
             fetch = partial(hf_hub_download, model, name, endpoint=client.endpoint, cache_dir=client.cache_dir)
             client.ask(fetch, replace(place, file=name))
     except SourceError as error:
         raise SourceError(error.what.replace("dataset", "model"), where=error.where, hint=error.hint) from None
+
+
+def _model_files(client: HubClient, api: HfApi, place: HubPlace) -> set[str]:
+    with _answer_of_hub(place):
+        info = api.model_info(place.dataset_id, timeout=client.timeout)
+        return {file.rfilename for file in info.siblings or ()}
 
 
 def open_original(dataset_id: str, *, revision: str | None, client: HubClient | None = None) -> OriginalDataset:
@@ -261,17 +272,11 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
     api = client.api()
     place = HubPlace(api.endpoint, dataset_id, revision)
     try:
-        info = client.ask(lambda: _dataset_info(client, api, place), place)
+        commit, digests = client.ask(lambda: _dataset_info(client, api, place), place)
     except UnreachableError as error:
         snapshot = _from_cache(client, api, place, error)
     else:
-        digests = {
-            sibling.rfilename: _Digests(sibling.lfs.sha256 if sibling.lfs else None, sibling.blob_id)
-            for sibling in info.siblings or ()
-        }
-        if not info.sha:
-            raise no_hub(place)
-        snapshot = _Snapshot(client, api, dataset_id, info.sha, digests)
+        snapshot = _Snapshot(client, api, dataset_id, commit, digests)
     if cards.CARD not in snapshot.digests:
         return snapshot, None
     if not snapshot.cached and not _COMMIT.fullmatch(revision or ""):
@@ -290,15 +295,31 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
         raise SourceError(f"{cards.CARD} cannot be read: {reason(error)}", where=dataset_id) from None
 
 
-def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> DatasetInfo:
+def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, dict[str, _Digests]]:
+    """The commit of a dataset, and of each of its files what the hub says of the content."""
+    with _answer_of_hub(place):
+        info = api.dataset_info(place.dataset_id, revision=place.revision, files_metadata=True, timeout=client.timeout)
+        digests = {
+            sibling.rfilename: _Digests(sibling.lfs.sha256 if sibling.lfs else None, sibling.blob_id)
+            for sibling in info.siblings or ()
+        }
+        told = [text for one in digests.values() for text in (one.sha256, one.blob_id) if text is not None]
+        if not is_name(info.sha) or not all(isinstance(one, str) for one in told) or not all(map(is_inside, digests)):
+            raise TypeError
+        return str(info.sha), digests
+
+
+@contextmanager
+def _answer_of_hub(place: HubPlace) -> Iterator[None]:
+    """The library takes an answer for what it should be, and fails in many ways where it is something else."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
-        return api.dataset_info(place.dataset_id, revision=place.revision, files_metadata=True, timeout=client.timeout)
+        yield
     except (HfHubHTTPError, HFValidationError):
         raise
-    except (ValueError, KeyError, TypeError) as exc:  # no JSON, or not the hub's
-        raise no_hub(place) from exc
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise no_hub(place) from error
 
 
 def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: UnreachableError) -> _Snapshot:

@@ -11,7 +11,9 @@ import contextlib
 import copy
 import io
 import logging
+import random
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,7 +74,7 @@ class Evaluator:
         Of some, pack_docs and the templates have said what is to be done already.
         """
         try:
-            with contained(self.pack), quiet(tell):
+            with kept_random(), contained(self.pack), quiet(tell):
                 yield
         except UserError:
             raise
@@ -279,6 +281,9 @@ class _Watch:
             self.failures[self._done % self.docs] = record.getMessage()
 
 
+# The thread of tqdm, which draws nothing at random.
+_MONITOR = "tqdm_monitor"
+
 # What warns of things that are no matter here.
 _NOISY = ("lm_eval", "datasets", "huggingface_hub", "transformers")
 
@@ -325,6 +330,23 @@ def quiet(tell: Tell = lambda _: None) -> Iterator[None]:
             logger.handlers[:] = handlers
             if logger.level != level:
                 logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def kept_random() -> Iterator[None]:
+    """Give the state of `random` and of numpy's back: lm-eval draws names of tasks from them, and graders may too.
+
+    Where other threads run, which may draw from them as well, it is left as it is.
+    """
+    numpy = sys.modules.get("numpy.random")
+    before, of_numpy = random.getstate(), numpy.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        if all(one is threading.main_thread() or one.name == _MONITOR for one in threading.enumerate()):
+            random.setstate(before)
+            if numpy:
+                numpy.set_state(of_numpy)
 
 
 class _Void(io.TextIOBase):
