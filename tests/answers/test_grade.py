@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from accelerator import SCRIPT, answer, lines_of
 from command import cli, full_disk
 from golden import all_tasks, verdicts
+from lm_eval.api import metrics
 from noted import noted
-from packs import edit_docs, prepare
+from packs import edit, edit_docs, prepare, reseal, yaml_of
 from shared import whole_pack, whole_replay
 
 from meta_eval import export, grade, report
@@ -101,6 +103,23 @@ def test_standard_errors_are_those_of_the_command_line_of_lm_eval(place: Path) -
     theirs = lm_eval.simple_evaluate(model=ReplayLM(), tasks=[LETTERS, CHOICE], task_manager=manager)
     assert theirs is not None
     assert json.loads(graded(place).results.read_text())["results"] == json.loads(json.dumps(theirs["results"]))
+
+
+def test_what_lm_eval_bootstraps_in_forked_processes_is_drawn_here_to_the_same_number(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack, seen = place / "work_dir", []
+    edit(yaml_of(pack, LETTERS), "aggregation: mean", "aggregation: median")
+    reseal(pack)
+    with monkeypatch.context() as patch:
+        patch.setattr(multiprocessing, "Pool", None)
+        done = graded(place, tasks=[LETTERS], progress=lambda *said: seen.append(said))
+    scored = samples(done, LETTERS)
+    which = scored[0]["filter"]
+    values = [sample["exact_match"] for sample in scored if sample["filter"] == which]
+    found = json.loads(done.results.read_text())["results"][LETTERS][f"exact_match_stderr,{which}"]
+    assert found == metrics.bootstrap_stderr(metrics.median, values, 1000) > 0
+    assert (f"{LETTERS}: standard error of median", 999, 1000) in seen
 
 
 def test_the_example_needs_neither_lm_eval_nor_meta_eval_and_its_loop_fits_thirty_lines() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from command import cli
 from forked import forked, started
 from packs import prepare, reseal
 from places import TEMPLATES
+
+from meta_eval.boundary.contained import contained
 
 ENDS = {
     "exit": "import sys; sys.exit(0)",
@@ -170,6 +175,29 @@ def test_a_program_has_its_stdout_and_its_end_again(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (5, "mine\ntoo"), done.stderr
+
+
+def test_only_the_thread_that_runs_such_code_has_another_stdout_and_another_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("meta_eval.boundary.contained._leave", ended.append)
+
+    def other() -> None:
+        sys.stdout.write("mine\n")
+        os.write(1, b"too\n")
+        with suppress(SystemExit):
+            os._exit(5)
+
+    before = (os._exit, sys.stdout, sys.stderr)
+    with ThreadPoolExecutor(1) as threads, contained(tmp_path), contained(tmp_path):
+        threads.submit(other).result()
+        sys.stdout.write("a template's\n")
+        with pytest.raises(SystemExit):
+            os._exit(6)
+    assert (os._exit, sys.stdout, sys.stderr) == before
+    assert ended == [5]
+    assert capfd.readouterr() == ("mine\ntoo\n", "a template's\n")
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import time
@@ -15,6 +16,8 @@ from command import cli
 from forked import Forked, started
 from packs import prepare, reseal
 from places import TEMPLATES
+
+from meta_eval.boundary.sigterm import interrupted_by_sigterm
 
 THREAD = """
 import threading, time
@@ -138,6 +141,23 @@ def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
         _, err = process.communicate(timeout=120)
         assert process.returncode == (0 if name == "preflight" else 2), f"{name}: {err}"
         assert name == "preflight" or ", in forever: a thread (Thread-" in err, f"{name}: {err}"
+
+
+def test_a_forked_process_is_ended_by_sigterm_while_this_one_is_interrupted_by_it() -> None:
+    def handler_of_a_fork() -> int:
+        if not (child := os.fork()):
+            held = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+            os._exit(0 if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL and not held else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    before = signal.getsignal(signal.SIGTERM)
+    with interrupted_by_sigterm():
+        assert handler_of_a_fork() == 0
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # while it ends in order
+        assert handler_of_a_fork() == 0
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.parametrize("left", ["a thread in code of its own", "an exit hook"])

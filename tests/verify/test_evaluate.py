@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from meta_eval.boundary.exclusive import outside
 from meta_eval.verify.evaluate import quiet
 
 
@@ -20,10 +22,39 @@ def test_of_libraries_errors_alone_are_told_and_of_graders_warnings(capfd: pytes
             logger.info("nothing")
             logger.warning("odd")
             logger.error("wrong")
-        warnings.warn("old", stacklevel=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with quiet():
+                warnings.warn("old", stacklevel=1)
         sys.stdout.write("drawn")
         logging.getLogger("lm_eval").setLevel(logging.DEBUG)
     heard = ["lm_eval: wrong", "datasets: wrong", "datasets.some: wrong", "meta_eval.grader: odd"]
     assert told == [*heard, "meta_eval.grader: wrong"]
     assert [(logger.level, logger.handlers) for logger in loggers] == before
     assert capfd.readouterr() == ("", "")
+
+
+def test_other_threads_are_heard_as_ever(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    def speak() -> None:
+        sys.stdout.write("drawn\n")
+        logging.getLogger("datasets").warning("odd")
+        with pytest.warns(UserWarning, match="old"):
+            warnings.warn("old", stacklevel=1)
+
+    told: list[logging.LogRecord] = []
+    with ThreadPoolExecutor(1) as threads, quiet(told.append):
+        threads.submit(speak).result()
+        outside(speak)
+    assert capsys.readouterr() == ("drawn\ndrawn\n", "")
+    assert [record.getMessage() for record in caplog.records] == ["odd", "odd"]
+    assert told == []
+
+
+def test_without_a_handler_other_threads_are_heard_as_ever(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    with quiet():
+        logging.getLogger("mine").warning("lost")
+        outside(logging.getLogger("mine").warning, "odd")
+    assert capsys.readouterr() == ("", "odd\n")

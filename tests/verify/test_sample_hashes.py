@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lm_eval import evaluator
 
-from meta_eval.verify.sample_hashes import dumps
+from meta_eval.boundary.exclusive import exclusive
+from meta_eval.verify.sample_hashes import dumps, hashing
 
 SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
 
@@ -32,3 +36,10 @@ def test_it_is_what_json_writes(tree: Any) -> None:
 def test_with_other_settings_too(settings: dict[str, Any]) -> None:
     doc = {"question": "Wofür?", "answers": ["a", "b"], "choices": None, "gold": []}
     assert dumps(doc, **settings) == json.dumps(doc, **settings)
+
+
+def test_another_thread_has_lm_evals_own_meanwhile() -> None:
+    with ThreadPoolExecutor(1) as threads, exclusive(), hashing(False):
+        assert evaluator.hash_string("a") == evaluator.json.dumps({}) == ""
+        assert threads.submit(evaluator.hash_string, "a").result() == hashlib.sha256(b"a").hexdigest()
+        assert threads.submit(evaluator.json.dumps, {}).result() == "{}"

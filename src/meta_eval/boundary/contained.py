@@ -6,7 +6,8 @@ is proven.
 
 A thread, a program or an exit hook that such code starts outlives its call. So a process of the command line keeps its
 stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends, which `ending` sees
-to; a program that calls the API has its stdout and ``os._exit`` again when the call returns.
+to. The process of a program that calls the API is not ours: there only the thread that runs such code has another
+``sys.stdout`` and another ``os._exit``, and file descriptors stay what they are.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
 from meta_eval.boundary import ending
+from meta_eval.boundary.exclusive import exclusive, is_inside, redirected
 from meta_eval.errors import TemplateError, UserError
 
 _kept: IO[str] | None = None
 _leave = os._exit
+_process = 0
 
 
 def keep_stdout() -> None:
@@ -59,11 +62,11 @@ def own_stdout() -> Any:
 
 @contextmanager
 def contained(folder: Path) -> Iterator[None]:
-    """Run code of a folder.
+    """Run code of a folder, one thread at a time.
 
-    stdout of the process, so that of C code and of programs that are started too, is stderr meanwhile. SystemExit,
-    KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C is the user's, also
-    where the code swallows it. A process that the code forks ends with the block. Exceptions pass.
+    What it prints goes to stderr; in a process of the command line also what C code and programs print that it starts.
+    SystemExit, KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C is the
+    user's, also where the code swallows it. A process that the code forks ends with the block. Exceptions pass.
 
     Args:
         folder: Where the code lies, to name the place in it.
@@ -71,7 +74,7 @@ def contained(folder: Path) -> Iterator[None]:
     Raises:
         TemplateError: The code ends or interrupts the program.
     """
-    with ending.noted(folder), _interrupts() as pressed, _no_exit(), _stdout_on_stderr():
+    with exclusive(), ending.noted(folder), _interrupts() as pressed, _no_exit(), _no_stdout(), _no_bytecode():
         try:
             yield
         except UserError:
@@ -123,26 +126,34 @@ def _interrupts() -> Iterator[threading.Event]:
 
 @contextmanager
 def _no_exit() -> Iterator[None]:
-    """``os._exit`` of this process is SystemExit; that of a child which it forked stays what it is."""
-    before, process = os._exit, os.getpid()
-
-    def refuse(status: int) -> NoReturn:
-        if os.getpid() != process:
-            _leave(status)
-        raise SystemExit(status)
-
-    os._exit = refuse
+    """``os._exit`` is SystemExit; that of a child which the code forked stays what it is."""
+    global _process
+    _process, before = os.getpid(), os._exit
+    os._exit = _refuse_exit
     try:
         yield
     finally:
-        if _kept is None:
+        if _kept is None and os._exit is _refuse_exit:
             os._exit = before
 
 
+def _refuse_exit(status: int) -> NoReturn:
+    if os.getpid() != _process or not (_kept or is_inside()):
+        _leave(status)
+    raise SystemExit(status)
+
+
 @contextmanager
-def _stdout_on_stderr() -> Iterator[None]:
+def _no_stdout() -> Iterator[None]:
+    if _kept is not None:
+        _give_up_stdout()
+    with redirected(stdout=sys.stderr):
+        yield
+
+
+def _give_up_stdout() -> None:
+    """From here on what anybody but us writes to stdout is on stderr."""
     _flush()
-    before = _duplicate() if _kept is None else None
     try:
         os.dup2(2, 1)
     except OSError:  # stderr is closed
@@ -150,23 +161,16 @@ def _stdout_on_stderr() -> Iterator[None]:
         if nowhere != 1:
             os.dup2(nowhere, 1)
             os.close(nowhere)
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """A folder stays as its user left it."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        with redirect_stdout(sys.stderr):
-            yield
+        yield
     finally:
-        _flush()
-        if before is not None:
-            os.dup2(before, 1)
-            os.close(before)
-        elif _kept is None:
-            os.close(1)
-
-
-def _duplicate() -> int | None:
-    try:
-        return os.dup(1)
-    except OSError:  # it is closed
-        return None
+        sys.dont_write_bytecode = before
 
 
 def _flush() -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from meta_eval.boundary.outputs import check_outputs
+from meta_eval.boundary.sigterm import interrupted_by_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, warn
-from meta_eval.cli.run import Log, ended_in_order, shard_of
+from meta_eval.cli.run import Log, shard_of
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def fidelity(
         _write_stock(stock, pack, config, overrides, names, docs, edited=edited, as_json=as_json)
         return
     try:
-        with Log("asking") as steps, ended_in_order():
+        with Log("asking") as steps, interrupted_by_sigterm():
             measured = api.fidelity(
                 config, pack=pack, overrides=overrides, tasks=names, docs=docs, top_k=top_k, shard=part,
                 ask=not no_ask, probe=probe, answers=answers, output=output, edited=edited, progress=steps.progress,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from meta_eval.boundary.sigterm import interrupted_by_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, warn, working
 from meta_eval.cli.verify import Steps
@@ -84,7 +82,7 @@ def run(
         if len(models) > 1:
             err.print(model, style="bold", soft_wrap=True)
         try:
-            with Log("asking") as steps, ended_in_order():
+            with Log("asking") as steps, interrupted_by_sigterm():
                 ran = ask(
                     settings,
                     model=model,
@@ -157,24 +155,6 @@ def _judge(ran: Ran, pack: Path, html: Path | None, gate: Path | None) -> Report
         found = api.report([ran.graded.results], pack=pack, gate=gate, progress=progress)
         write(found, pack=pack, html=html)
     return found
-
-
-@contextmanager
-def ended_in_order() -> Iterator[None]:
-    """SIGTERM, with which a cluster ends a job, is an interruption like Ctrl-C: engines are stopped."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: a second one would break off the end
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class Log(Steps):

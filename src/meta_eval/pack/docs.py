@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import sys
 import tempfile
 import traceback
 from bisect import bisect_left
@@ -189,10 +188,15 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], pla
     """What the template makes of all rows, as lm-eval would call it."""
     import datasets
 
+    bars = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
-    dataset = _dataset(rows, place)
-    if process_docs is not None:
-        dataset = process_docs(dataset)
+    try:
+        dataset = _dataset(rows, place)
+        if process_docs is not None:
+            dataset = process_docs(dataset)
+    finally:
+        if bars:
+            datasets.enable_progress_bars()
     if not isinstance(dataset, datasets.Dataset):
         raise TemplateError(
             f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
@@ -301,10 +305,5 @@ def _module(root: Path, file: PurePosixPath) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {path}")
     module = importlib.util.module_from_spec(spec)
-    wrote = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True  # a template folder stays as its user left it
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = wrote
+    spec.loader.exec_module(module)
     return module

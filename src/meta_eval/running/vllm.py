@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ from meta_eval.running.faults import diagnosed
 
 # How many requests lie in the engine for each that it works on, so that it never waits for us.
 _AHEAD = 2
+
+# At the file descriptors 1 and 2, which a process has but once.
+_turns = threading.RLock()
 
 
 @dataclass(slots=True)
@@ -311,19 +315,23 @@ def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
 
 @contextlib.contextmanager
 def _into(file: Path) -> Iterator[None]:
-    """What this process and those that it starts print goes to a file, below Python: vLLM's words come from C++ too."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-    try:
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        yield
-    finally:
+    """What this process and those that it starts print goes to a file, below Python: vLLM's words come from C++ too.
+
+    Other threads print there meanwhile; two engines take turns, so that afterwards all is as it was.
+    """
+    with _turns:
         sys.stdout.flush()
         sys.stderr.flush()
-        for number, one in enumerate(kept, 1):
-            os.dup2(one, number)
-            os.close(one)
-        os.close(out)
+        kept = [os.dup(1), os.dup(2)]
+        out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            os.dup2(out, 1)
+            os.dup2(out, 2)
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number, one in enumerate(kept, 1):
+                os.dup2(one, number)
+                os.close(one)
+            os.close(out)

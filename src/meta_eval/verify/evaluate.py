@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import logging
 import random
 import sys
@@ -22,15 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.boundary.contained import contained
+from meta_eval.boundary.exclusive import exclusive, is_inside, outside, redirected
 from meta_eval.errors import PackError, TemplateError, UserError
+from meta_eval.notes import Progress, silent
 from meta_eval.replay import Answers, ReplayLM
+from meta_eval.verify.bootstraps import bootstrapping
 from meta_eval.verify.sample_hashes import hashing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# (done, total): answers scored; each answer is scored once a filter.
-Progress = Callable[[int, int], None]
 Tell = Callable[[logging.LogRecord], None]
 
 
@@ -161,7 +161,7 @@ class Evaluator:
         allow_code: bool = False,
         bootstrap_iters: int = 0,
         hashed: bool = True,
-        progress: Progress = lambda _done, _total: None,
+        progress: Progress = silent,
     ) -> Evaluated:
         """Answer and score.
 
@@ -173,14 +173,15 @@ class Evaluator:
             allow_code: Run what the task marks as unsafe code.
             bootstrap_iters: lm-eval's, for standard errors; 0 for none.
             hashed: Whether somebody reads the hashes of its samples, which take longer than the scoring.
-            progress: Called after every answer scored.
+            progress: Called with the task after every answer scored, once a filter, and while standard errors are
+                bootstrapped.
 
         Raises:
             PackError: lm-eval cannot evaluate it.
             TemplateError: The scorer raises.
         """
-        watch = _Watch(task, len(indices) if indices is not None else len(task.eval_docs), progress)
-        with self._at_work(name, watch.record), hashing(hashed):
+        watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs), progress)
+        with self._at_work(name, watch.record), hashing(hashed), bootstrapping(name, progress):
             from lm_eval.evaluator import evaluate
 
             results: Any = evaluate(
@@ -246,7 +247,7 @@ def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
 class _Watch:
     """Stands before a task's ``process_results``: counts for the progress, and notes what a grader logs of a doc."""
 
-    def __init__(self, task: Any, docs: int, progress: Progress) -> None:
+    def __init__(self, name: str, task: Any, docs: int, progress: Progress) -> None:
         self.docs = docs
         self.filters = tuple(str(ensemble.name) for ensemble in task._filters)
         self.failures: dict[int, str] = {}
@@ -257,6 +258,7 @@ class _Watch:
         scorer = task.config.process_results
         if callable(scorer):
             self.extract = getattr(scorer, "__globals__", {}).get("extract")
+        self._name = name
         self._where = f"{task.config.task}: process_results"
         task.process_results = self
 
@@ -274,7 +276,7 @@ class _Watch:
             ) from error
         finally:
             self._done += 1
-            self._progress(self._done, self.docs * len(self.filters))
+            outside(self._progress, self._name, self._done, self.docs * len(self.filters))
 
     def record(self, record: logging.LogRecord) -> None:
         if record.name.startswith("meta_eval.") and self._done < self.docs * len(self.filters):
@@ -289,45 +291,84 @@ _NOISY = ("lm_eval", "datasets", "huggingface_hub", "transformers")
 
 
 class _Collector(logging.Handler):
-    """Drops those warnings by itself: where the level of one logger changes, every logger of the process looks for its
+    """Takes the records of the thread whose turn it is.
+
+    Drops those warnings by itself: where the level of one logger changes, every logger of the process looks for its
     own anew, which took longer than many a task.
     """
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, *, alone: bool) -> None:
         super().__init__(logging.WARNING)
         self._tell = tell
+        self._others = logging.lastResort if alone else None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY:
+        if not is_inside():
+            if self._others is not None:  # which logging asks only where there is no handler
+                self._others.handle(record)
+        elif record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY:
             self._tell(record)
+
+
+class _Inside:
+    """Stands where a filter of `warnings` has a pattern of texts."""
+
+    def match(self, _: str) -> bool:
+        """Whatever this thread warns of, while it is its turn."""
+        return is_inside()
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """No warnings in this thread; `warnings.catch_warnings` would take the filters of other threads along."""
+    filters: Any = warnings.filters
+    entry = ("ignore", _Inside(), Warning, None, 0)
+    filters.insert(0, entry)
+    try:
+        yield
+    finally:
+        now: Any = warnings.filters  # other ones, where another thread has them replaced for a while
+        for some in (filters, now):
+            with contextlib.suppress(ValueError):
+                some.remove(entry)
 
 
 @contextlib.contextmanager
 def quiet(tell: Tell = lambda _: None) -> Iterator[None]:
-    """Keep what lm-eval and its libraries log, warn and draw off the terminal, and bytecode out of the pack.
+    """Keep what lm-eval and its libraries log, warn and draw in this thread off the terminal.
 
     Args:
         tell: Gets each log record from WARNING on instead, and of those libraries from ERROR on.
     """
+    with exclusive(), _collected(tell), _unwarned(), redirected(stdout=None, stderr=None):
+        yield
+
+
+@contextlib.contextmanager
+def _collected(tell: Tell) -> Iterator[None]:
     root = logging.getLogger()
     noisy = [logging.getLogger(name) for name in _NOISY]
-    before = [(logger, logger.handlers[:], logger.level) for logger in (root, *noisy)]
-    wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    root.handlers[:] = [_Collector(tell)]
-    for logger in noisy:
-        logger.handlers[:] = []
+    levels = [(logger, logger.level) for logger in (root, *noisy)]
+    handlers = [(logger, handler) for logger in (root, *noisy) for handler in logger.handlers]
+    collector = _Collector(tell, alone=not root.handlers)
+
+    def of_others(_: logging.LogRecord) -> bool:
+        return not is_inside()
+
+    for _, handler in handlers:
+        handler.addFilter(of_others)
+    root.addHandler(collector)
     try:
-        with (
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(_Void()),
-            contextlib.redirect_stderr(_Void()),
-        ):
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
-        sys.dont_write_bytecode = wrote
-        for logger, handlers, level in before:
-            logger.handlers[:] = handlers
+        root.removeHandler(collector)
+        for _, handler in handlers:
+            handler.removeFilter(of_others)
+        for logger in noisy:  # of what is imported for the first time
+            for handler in logger.handlers[:]:
+                if (logger, handler) not in handlers:
+                    logger.removeHandler(handler)
+        for logger, level in levels:
             if logger.level != level:
                 logger.setLevel(level)
 
@@ -347,10 +388,3 @@ def kept_random() -> Iterator[None]:
             random.setstate(before)
             if numpy:
                 numpy.set_state(of_numpy)
-
-
-class _Void(io.TextIOBase):
-    """Where progress bars go: keeps nothing, unlike a StringIO."""
-
-    def write(self, text: str) -> int:
-        return len(text)

@@ -128,7 +128,7 @@ def _check(
         indices=saved.indices if saved and len(saved.indices) < len(docs) else None,
         allow_code=allow_code,
         hashed=False,
-        progress=lambda done, total: progress(name, done, total),
+        progress=progress,
     )
     context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
     if entry.record is not None and saved is None:
@@ -165,7 +165,7 @@ def _check_baseline(
         indices=[one.doc for one in answers],
         allow_code=allow_code,
         hashed=False,
-        progress=lambda done, total: progress(name, done, total),
+        progress=progress,
     )
     context = Explanations(evaluated.failures, evaluated.extract, None)
     tallies = tally_record(entry, evaluated.samples, context, {one.doc: one.metrics for one in answers})

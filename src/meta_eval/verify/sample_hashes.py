@@ -13,6 +13,8 @@ from json.encoder import encode_basestring
 from types import SimpleNamespace
 from typing import Any
 
+from meta_eval.boundary.exclusive import divided
+
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
@@ -22,7 +24,7 @@ class _OtherError(TypeError):
 
 @contextlib.contextmanager
 def hashing(wanted: bool) -> Iterator[None]:
-    """Let lm-eval's evaluator work meanwhile.
+    """Let lm-eval's evaluator work meanwhile, in a block of `exclusive`: other threads have it as it is.
 
     Args:
         wanted: Whether somebody reads ``doc_hash``, ``prompt_hash`` and ``target_hash`` of its samples: they are then
@@ -30,9 +32,10 @@ def hashing(wanted: bool) -> Iterator[None]:
     """
     from lm_eval import evaluator
 
-    instead: dict[str, Any] = {"json": SimpleNamespace(**{**vars(json), "dumps": dumps if wanted else _nothing})}
-    if not wanted:
-        instead["hash_string"] = _nothing
+    written = divided(dumps if wanted else _nothing, json.dumps)
+    instead: dict[str, Any] = {"json": SimpleNamespace(**{**vars(json), "dumps": written})}
+    if not wanted and "hash_string" in vars(evaluator):
+        instead["hash_string"] = divided(_nothing, evaluator.hash_string)
     before = {name: vars(evaluator)[name] for name in instead if name in vars(evaluator)}
     try:
         for name in before:
