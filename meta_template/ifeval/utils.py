@@ -4,12 +4,12 @@ A prompt is followed when all its instructions are. Strict takes the answer as i
 first line, its last line, its asterisks, or several of these. Meta publishes the mean of the four accuracies (prompt
 and instruction level, strict and loose; llama-models, models/llama3_1/eval_details.md).
 
-Meta's recorded ``is_correct`` is not whether the prompt is followed. On 540 of 541 real rows of Llama 3.1 8B Instruct
-it is true where exactly one of the instructions is strictly followed or all of them are, as if some metric of the
-answer equalled 1: the share of prompts, of instructions, or a count. `one_or_all` reads our verdicts in the same way,
-for nothing but to compare the recorded one with it. What it can say: that as many instructions were found followed, as
-far as their number decides it. What it cannot: whether an answer is right (one of three instructions followed reads as
-true, two of three as false), so that it is no score, and more of it is no better.
+Meta's recorded ``is_correct`` is not whether the prompt is followed. On 540 of 541 real rows of Llama 3.1 8B Instruct,
+which this was read off, it is true where exactly one of the instructions is strictly followed or all of them are, as if
+some metric of the answer equalled 1: the share of prompts, of instructions, or a count. `one_or_all` reads our verdicts
+in the same way, for nothing but to compare the recorded one with it. What it can say: that as many instructions were
+found followed, as far as their number decides it. What it cannot: whether an answer is right (one of three instructions
+followed reads as true, two of three as false), so that it is no score, and more of it is no better.
 """
 
 import functools
