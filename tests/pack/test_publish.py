@@ -98,6 +98,27 @@ def test_publishing_twice_gives_the_same_files(home: Path) -> None:
     assert files_of(home / "published") == before
 
 
+def test_a_clone_keeps_what_is_the_users(home: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    theirs = {".git/config": b"[remote]", "LICENSE": b"mine", "notes/today.md": b"mine"}
+    for name, content in theirs.items():
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_bytes(content)
+    for _ in range(2):
+        done = cli("publish", home / "work_dir", "--dry-run", "-o", ".", cwd=clone)
+        assert done.returncode == 0, done.stderr
+        assert "stays as it is: .git, LICENSE, notes" in done.stderr
+    (clone / "README.md").write_bytes(b"edited")
+    before = files_of(clone)
+    done = cli("publish", home / "work_dir", "--dry-run", "-o", clone, cwd=tmp_path)
+    assert (done.returncode, "README.md would be replaced" in " ".join(done.stderr.split())) == (2, True)
+    assert files_of(clone) == before
+    assert before.items() >= {**theirs, "README.md": b"edited"}.items()
+    (clone / "README.md").rename(clone / "README.mine.md")
+    publish(home / "work_dir", clone)
+    assert files_of(clone).items() >= {**theirs, "README.mine.md": b"edited"}.items()
+
+
 SECRETS = {
     "model_name": "/home/alice/secret-model", "output_path": "/scratch/alice/out", "base_url": ["http://gpu17.corp:1/v1"],
     "ray_address": "ray://head.corp:10001", "price_per_hour": 31.4159, "model_args": {"lora_local_path": "/nfs/adapter"},

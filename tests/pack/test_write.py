@@ -7,19 +7,27 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from noted import noted
-from places import HELPERS, KILLS, REPOSITORY
+from places import KILLS, REPOSITORY
 from runs import ASKED, RUN, entry
 
+from meta_eval.boundary import ownership
+from meta_eval.boundary.outputs import OutputError
+from meta_eval.boundary.ownership import list_of
+from meta_eval.boundary.staging import STAGING
 from meta_eval.errors import PackError
+from meta_eval.pack.integrity import changes
 from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
 from meta_eval.pack.write import check_target, write_pack
+
+LIST = list_of("pack")
 
 
 def manifest_of(files: dict[str, bytes]) -> Manifest:
@@ -30,7 +38,7 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
     )  # fmt: skip
 
 
-def write(work_dir: Path, generation: int, names: int = 40) -> list[str]:
+def write(work_dir: Path, generation: int, names: int = 8) -> list[str]:
     files = {f"folder{n % 4}/file{n}": f"{generation}\n".encode() * 200 for n in range(names)}
     with noted() as said:
         write_pack(work_dir, files, manifest_of(files))
@@ -53,7 +61,7 @@ def start(work_dir: Path, generation: int) -> int:
     if child == 0:
         try:
             while True:
-                write(work_dir, generation)
+                write(work_dir, generation, names=40)
                 generation += 2
         finally:
             os._exit(1)
@@ -94,39 +102,16 @@ def test_kills_leave_one_whole_pack(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["work_dir"]
 
 
-def test_a_kill_between_two_renames_is_repaired_by_the_next_prepare(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the file system cannot exchange folders, the old pack may lie aside for a moment."""
-    work_dir = tmp_path / "work_dir"
-    write(work_dir, 1)
-    (work_dir / "mine.txt").write_text("mine")
-    (tmp_path / ".work_dir.meta-eval").mkdir()
-    (tmp_path / ".work_dir.meta-eval" / "lock").touch()
-    work_dir.rename(tmp_path / ".work_dir.meta-eval" / "old")
-    write(work_dir, 2)
-    assert generation_of(work_dir) == "2"
-    assert (work_dir / "mine.txt").read_text() == "mine"
-
-
-def test_without_an_exchange_the_pack_is_replaced_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.pack.write._exchange", lambda one, other: False)
-    write(tmp_path / "work_dir", 1)
-    write(tmp_path / "work_dir", 2)
-    assert generation_of(tmp_path / "work_dir") == "2"
-    assert [path.name for path in tmp_path.iterdir()] == ["work_dir"]
-
-
 def test_an_error_on_the_way_leaves_the_old_pack(tmp_path: Path) -> None:
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
     files = {"folder0/file0": b"new", "folder0/file0/below": b"impossible"}
-    with pytest.raises(PackError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         write_pack(work_dir, files, manifest_of(files))
     assert generation_of(work_dir) == "1"
 
 
-def test_a_users_own_files_move_along(tmp_path: Path) -> None:
+def test_a_users_own_files_stay(tmp_path: Path) -> None:
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
     (work_dir / "folder1" / "notes.md").write_text("mine")
@@ -136,16 +121,58 @@ def test_a_users_own_files_move_along(tmp_path: Path) -> None:
     assert (work_dir / "link").readlink() == Path("nowhere")
 
 
-def test_an_edited_file_is_kept_beside_the_new_one_and_said(tmp_path: Path) -> None:
+def test_an_edited_file_stops_prepare_before_anything_is_changed(tmp_path: Path) -> None:
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
-    (work_dir / "folder0" / "file0").write_text("edited")
-    said = write(work_dir, 2)
+    for name in ("folder0/file0", "folder1/file1", MANIFEST):
+        before = (work_dir / name).read_bytes()
+        (work_dir / name).write_bytes(before + b"edited")
+        everything = contents(work_dir)
+        with pytest.raises(OutputError, match=f"{name} would be replaced.*edited.*Move it away") as error:
+            write(work_dir, 2)
+        assert str(work_dir) in str(error.value)
+        assert contents(work_dir) == everything
+        (work_dir / name).write_bytes(before)
+    write(work_dir, 2)
     assert generation_of(work_dir) == "2"
-    assert (work_dir / "folder0" / "file0.edited").read_text() == "edited"
-    assert "folder0/file0.edited" in said[0]
-    assert write(work_dir, 3) == []
-    assert (work_dir / "folder0" / "file0.edited").read_text() == "edited"
+
+
+def test_an_edited_manifest_stops_prepare_before_it_works(tmp_path: Path) -> None:
+    write(tmp_path / "work_dir", 1)
+    (tmp_path / "work_dir" / MANIFEST).open("a").write("\n")
+    with pytest.raises(OutputError, match=f"{MANIFEST} would be replaced"):
+        check_target(tmp_path / "work_dir")
+
+
+def test_an_edited_file_that_is_needed_no_more_stays_and_is_named(tmp_path: Path) -> None:
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1)
+    (work_dir / "folder3" / "file7").write_text("edited")
+    said = write(work_dir, 2, names=3)
+    assert len(said) == 1 and "edited after meta-eval wrote them: folder3/file7" in said[0]
+    assert sorted(contents(work_dir)) == sorted(
+        [
+            LIST,
+            MANIFEST,
+            "folder0",
+            "folder0/file0",
+            "folder1",
+            "folder1/file1",
+            "folder2",
+            "folder2/file2",
+            "folder3",
+            "folder3/file7",
+        ]
+    )
+    assert write(work_dir, 3, names=3) == []
+    assert (work_dir / "folder3" / "file7").read_text() == "edited"
+
+
+def test_an_edit_that_is_what_would_be_written_is_no_edit(tmp_path: Path) -> None:
+    write(tmp_path / "work_dir", 1)
+    (tmp_path / "work_dir" / "folder0" / "file0").write_bytes(b"2\n" * 200)
+    write(tmp_path / "work_dir", 2)
+    assert generation_of(tmp_path / "work_dir") == "2"
 
 
 def test_a_users_file_is_never_overwritten_by_a_new_one(tmp_path: Path) -> None:
@@ -153,27 +180,25 @@ def test_a_users_file_is_never_overwritten_by_a_new_one(tmp_path: Path) -> None:
     write(work_dir, 1, names=1)
     (work_dir / "folder1").mkdir()
     (work_dir / "folder1" / "file1").write_text("mine")
-    with pytest.raises(PackError, match=r"folder1/file1: was put there by hand"):
+    with pytest.raises(OutputError, match=r"folder1/file1 would be replaced, and was edited or put there by hand"):
         write(work_dir, 2, names=2)
     assert (work_dir / "folder1" / "file1").read_text() == "mine"
 
 
-@pytest.mark.parametrize("kind", ["file", "foreign", "parent"])
-def test_a_folder_that_prepare_did_not_make_is_refused(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("kind", ["file", "foreign", "old"])
+def test_a_folder_that_prepare_did_not_make_is_refused(tmp_path: Path, kind: str) -> None:
     work_dir = tmp_path / "work_dir"
     if kind == "file":
         work_dir.write_text("x")
     elif kind == "foreign":
         work_dir.mkdir()
         (work_dir / "thesis.tex").write_text("x")
-    else:
-        (work_dir / "inside").mkdir(parents=True)
-        monkeypatch.chdir(work_dir / "inside")
+    else:  # of a meta-eval that kept no list
+        write(work_dir, 1)
+        (work_dir / LIST).unlink()
     before = sorted(tmp_path.rglob("*"))
     for attempt in (lambda: check_target(work_dir), lambda: write(work_dir, 1)):
-        with pytest.raises(PackError, match="work_dir"):
+        with pytest.raises(OutputError, match="work_dir"):
             attempt()
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -187,13 +212,20 @@ def test_an_empty_folder_and_a_link_to_a_pack_are_taken(tmp_path: Path) -> None:
     assert generation_of(tmp_path / "real") == "2"
 
 
-def test_a_broken_manifest_is_no_licence_to_delete(tmp_path: Path) -> None:
+def test_a_broken_list_is_no_licence_to_delete(tmp_path: Path) -> None:
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
-    (work_dir / MANIFEST).write_text("{}")
-    with pytest.raises(PackError, match="does not say which files.*another work_dir"):
+    (work_dir / LIST).write_text("{}")
+    with pytest.raises(OutputError, match="does not say which files.*or name another"):
         write(work_dir, 2)
     assert (work_dir / "folder0" / "file0").exists()
+
+
+def test_the_working_directory_may_lie_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "work_dir", 1)
+    monkeypatch.chdir(tmp_path / "work_dir" / "folder0")
+    write(tmp_path / "work_dir", 2)
+    assert generation_of(Path("..")) == "2"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +259,7 @@ def test_no_disk_space_is_one_message(tmp_path: Path, monkeypatch: pytest.Monkey
     write(tmp_path / "work_dir", 1)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(PackError, match="No space left on device"):
+        with pytest.raises(OutputError, match="No space left on device"):
             write(tmp_path / "work_dir", 2)
     assert generation_of(tmp_path / "work_dir") == "1"
     assert [path.name for path in tmp_path.iterdir()] == ["work_dir"]
@@ -246,60 +278,44 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def test_every_edit_of_a_file_is_kept_under_a_name_of_its_own(tmp_path: Path) -> None:
-    work_dir = tmp_path / "work_dir"
-    write(work_dir, 0)
-    for edit in ("first", "second", "third", "third"):
-        (work_dir / "folder0" / "file0").write_text(edit)
-        write(work_dir, 1)
-    kept = {path.read_text() for path in work_dir.glob("folder0/file0.edited*")}
-    assert kept == {"first", "second", "third"}
-
-
-def test_an_edit_never_takes_the_name_of_a_users_file(tmp_path: Path) -> None:
-    work_dir = tmp_path / "work_dir"
-    write(work_dir, 1)
-    (work_dir / "folder0" / "file0.edited").write_text("mine")
-    (work_dir / "folder0" / "file0").write_text("edit")
-    write(work_dir, 2)
-    assert (work_dir / "folder0" / "file0.edited").read_text() == "mine"
-    assert (work_dir / "folder0" / "file0.edited2").read_text() == "edit"
-
-
-@pytest.mark.parametrize("kind", ["link", "folder"])
-def test_what_took_the_place_of_a_file_is_kept(tmp_path: Path, kind: str) -> None:
-    work_dir = tmp_path / "work_dir"
+@pytest.mark.parametrize("kind", ["link", "folder", "link above"])
+def test_what_took_the_place_of_a_file_is_refused_and_stays(tmp_path: Path, kind: str) -> None:
+    work_dir, elsewhere = tmp_path / "work_dir", tmp_path / "elsewhere"
     write(work_dir, 1)
     place = work_dir / "folder0" / "file0"
-    place.unlink()
-    if kind == "link":
-        place.symlink_to("/somewhere")
+    if kind == "link above":
+        (work_dir / "folder0").rename(elsewhere)
+        (work_dir / "folder0").symlink_to(elsewhere)
     else:
-        (place / "deep").mkdir(parents=True)
-        (place / "deep" / "notes").write_text("mine")
-    write(work_dir, 2)
-    assert generation_of(work_dir) == "2"
-    kept = contents(work_dir / "folder0")
-    assert kept["file0.edited" if kind == "link" else "file0.edited/deep/notes"] == (
-        "-> /somewhere" if kind == "link" else "mine"
-    )
+        place.unlink()
+        place.symlink_to("/somewhere") if kind == "link" else (place / "deep").mkdir(parents=True)
+    before = contents(tmp_path)
+    with pytest.raises(OutputError, match="folder0/file0.* would be replaced"):
+        write(work_dir, 2)
+    assert contents(tmp_path) == before
 
 
-def test_files_in_pycache_empty_folders_pipes_and_modes_move_along(tmp_path: Path) -> None:
+def test_files_in_pycache_empty_folders_pipes_and_modes_stay(tmp_path: Path) -> None:
     work_dir = tmp_path / "work_dir"
-    files = {"a/utils.py": b"x = 1\n"}
+    files = {"a/utils.py": b"x = 1\n", "b/utils.py": b""}
     write_pack(work_dir, files, manifest_of(files))
-    for folder in ("a/__pycache__", "mine/__pycache__", "mine/empty/emptier"):
+    for folder in ("a/__pycache__", "b/__pycache__", "mine/__pycache__", "mine/empty/emptier"):
         (work_dir / folder).mkdir(parents=True)
     mine = ["a/__pycache__/notes.txt", "a/__pycache__/other.cpython-311.pyc", "mine/__pycache__/utils.cpython-311.pyc"]
-    for name in [*mine, "a/__pycache__/utils.cpython-311.pyc", "a/__pycache__/utils.cpython-311.opt-1.pyc"]:
+    compiled = [
+        "a/__pycache__/utils.cpython-311.pyc",
+        "a/__pycache__/utils.cpython-311.opt-1.pyc",
+        "b/__pycache__/utils.cpython-311.pyc",
+    ]
+    for name in [*mine, *compiled]:
         (work_dir / name).write_text(name)
     os.mkfifo(work_dir / "mine" / "pipe")
     (work_dir / "mine" / "empty").chmod(0o500)
+    files = {"a/utils.py": b"x = 2\n"}
     write_pack(work_dir, files, manifest_of(files))
     found = {path.relative_to(work_dir).as_posix() for path in work_dir.rglob("*")}
     assert found == {
-        "manifest.json", "a", "a/utils.py", "a/__pycache__", "mine", "mine/__pycache__", "mine/empty",
+        LIST, "manifest.json", "a", "a/utils.py", "a/__pycache__", "mine", "mine/__pycache__", "mine/empty",
         "mine/empty/emptier", "mine/pipe", *mine,
     }  # fmt: skip
     assert (work_dir / "mine" / "empty").stat().st_mode & 0o777 == 0o500
@@ -313,20 +329,20 @@ def test_a_foreign_manifest_is_no_licence_to_delete_what_it_lists(tmp_path: Path
     listed = {"thesis.tex": {"sha256": hashlib.sha256(b"years").hexdigest(), "bytes": 5}}
     (work_dir / MANIFEST).write_text(json.dumps({"name": "an app", "files": listed}))
     for attempt in (lambda: check_target(work_dir), lambda: write(work_dir, 1)):
-        with pytest.raises(PackError, match="does not say which files"):
+        with pytest.raises(OutputError, match=f"holds files and no {LIST}"):
             attempt()
     assert (work_dir / "thesis.tex").read_text() == "years"
 
 
-@pytest.mark.parametrize("name", ["../victim", "/etc/hostname", "a/../../victim"])
-def test_a_manifest_that_lists_files_outside_is_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["../victim", "/etc/hostname", "a/../../victim", "link/victim"])
+def test_a_list_that_leads_outside_deletes_nothing(tmp_path: Path, name: str) -> None:
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
     (tmp_path / "victim").write_text("mine")
-    tree = json.loads((work_dir / MANIFEST).read_text())
-    tree["files"][name] = {"sha256": hashlib.sha256(b"mine").hexdigest(), "bytes": 4}
-    (work_dir / MANIFEST).write_text(json.dumps(tree))
-    with pytest.raises(PackError, match="does not say which files"):
+    (work_dir / "link").symlink_to("..")
+    with (work_dir / LIST).open("a") as file:
+        file.write(f"{hashlib.sha256(b'mine').hexdigest()}  {name}\n")
+    with suppress(OutputError):
         write(work_dir, 2)
     assert (tmp_path / "victim").read_text() == "mine"
 
@@ -345,7 +361,7 @@ def test_siblings_of_any_name_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("inside", ["thesis.tex", "new/thesis.tex", "old/manifest.json"])
 @pytest.mark.parametrize("lock", [None, "mine", "folder"])
 def test_a_folder_with_the_name_of_ours_is_refused_and_stays(tmp_path: Path, inside: str, lock: str | None) -> None:
-    place = tmp_path / ".work_dir.meta-eval"
+    place = tmp_path / "work_dir" / STAGING
     (place / inside).parent.mkdir(parents=True)
     (place / inside).write_text("mine")
     if lock == "folder":
@@ -353,7 +369,7 @@ def test_a_folder_with_the_name_of_ours_is_refused_and_stays(tmp_path: Path, ins
     elif lock:
         (place / "lock").write_text(lock)
     before = contents(tmp_path)
-    with pytest.raises(PackError, match=r"work_dir\.meta-eval: is in the way"):
+    with pytest.raises(OutputError, match=r"\.meta-eval\.new: is in the way"):
         write(tmp_path / "work_dir", 1)
     assert contents(tmp_path) == before
 
@@ -369,85 +385,50 @@ def test_a_name_is_never_a_pattern(tmp_path: Path, name: str) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a", "w1", ".a.old-x", name])
 
 
-def test_a_mounted_volume_is_refused_and_never_emptied(tmp_path: Path) -> None:
-    """In a mount namespace of its own, where this process may have one; a folder bound elsewhere looks like any other."""
-    work_dir, volume = tmp_path / "work_dir", tmp_path / "volume"
-    write(work_dir, 1)
-    volume.mkdir()
-    (volume / "thesis.tex").write_text("years")
-    (work_dir / "data").mkdir()
-    script = f"""
-import sys
-sys.path[:0] = {[str(Path(__file__).parent), str(HELPERS)]!r}
-from pathlib import Path
-from test_write import write
-from meta_eval.errors import PackError
-for work_dir in (Path({str(work_dir)!r}), Path({str(work_dir / "data")!r})):
-    try:
-        write(work_dir, 2)
-    except PackError as error:
-        print(error)
-"""
-    done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-         'mount --bind "$1" "$2" && exec "$3" -c "$4"', "sh", str(volume), str(work_dir / "data"), sys.executable, script],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip(f"no mounts here: {done.stderr}")
-    first, second = done.stdout.splitlines()
-    assert "work_dir/data: is another file system, mounted inside work_dir" in first, done.stderr
-    assert "is where a file system is mounted" in second
-    assert (volume / "thesis.tex").read_text() == "years"
-    assert generation_of(work_dir) == "1"
-    assert not list(tmp_path.glob(".*"))
-
-
-def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_what_is_saved_while_the_pack_is_replaced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
-    secret = work_dir / "secret"
-    secret.mkdir()
-    (secret / "thesis.tex").write_text("years")
-    secret.chmod(0)
-    tmp_path.chmod(0o777)
-    child = os.fork()
-    if child == 0:  # root reads everything
-        code = 1
-        try:
-            if os.getuid() == 0:
-                os.chown(work_dir, 65534, 65534)
-                for above in (one for one in tmp_path.parents if "pytest-of" in str(one)):
-                    above.chmod(above.stat().st_mode | 0o005)
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            write(work_dir, 2)
-        except PackError as error:
-            code = 7 if "secret: cannot be read" in str(error) else 2
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    secret.chmod(0o700)
-    assert (secret / "thesis.tex").read_text() == "years"
-    assert generation_of(work_dir) == "1"
 
-
-def test_what_is_saved_while_the_pack_is_replaced_moves_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work_dir = tmp_path / "work_dir"
-    write(work_dir, 1)
-    from meta_eval.pack import write as module
-
-    def take_place(ready: Path, old: Path, target: Path, real: object = module._take_place) -> None:
+    def remove_old(target: Path, *words: Any, real: Any = ownership._remove_old) -> Any:
         (target / "folder0" / "late.txt").write_text("just saved")
         (target / "folder0" / "file0").write_text("just edited")
-        real(ready, old, target)  # type: ignore[operator]
+        return real(target, *words)
 
-    monkeypatch.setattr(module, "_take_place", take_place)
-    write(work_dir, 2)
-    assert generation_of(work_dir) == "2"
+    monkeypatch.setattr(ownership, "_remove_old", remove_old)
+    assert "folder0/file0" in write(work_dir, 2)[0]
     assert (work_dir / "folder0" / "late.txt").read_text() == "just saved"
-    assert (work_dir / "folder0" / "file0.edited").read_text() == "just edited"
+    assert (work_dir / "folder0" / "file0").read_text() == "just edited"
+    assert list(changes(work_dir, read_manifest(work_dir))) == ["folder0/file0"]
+
+
+@pytest.mark.parametrize("step", range(13))
+def test_a_kill_at_any_step_is_finished_by_who_opens_the_pack(tmp_path: Path, step: int) -> None:
+    """Nobody ever finds files of both packs: the old ones are gone before the new ones come."""
+    work_dir = tmp_path / "work_dir"
+    write(work_dir, 1, names=4)
+    (work_dir / "folder1" / "mine.txt").write_text("mine")
+    child = os.fork()
+    if child == 0:
+        steps = iter(range(1000))
+
+        def at_step(real: Callable[..., Any]) -> Callable[..., Any]:
+            def killed(*words: Any, **keys: Any) -> Any:
+                if (work_dir / STAGING / "ready").exists() and next(steps) >= step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*words, **keys)
+
+            return killed
+
+        Path.unlink, Path.rename = at_step(Path.unlink), at_step(Path.rename)  # type: ignore[method-assign]
+        write(work_dir, 2, names=4)
+        os._exit(0)
+    killed = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+    assert killed == (step < 12)  # five go, five come, the list does, and that all is ready goes
+    found = {path.read_text()[0] for path in work_dir.rglob("file*")}
+    assert len(found) <= 1
+    assert generation_of(work_dir) == "2"
+    assert (work_dir / "folder1" / "mine.txt").read_text() == "mine"
+    assert not (work_dir / STAGING).exists()
 
 
 def test_a_lock_that_cannot_be_had_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,7 +439,7 @@ def test_a_lock_that_cannot_be_had_is_one_message(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", refuse)
-        with pytest.raises(PackError, match="cannot be locked .*two prepares"):
+        with pytest.raises(OutputError, match="cannot be locked .*two commands"):
             write(tmp_path / "work_dir", 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -467,11 +448,11 @@ def test_a_lock_that_cannot_be_had_is_one_message(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", busy)
-        patch.setattr("meta_eval.pack.workshop._SECONDS", 0.2)
-        with pytest.raises(PackError, match="another prepare has held it"):
+        patch.setattr("meta_eval.boundary.staging._SECONDS", 0.2)
+        with pytest.raises(OutputError, match="another meta-eval has been writing it"):
             write(tmp_path / "work_dir", 1)
 
 
 def test_a_file_system_that_makes_no_folders_is_told() -> None:
-    with pytest.raises(PackError, match=r"work_dir /proc/work_dir: cannot be written"):
+    with pytest.raises(OutputError, match=r"work_dir /proc/work_dir: cannot be written"):
         write(Path("/proc/work_dir"), 1)

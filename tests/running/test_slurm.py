@@ -141,6 +141,25 @@ def test_a_job_whose_grading_fails_ends_as_that_does_and_reports_nothing(project
     assert "Traceback" not in done.stderr
 
 
+def test_scripts_that_were_edited_stay_and_stop_the_command_before_it_works(project: Path) -> None:
+    folder = project / "slurm"
+    assert cli("slurm", cwd=project).returncode == 0
+    (folder / "answer.1_0.log").write_text("a job's")
+    assert cli("slurm", "--shards", "2", cwd=project).returncode == 0
+    for name in SCRIPTS:
+        text = (folder / name).read_text()
+        (folder / name).write_text(text + "# mine\n")
+        shutil.rmtree(project / "work_dir", ignore_errors=True)
+        done = cli("slurm", "--shards", "4", cwd=project)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{name} would be replaced" in " ".join(done.stderr.split())
+        assert (folder / name).read_text() == text + "# mine\n"
+        assert not (project / "work_dir").exists()
+        (folder / name).write_text(text)
+    assert "--array=0-1" in (folder / "answer.sbatch").read_text()
+    assert (folder / "answer.1_0.log").read_text() == "a job's"
+
+
 def test_no_job_imports_a_module_of_the_folder_that_it_runs_in(project: Path) -> None:
     cli("slurm", "--no-canary", cwd=project)
     for name in ("typer", "queue", "json", "socket", "sitecustomize"):

@@ -16,10 +16,12 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.outputs import replacing_folder
+from meta_eval.boundary.ownership import replacing_folder
+from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, silent
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
@@ -69,33 +71,37 @@ def export_results(pack: Path, results: Path, folder: Path, *, progress: Progres
     evaluation = f"{COLLECTION}/{developer}_{model}/{when}"
     name = _uuid(evaluation, tasks)
     place = f"data/{COLLECTION}/{developer}/{model}"
-    with replacing_folder(folder, marker=f"{COLLECTION}.txt", inputs=[pack, results]) as out:
-        (out / place).mkdir(parents=True)
-        (out / f"{COLLECTION}.txt").write_text(f"Written by meta-eval {__version__}: {evaluation}\n", encoding="utf-8")
-        digest, rows = hashlib.sha256(), 0
-        instances = out / place / f"{name}_samples.jsonl"
-        with instances.open("w", encoding="utf-8", newline="\n") as file:
-            for task, ran in tasks.items():
-                for row in _instances(task, ran, {"evaluation_id": evaluation, "model_id": f"{developer}/{model}"}):
-                    line = json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n"
-                    file.write(line)
-                    digest.update(line.encode())
-                    rows += 1
+    samples = f"{place}/{name}_samples.jsonl"
+    about = {"evaluation_id": evaluation, "model_id": f"{developer}/{model}"}
+    with replacing_folder(folder, "every_eval_ever", inputs=[pack, results]) as new:
+        rows = (row for task, ran in tasks.items() for row in _instances(task, ran, about))
+        count, checksum = _write_rows(new, samples, rows)
         listed = [one for task, ran in tasks.items() for one in _results(task, ran, manifest.tasks[task])]
         head = _head(manifest, tasks, evaluation, when, f"{developer}/{model}", developer)
-        if rows:
+        if count:
             head["detailed_evaluation_results"] = {
                 "format": "jsonl",
-                "file_path": f"{place}/{name}_samples.jsonl",
+                "file_path": samples,
                 "hash_algorithm": "sha256",
-                "checksum": digest.hexdigest(),
-                "total_rows": rows,
+                "checksum": checksum,
+                "total_rows": count,
             }
-        else:
-            instances.unlink()
         text = json.dumps({**head, "evaluation_results": listed}, indent=2, ensure_ascii=False, allow_nan=False)
-        (out / place / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    return Exchanged(folder / place / f"{name}.json", folder / place / instances.name, len(listed), rows)
+        new.write(f"{place}/{name}.json", (text + "\n").encode())
+    return Exchanged(folder / place / f"{name}.json", folder / samples, len(listed), count)
+
+
+def _write_rows(new: NewFiles, name: str, rows: Iterator[dict[str, Any]]) -> tuple[int, str]:
+    """A file of JSON lines, unless there are none; how many there are, and the SHA-256 of the file."""
+    digest, count, first = hashlib.sha256(), 0, next(rows, None)
+    if first is None:
+        return 0, ""
+    with new.create(name) as file:
+        for count, row in enumerate(chain([first], rows), 1):  # noqa: B007
+            line = json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n"
+            file.write(line)
+            digest.update(line.encode())
+    return count, digest.hexdigest()
 
 
 def _model(name: str) -> tuple[str, str]:

@@ -18,7 +18,8 @@ from typing import Any
 from meta_eval import assets
 from meta_eval.answers.requests import Request, docs_to_run, requests_of
 from meta_eval.boundary.inputs import read_regular, sha256_of
-from meta_eval.boundary.outputs import replacing_folder
+from meta_eval.boundary.ownership import replacing_folder
+from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.choose import choose_asked
@@ -75,7 +76,7 @@ def export_to_lighteval(
     changed = check(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
     done = Written(folder)
-    with replacing_folder(folder, marker=TASKS, inputs=[pack]) as out:
+    with replacing_folder(folder, "lighteval", inputs=[pack]) as new:
         listed = []
         for name in chosen:
             progress(name, 0, manifest.tasks[name].docs)
@@ -85,18 +86,16 @@ def export_to_lighteval(
                 done.left_out[name] = str(why)
                 log.warning(f"{name} is left out: {why}")
                 continue
-            file = out / one["docs"]
-            file.parent.mkdir(parents=True)
-            file.write_bytes(docs)
+            new.write(one["docs"], docs)
             listed.append(one)
             done.tasks[one["name"]] = one["count"]
             progress(name, one["count"], manifest.tasks[name].docs)
         if not listed:
             raise PackError("has no task that lighteval can express", where=str(pack), hint="The reasons stand above")
-        _code(pack, manifest, out / "code")
-        (out / ".gitignore").write_bytes(assets.read("work_dir.gitignore"))
-        (out / MODULE).write_bytes(assets.read("lighteval_tasks.py"))
-        (out / NAMES).write_text("".join(f"{one['name']}\n" for one in listed), encoding="utf-8")
+        _code(pack, manifest, new)
+        new.write(".gitignore", assets.read("work_dir.gitignore"))
+        new.write(MODULE, assets.read("lighteval_tasks.py"))
+        new.write(NAMES, "".join(f"{one['name']}\n" for one in listed).encode())
         head = {
             "format": "meta-eval tasks for lighteval",
             "version": 1,
@@ -104,7 +103,7 @@ def export_to_lighteval(
             **({"edited": list(changed)} if changed else {}),
         }
         text = json.dumps({**head, "tasks": listed, "left_out": done.left_out}, indent=1, ensure_ascii=False)
-        (out / TASKS).write_text(text + "\n", encoding="utf-8")
+        new.write(TASKS, (text + "\n").encode())
     return done
 
 
@@ -265,13 +264,11 @@ def _right_choice(task: Any, doc: Mapping[str, Any]) -> int:
     return gold
 
 
-def _code(pack: Path, manifest: Manifest, folder: Path) -> None:
+def _code(pack: Path, manifest: Manifest, new: NewFiles) -> None:
     """The files of the pack that grade, in their places: all but docs, YAML and what only prepare reads."""
     docs = {entry.docs_file for entry in manifest.tasks.values()}
     for name in manifest.files:
         last = PurePosixPath(name).name
         if name in docs or last.endswith((".yaml", "_yaml", INCLUDED)) or last in (".gitignore", "pack_docs.py"):
             continue
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(read_regular(pack / name))
+        new.write(f"code/{name}", read_regular(pack / name))

@@ -36,6 +36,8 @@ def publish(
         err.print(f"  {name}", soft_wrap=True, highlight=False, markup=False)
     for key, value in said.items():
         err.print(f"  {key}: {json.dumps(value)}", soft_wrap=True, highlight=False, markup=False)
+    if done.kept:
+        err.print(f"stays as it is: {', '.join(done.kept)}", soft_wrap=True, highlight=False, markup=False)
     err.print(f"not published: {len(done.withheld)} files of the pack, the model, its engine, addresses, folders")
     if as_json:
         files = {"folder": str(output), "files": list(done.files), "withheld": list(done.withheld)}

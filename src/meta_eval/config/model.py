@@ -101,7 +101,9 @@ class Config(Settings, Public):
         "`mmlu,-mmlu_law`",
     )
 
-    work_dir: Name = Field("./work_dir", description="where the pack goes; replaced whole, in one step")
+    work_dir: Name = Field(
+        "./work_dir", description="where the pack goes; files of yours there [stay](pack.md#your-own-files)"
+    )
     template_dir: Name = Field(
         "./meta_template", description="the task templates; the shipped ones where there is no such folder"
     )

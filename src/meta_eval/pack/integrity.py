@@ -9,12 +9,11 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular
-from meta_eval.boundary.inputs import sha256_of as sha256_of  # noqa: PLC0414 (publish takes it from here)
+from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular, sha256_of
 from meta_eval.errors import PackError
-from meta_eval.pack.carry import walk
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import NLTK_DATA
 
@@ -52,7 +51,7 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
             found[name] = f"is {POINTER}" if is_pointer(path) else EDITED
     modules = {name for name in manifest.files if name.endswith(".py")}
     with_modules = {PurePosixPath(name).parent for name in modules}
-    for path in walk(pack, mounts_too=True):
+    for path in _walk(pack):
         name = path.relative_to(pack).as_posix()
         inner = PurePosixPath(name)
         if name in manifest.files or path.is_dir():
@@ -91,8 +90,8 @@ def check(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
         raise PackError(
             f"is not as prepare wrote it, so nothing of it was run: {listed}{more}",
             where=str(pack),
-            hint="Run `meta-eval prepare` again; or, where the change is yours and meant, add --edited: verify, the "
-            "baseline that it keeps and every report of this pack then say that it was edited",
+            hint="Move these files away and run `meta-eval prepare` again; or, where the change is yours and meant, "
+            "add --edited: verify, its baseline and every report of this pack then say that it was edited",
         )
     return tuple(sorted(found))
 
@@ -112,6 +111,22 @@ def edited_notice(pack: Path, manifest: Manifest) -> str | None:
 
 
 _MOST = 5
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """All that lies below a folder; links are not followed.
+
+    Raises:
+        PackError: A folder cannot be read.
+    """
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise PackError(f"cannot be read ({error.strerror})", where=str(folder), hint="Make it readable") from None
+    for path in paths:
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _walk(path)
 
 
 def _is_of(bytecode: Path, source: Path) -> bool:

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from meta_eval.boundary.inputs import InputError, read_text, reason
 from meta_eval.boundary.models import Public
-from meta_eval.boundary.names import PackPath, TaskName, is_inside
+from meta_eval.boundary.names import PackPath, TaskName
+from meta_eval.boundary.ownership import finish
 from meta_eval.engines import ENGINES
 from meta_eval.engines.base import Engine
 from meta_eval.engines.settings import RunSettings
@@ -28,9 +29,6 @@ SCHEMA_VERSION = 3
 # The lm-eval versions that run a pack: functions as custom filters run from 0.4.11 on.
 LM_EVAL_MINIMUM = "0.4.11"
 LM_EVAL_BELOW = "0.5"
-
-
-_OURS = frozenset(("schema_version", "meta_eval", "lm_eval", "tasks", "command", "files"))
 
 
 class _Entry(BaseModel):
@@ -289,36 +287,16 @@ class Manifest(_Entry, Public):
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
-def written_files(pack: Path) -> dict[str, str]:
-    """The SHA-256 of every file that prepare wrote into a folder, by path; read from a manifest of any version.
-
-    Raises:
-        PackError: The manifest does not say it.
-    """
-    path = pack / MANIFEST
-    try:
-        tree = json.loads(read_text(path, limit=_MAX_BYTES))
-        # Other programs have files of this name that list files: what every version of ours says must be there.
-        written = {name: str(entry["sha256"]) for name, entry in tree["files"].items()}
-        if not set(tree) >= _OURS or not all(map(is_inside, written)):
-            raise ValueError
-        return written
-    except (InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise PackError(
-            "does not say which files prepare wrote here, so it will not replace them",
-            where=str(path),
-            hint="Move this folder away, or choose another work_dir",
-        ) from None
-
-
 def read_manifest(pack: Path) -> Manifest:
-    """Read the manifest of a pack.
+    """Read the manifest of a pack; what a prepare that was killed had ready is written first.
 
     Raises:
+        OutputError: Another prepare is writing the pack, and does not end.
         PackError: There is none, or it is not one that this version of meta-eval reads.
     """
     path = pack / MANIFEST
     hint = "Run `meta-eval prepare` to make a pack"
+    finish(pack)
     if not os.path.lexists(path):
         raise PackError("is not a pack: it has no manifest.json", where=str(pack), hint=hint)
     try:

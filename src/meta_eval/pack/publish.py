@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, sha256_of
-from meta_eval.boundary.outputs import replacing_folder
+from meta_eval.boundary.ownership import list_of, replacing_folder
 from meta_eval.errors import TemplateError
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, PreparedFrom, read_manifest
@@ -21,6 +21,7 @@ from meta_eval.templates.folder import discover, place_of
 
 TEMPLATES = "templates"
 README = "README.md"
+_KIND = "publication"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,14 @@ class Published:
         publication: What it says of the pack.
         files: Its files, by path.
         withheld: The files of the pack that it does not hold.
+        kept: What else lies in the folder, and stays as it is.
     """
 
     folder: Path
     publication: Publication
     files: tuple[str, ...]
     withheld: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 def publish(pack: Path, folder: Path) -> Published:
@@ -45,7 +48,8 @@ def publish(pack: Path, folder: Path) -> Published:
 
     Args:
         pack: The folder that prepare wrote.
-        folder: Where to write; of what lies there only files of an earlier publication are replaced.
+        folder: Where to write, such as a clone of a repository: of what lies there only the files of an earlier
+            publication that nobody changed are replaced.
 
     Raises:
         PackError: The folder is no pack, was edited, or its rows are on no hub.
@@ -59,12 +63,14 @@ def publish(pack: Path, folder: Path) -> Published:
     templates = _template_files(root, manifest)
     files = {PUBLICATION: publication.to_json().encode(), README: _card(publication).encode()}
     files |= {f"{TEMPLATES}/{name}": _template(root, name, path, manifest) for name, path in templates.items()}
-    with replacing_folder(folder, marker=PUBLICATION, inputs=[pack, root]) as out:
+    with replacing_folder(folder, _KIND, shared=True, inputs=[pack, root]) as new:
         for name, content in files.items():
-            (out / name).parent.mkdir(parents=True, exist_ok=True)
-            (out / name).write_bytes(content)
+            new.write(name, content)
     withheld = tuple(name for name in manifest.files if name not in templates)
-    return Published(folder, publication, tuple(sorted(files)), withheld)
+    written = sorted([*files, list_of(_KIND)])
+    ours = {name.partition("/")[0] for name in written}
+    kept = tuple(sorted(path.name for path in folder.iterdir() if path.name not in ours))
+    return Published(folder, publication, tuple(written), withheld, kept)
 
 
 def _templates(asked: PreparedFrom) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.grade import Grading
-from meta_eval.boundary.outputs import OutputError, replacing
+from meta_eval.boundary.ownership import check_folder, replacing_folder
 from meta_eval.config import Config
 from meta_eval.engines import ENGINES
 from meta_eval.engines.server import serve_arguments
@@ -42,6 +42,7 @@ _GPUS = re.compile(r"(?:[A-Za-z][\w.-]*:)?\d+", re.ASCII)
 _OPTION = re.compile(r"-(?:-(?P<long>[A-Za-z][\w-]*)|(?P<short>[A-Za-z])).*")
 
 _MOST_SHARDS = 1_000_000
+_KIND = "slurm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def write(
 
     Args:
         config: What to evaluate and how; of a model over several nodes with ``backend: server``.
-        folder: Where to write; their logs go there too.
+        folder: Where to write; their logs go there too. Scripts that were edited are refused, not replaced.
         jobs: The layout.
         config_place: The configuration's file, as the jobs read it.
         overrides: ``KEY=VALUE`` that they are given.
@@ -124,6 +125,7 @@ def write(
                 "this is a credential, and scripts are read by others", where=text.partition("=")[0],
                 hint="Jobs inherit the environment: export HF_TOKEN, or log in with `hf auth login`",
             )  # fmt: skip
+    check_folder(folder, _KIND, names=SCRIPTS, shared=True)
     gpus_of_node(config, jobs)
     pack = prepared(config, config_place, edited=edited, progress=progress)
     Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited)  # what a job refuses is refused before it waits
@@ -137,13 +139,9 @@ def write(
     options = [*(f"--tasks={name}" for name in tasks), *(name for name, given in flags.items() if given), *options]
     common = ["--config", config_place, *(word for one in overrides for word in ("--set", one)), *options]
     folder = folder.absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot be made ({error.strerror})", where=str(folder)) from None
-    for name, text in scripts(settings, jobs, folder, common, pack=pack).items():
-        with replacing(folder / name) as out:
-            out.write(text)
+    with replacing_folder(folder, _KIND, shared=True) as new:
+        for name, text in scripts(settings, jobs, folder, common, pack=pack).items():
+            new.write(name, text.encode())
     return folder / "submit.sh"
 
 

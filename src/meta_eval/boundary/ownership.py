@@ -1,0 +1,274 @@
+"""One rule for every folder that is written: only files of ours that nobody changed are replaced or removed.
+
+A list in the folder, in the form of sha256sum, says which files a command wrote there and what was in them. A file that
+still has its SHA-256 is ours. What a user added or edited stays where it is. Where a new file would take its place, the
+command stops before it changes anything.
+
+New files are staged in the folder, under names that nobody takes for a task or a module. Once all are on the disk they
+are ready. Then the old ones go, and the new ones come: nobody ever finds files of both. A command that is killed in
+between is finished by the next that opens the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from meta_eval.boundary.inputs import InputError, read_text, sha256_of
+from meta_eval.boundary.names import is_inside
+from meta_eval.boundary.outputs import OutputError
+from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_staged, sync
+from meta_eval.notes import log
+
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+_MOST = 5
+
+
+def list_of(kind: str) -> str:
+    """The name of the list of what one kind of command wrote into a folder."""
+    return f".meta-eval.{kind}.sha256"
+
+
+def check_folder(
+    folder: Path, kind: str, *, names: Iterable[str] = (), where: str | None = None, shared: bool = False
+) -> None:
+    """Refuse, before any work, a folder in which files of others would be replaced or would not belong.
+
+    Args:
+        folder: The folder; it need not be there.
+        kind: Of the command that will write.
+        names: Files that it will write in any case.
+        where: What messages call the folder; None for its path.
+        shared: Whether it may hold files of others, beside which ours come.
+
+    Raises:
+        OutputError: It is no folder, cannot be read, or holds such files.
+    """
+    where = where or str(folder)
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir():
+        raise OutputError("is no folder", where=where, hint="Name a folder, or what is not there yet")
+    try:
+        found = {path.name for path in folder.iterdir()} - {STAGING}
+    except OSError as error:
+        raise OutputError(f"cannot be read ({error.strerror})", where=where) from None
+    if found and list_of(kind) not in found and not shared:
+        raise OutputError(
+            f"holds files and no {list_of(kind)}, so this command did not write them, and writes nothing beside them",
+            where=where,
+            hint="Name another folder, or empty this one",
+        )
+    ours = _read_list(folder / list_of(kind))
+    target = Path(os.path.realpath(folder))
+    _refuse([name for name in names if not _is_free(target, name, ours.get(name, ""))], where)
+
+
+@contextmanager
+def replacing_folder(
+    folder: Path, kind: str, *, where: str | None = None, shared: bool = False, inputs: Iterable[Path] = ()
+) -> Iterator[NewFiles]:
+    """Files that take the place of ours in a folder when the block ends well, and leave no trace otherwise.
+
+    Args:
+        folder: The folder; made if need be.
+        kind: Of the command: each replaces its own files.
+        where: What messages call the folder; None for its path.
+        shared: Whether it may hold files of others, beside which ours come.
+        inputs: Folders that are read, which must neither hold it nor lie in it.
+
+    Raises:
+        OutputError: A file of others is in the way, another command does not end, or the disk refuses.
+    """
+    target, where = Path(os.path.realpath(folder)), where or str(folder)
+    for one in (Path(os.path.realpath(one)) for one in inputs):
+        if target == one or one in target.parents or target in one.parents:
+            raise OutputError("lies in what is read here, or around it", where=where, hint="Name another folder")
+    check_folder(folder, kind, where=where, shared=shared)
+    there = target.is_dir()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with held(target, where) as place:
+            _finish(target, place)
+            check_folder(target, kind, where=where, shared=shared)
+            new = NewFiles(place)
+            yield new
+            sums, ours = new.sums(), _read_list(target / list_of(kind))
+            _refuse_clash(sums, where)
+            _refuse([name for name in sums if not _is_free(target, name, ours.get(name, ""), sums[name])], where)
+            _write_list(place, kind, sums)
+            _finish(target, place)
+    except OSError as error:
+        raise OutputError(
+            f"cannot be written ({error.strerror or error})", where=where, hint="Name a folder that can be written"
+        ) from None
+    finally:
+        if not there:
+            with suppress(OSError):  # it is not empty: all went well
+                target.rmdir()
+
+
+def finish(folder: Path) -> None:
+    """Complete what a command that was killed had ready for a folder.
+
+    Raises:
+        OutputError: Another command is at it and does not end, or what lies there is not ours.
+    """
+    target = Path(os.path.realpath(folder))
+    if (target / STAGING / READY).is_file():
+        with suppress(OSError), held(target, str(folder)) as place:  # OSError: nobody may write here
+            _finish(target, place)
+
+
+def _finish(target: Path, place: Path) -> None:
+    """Put what is ready into its place, however much of it is done already; else forget what is staged."""
+    ready = place / READY
+    if not ready.is_file():
+        for path in place.iterdir():
+            if is_staged(path.name):
+                path.unlink()
+        return
+    kind, _, text = read_text(ready).partition("\n")
+    new = _parsed(text, ready)
+    ours = _read_list(target / list_of(kind))
+    edited = _remove_old(target, ours, new) + _put_new(target, place, new)
+    _remove_empty({target / name for name in ours}, target)
+    for parent in {(target / name).parent for name in new}:
+        sync(parent)
+    (place / LIST).write_text(text, encoding="utf-8")
+    (place / LIST).rename(target / list_of(kind))
+    ready.unlink()
+    if edited:
+        log.warning(f"{target}: kept as they are, since they were edited after meta-eval wrote them: {_few(edited)}")
+
+
+def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Remove what is replaced or needed no more; what of the latter is a user's by now."""
+    edited = []
+    for name, sha256 in ours.items():
+        if new.get(name) == sha256:
+            continue
+        if _has(target / name, sha256):
+            _remove(target / name)
+        elif os.path.lexists(target / name) and name not in new:
+            edited.append(name)
+    return edited
+
+
+def _put_new(target: Path, place: Path, new: Mapping[str, str]) -> list[str]:
+    """Put what is staged into its place; what of it somebody has just written there stands there."""
+    edited = []
+    for number, (name, sha256) in enumerate(new.items()):
+        staged, path = place / str(number), target / name
+        if not staged.exists():
+            continue
+        if os.path.lexists(path):
+            staged.unlink()
+            edited += [] if _has(path, sha256) else [name]
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(path)
+    return edited
+
+
+def _write_list(place: Path, kind: str, sums: Mapping[str, str]) -> None:
+    text = "".join(f"{sha256}  {name}\n" for name, sha256 in sums.items())
+    with (place / LIST).open("w", encoding="utf-8") as file:
+        file.write(f"{kind}\n{text}")
+        file.flush()
+        os.fsync(file.fileno())
+    sync(place)
+    (place / LIST).rename(place / READY)
+    sync(place)
+
+
+def _read_list(path: Path) -> dict[str, str]:
+    """The SHA-256 of what a command wrote beside a list, by path; nothing where there is no list.
+
+    Raises:
+        OutputError: It is no such list.
+    """
+    if not os.path.lexists(path):
+        return {}
+    try:
+        return _parsed(read_text(path), path)
+    except InputError as error:
+        raise OutputError(error.what, where=str(path), hint="Move this folder away, or name another") from None
+
+
+def _parsed(text: str, path: Path) -> dict[str, str]:
+    lines = [_LINE.fullmatch(line) for line in text.split("\n") if line]
+    found = {line[2]: line[1] for line in lines if line is not None and is_inside(line[2])}
+    if len(found) < len(lines):
+        raise OutputError(
+            "does not say which files meta-eval wrote here, so none is replaced",
+            where=str(path),
+            hint="Move this folder away, or name another",
+        )
+    return found
+
+
+def _has(path: Path, sha256: str) -> bool:
+    """Whether a regular file, to which no link leads, has a content."""
+    try:
+        plain = stat.S_ISREG(path.lstat().st_mode) and Path(os.path.realpath(path.parent)) == path.parent
+        return plain and sha256_of(path) == sha256
+    except OSError:
+        return False
+
+
+def _is_free(target: Path, name: str, *contents: str) -> bool:
+    """Whether a file may be written: nothing is there but one of the contents, in folders and no links."""
+    path = target / name
+    above = [folder for folder in path.parents if target in folder.parents and os.path.lexists(folder)]
+    if any(folder.is_symlink() or not folder.is_dir() for folder in above):
+        return False
+    return not os.path.lexists(path) or any(_has(path, sha256) for sha256 in contents)
+
+
+def _refuse(names: list[str], where: str) -> None:
+    """Raises:
+    OutputError: There are some.
+    """
+    if names:
+        raise OutputError(
+            f"{_few(names)} would be replaced, and was edited or put there by hand",
+            where=where,
+            hint="Move it away to keep it, or delete it; or name another folder",
+        )
+
+
+def _refuse_clash(names: Iterable[str], where: str) -> None:
+    files = set(names)
+    for name in files:
+        if above := files & {parent.as_posix() for parent in PurePosixPath(name).parents}:
+            raise OutputError(f"cannot be written: {above.pop()} is a file and the folder of {name}", where=where)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+
+
+def _remove(path: Path) -> None:
+    """A file of ours, and what Python compiled of it."""
+    path.unlink()
+    if path.suffix == ".py":
+        compiled = re.compile(rf"{re.escape(path.stem)}\.[^./]+(\.opt-\w+)?\.pyc")
+        with suppress(OSError):
+            for one in (path.parent / "__pycache__").iterdir():
+                if compiled.fullmatch(one.name):
+                    one.unlink()
+        with suppress(OSError):
+            (path.parent / "__pycache__").rmdir()
+
+
+def _remove_empty(files: Iterable[Path], target: Path) -> None:
+    """The folders of files of ours in which nothing is left."""
+    folders = {folder for path in files for folder in path.parents if target in folder.parents}
+    for folder in sorted(folders, reverse=True):  # the inner ones first
+        with suppress(OSError):  # something is in it
+            folder.rmdir()
