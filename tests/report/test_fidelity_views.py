@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from command import cli
 from fake_model import FakeClient, model_folder
@@ -246,3 +247,28 @@ def test_a_report_shows_the_tables_that_lie_beside_its_results(tmp_path: Path) -
     assert "Fidelity of my/model: 100.00 % of 12 tokens" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "log-likelihoods of the choices of 40 docs" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "choices of</th>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_copy_may_have_docs_that_the_other_lacks(lost: int, tmp_path: Path) -> None:
+    """Of all docs of a kind too: here of those behind long prompts."""
+    both = [*drawn(20, 20), *(answer(100 + n, [-0.1] * 20, prompt_tokens=9000) for n in range(5))]
+    sides = [both, moved(both, 0.1)]
+    sides[lost] = sides[lost][:20]
+    before, after = (table(tmp_path / f"{n}.parquet", side) for n, side in enumerate(sides))
+    found = build(after.path, against=before.path)
+    write_html(tmp_path / "page.html", found)
+    assert printed(found) and render_fidelity(found) and found.to_json()
+
+
+@pytest.mark.parametrize("column", ["doc", "token_ids"])
+def test_a_doubled_column_is_named(column: str, tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", drawn(3, 5)).path
+    with pq.ParquetFile(path) as file:
+        rows, words = file.read(), file.metadata.metadata
+    rows = rows.append_column(rows.schema.field(column), rows.column(column))
+    with pq.ParquetWriter(path, rows.schema) as out:
+        out.write_table(rows)
+        out.add_key_value_metadata({b"meta_eval": words[b"meta_eval"]})
+    with pytest.raises(UserError, match=f"has the column {column} twice"):
+        build(path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
-from meta_eval.boundary.inputs import open_parquet, reason
+from meta_eval.boundary.inputs import open_parquet, parse_json, reason
 from meta_eval.boundary.outputs import replacing
 from meta_eval.errors import UserError
 
@@ -133,12 +133,12 @@ def read_header(path: Path, schema: Schema) -> Header:
             f"is no parquet file, or a damaged one ({reason(error)})", where=str(path), hint=hint
         ) from None
     try:
-        given = json.loads(words or b"")
+        given = parse_json(words or b"")
         version = given["schema_version"]
         if version == SCHEMA_VERSION:
             known = {own.name for own in fields(Header)}
             header = Header(**{name: value for name, value in given.items() if name in known})
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         raise TokensError("is no table of a fidelity run", where=str(path), hint=hint) from None
     if version != SCHEMA_VERSION:
         raise TokensError(
@@ -148,6 +148,9 @@ def read_header(path: Path, schema: Schema) -> Header:
     if not _is_header(header):
         raise TokensError("its header does not hold what one holds", where=str(path), hint=hint)
     expected = _arrow(schema)
+    doubled = [name for name in expected.names if arrow.names.count(name) > 1]
+    if doubled:
+        raise TokensError(f"has the column {doubled[0]} twice", where=str(path), hint=hint)
     wrong = [one.name for one in expected if one.name not in arrow.names or arrow.field(one.name).type != one.type]
     if wrong or header.rows != rows:
         what = f"has no column {wrong[0]} of its type" if wrong else f"has {rows:,} rows and not {header.rows:,}"
