@@ -72,7 +72,7 @@ def quac(doc: dict, results: list[str]) -> dict:
     ``f1_filtered`` is ``f1`` where people agree, and None where they do not, which `mean` passes over: what the script
     calls F1. With one correct response all are the same. Which one Meta's F1 is nobody has seen.
     """
-    answer = results[0]
+    answer = results[0].rstrip()  # the filter leaves the rest of the line
     golds = [gold for gold in doc["answers"] if gold != CANNOT_ANSWER]
     answerable = 2 * len(golds) > len(doc["answers"])
     if answer == NO_MATCH:

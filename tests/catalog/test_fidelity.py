@@ -65,11 +65,11 @@ def test_the_command_of_a_check_runs_a_script_of_the_repository(check: Compariso
     "keys",
     [
         {"rest": []}, {"rest": [{"count": 3, "why": "w"}]}, {"agreed": 101, "rest": []}, {"agreed": None}, {"command": None},
-        {"held_out": {"answers": 101, "agreed": 98, "how": "h"}}, {"held_out": {"answers": 50, "agreed": 51, "how": "h"}},
+        {"metric": None}, {"held_out": {"answers": 101, "agreed": 98, "how": "h"}}, {"held_out": {"answers": 50, "agreed": 51, "how": "h"}},
     ],
     ids=[
         "not explained", "too much explained", "more agreed than compared", "half a count", "no command",
-        "more held out than compared", "more agreed than held out",
+        "no metric", "more held out than compared", "more agreed than held out",
     ],
 )  # fmt: skip
 def test_a_number_that_cannot_be_is_refused(keys: dict[str, Any]) -> None:
@@ -84,7 +84,6 @@ def test_a_number_that_cannot_be_is_refused(keys: dict[str, Any]) -> None:
         ({"metric": "em_macro,official"}, True),  # its mean over subtasks
         ({"metric": "em,flexible-extract"}, False),
         ({"metric": "exact_match,official"}, False),
-        ({"metric": None}, False),
         ({"answers": 99, "agreed": 99, "rest": []}, False),
         ({**MANY, "held_out": {"answers": 100, "agreed": 99, "how": "h"}}, True),
         ({**MANY, "held_out": {"answers": 100, "agreed": 97, "how": "h"}}, False),
@@ -95,7 +94,7 @@ def test_a_number_that_cannot_be_is_refused(keys: dict[str, Any]) -> None:
         ({"aspect": "format"}, False),
     ],
     ids=[
-        "official and real", "its macro average", "another filter", "another metric", "no metric", "too few",
+        "official and real", "its macro average", "another filter", "another metric", "too few",
         "held out", "held out and too many differ", "none held out", "too many differ", "made up", "no official scorer",
         "format only",
     ],

@@ -95,6 +95,7 @@ def test_squad(answer: str, golds: tuple[str, ...], exact: float, f1: float) -> 
         ("in 1990", ("in 1990", "in 1990", "no"), 1, 1),
         ("in 1990", ("in 1990", "1990", "no"), (1 + 1 + 2 / 3) / 3, 1),
         ("CANNOTANSWER", ("CANNOTANSWER",), 1, 1),
+        ("CANNOTANSWER \r", ("CANNOTANSWER",), 1, 1),
         ("CANNOTANSWER", ("CANNOTANSWER", "in 1990"), 1, 1),  # half of them is enough
         ("cannotanswer", ("CANNOTANSWER", "in 1990"), 0, 0),  # to the letter
         ("Cannot answer", ("CANNOTANSWER",), 0, 0),

@@ -101,6 +101,8 @@ class Comparison(Fact):
                 raise ValueError(f"{self.id}: {left} answers differ and {explained} are explained")
             if not self.command:
                 raise ValueError(f"{self.id}: a number needs the command that makes it again")
+            if self.aspect == "grading" and not self.metric:
+                raise ValueError(f"{self.id}: verdicts were compared by a metric, which must be named")
         return self
 
     @model_validator(mode="after")
