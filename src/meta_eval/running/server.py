@@ -324,7 +324,7 @@ class ServerClient(Client):
     async def _choices(self, server: Connection, job: _Job) -> Said:
         ask = job.ask
         if ask.prompt_ids is None or ask.continuation_ids is None or not server.can.token_ids:
-            raise _RefusedError("choices need token ids: it takes none, or the tokenizer is not on this machine")
+            raise _RefusedError("choices need token ids")
         if ask.one_token_each and await server.can_label():
             ids = [one[0] for one in ask.continuation_ids]
             answer = await self._scored(server, completions.labels(ask.prompt_ids, ids))
@@ -332,9 +332,7 @@ class ServerClient(Client):
         else:
             how = await server.how_forced()
             if not how:
-                raise _RefusedError(
-                    "it says no log-probabilities, of named tokens or of a prompt: it scores no choices"
-                )
+                raise _RefusedError("it says no log-probabilities of a prompt")
             for continuation in ask.continuation_ids[len(job.choices) :]:
                 answer = await self._scored(server, completions.forced(ask.prompt_ids, continuation, how))
                 job.choices.append(completions.read_forced(answer, continuation, how))
@@ -344,9 +342,9 @@ class ServerClient(Client):
     async def _force(self, server: Connection, job: _Job) -> Said:
         ask, how = job.ask, await server.how_forced()
         if ask.prompt_ids is None or not server.can.token_ids:
-            raise _RefusedError("to force an answer needs token ids: it takes none, or the tokenizer is not here")
+            raise _RefusedError("to force an answer needs token ids")
         if not how:
-            raise _RefusedError("it says no log-probabilities of a prompt (prompt_logprobs, echo): it forces no answer")
+            raise _RefusedError("it says no log-probabilities of a prompt")
         if ask.top_k and how == "echo":
             raise _RefusedError("it names no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
         ids = ask.forced_ids
