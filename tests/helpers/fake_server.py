@@ -45,6 +45,7 @@ class FakeServer:
         token_ids: Whether a prompt may be token ids.
         ids_end_in: Where it may not: the status of the answer, or 0 for a connection that is cut.
         listed: The id that it lists, where that is not ``model``; and whether it says how long its contexts are.
+        card: What else it says of the model then.
         pages: Where it answers.
         seconds: How long an answer takes.
         model: What it serves.
@@ -62,13 +63,13 @@ class FakeServer:
         refuses_others: bool = False, token_ids: bool = True, seconds: float = 0.0, model: str = "tiny",
         max_model_len: int = 262144, key: str | None = None, port: int | None = None, retry_after: float = 1,
         encode: Callable[[str], list[int]] = lambda text: [0, *text.encode()],
-        ids_end_in: int = 422, listed: str | None = None, says_length: bool = True,
+        ids_end_in: int = 422, listed: str | None = None, says_length: bool = True, card: Body | None = None,
         pages: tuple[str, ...] = ("/completions",),
     ) -> None:  # fmt: skip
         self.faults, self.takes, self.refuses_others, self.token_ids = faults, takes, refuses_others, token_ids
         self.seconds, self.model, self.max_model_len, self.key = seconds, model, max_model_len, key
         self.retry_after, self.ids_end_in, self.pages = retry_after, ids_end_in, pages
-        self.listed, self.says_length = listed or model, says_length
+        self.listed, self.says_length, self.card = listed or model, says_length, card or {}
         self.answered: Counter[str] = Counter()
         self.bodies: list[Body] = []
         self.most = self.now = self.number = 0
@@ -161,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.refuse(401, f"{self.headers.get('Authorization')} is no key of ours")
         elif self.path == "/v1/models":
             card = {"id": fake.listed, "root": fake.listed, "owned_by": "vllm"}
-            card |= {"max_model_len": fake.max_model_len} if fake.says_length else {}
+            card |= {"max_model_len": fake.max_model_len} if fake.says_length else fake.card
             self.send(200, {"object": "list", "data": [card]})
         elif self.path == "/health":
             self.send(200, b"")

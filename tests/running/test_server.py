@@ -354,6 +354,7 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
     ("server", "said"),
     [
         ({"model": "other"}, "does not serve tiny, but other"),
+        ({"says_length": False, "card": {"meta": {"n_ctx": 2048}}}, "contexts of 2,048 tokens, and max_model_len is"),
         ({"max_model_len": 4096}, "contexts of 4,096 tokens, and max_model_len is 65,536"),
         ({"key": "s3cret-key-of-nobody"}, "Set OPENAI_API_KEY"),
         ({"pages": ("/chat/completions",)}, "answers chats alone (/chat/completions)"),

@@ -129,7 +129,7 @@ def _prompt(
         raise DataError(
             "has its prompt only as token ids, and they are none of this model's tokenizer",
             where=where,
-            hint="Put the tokenizer of the recorded model on this machine and name it as tokenizer, or record with vLLM",
+            hint="Name the tokenizer of the recorded model as tokenizer, or record with vLLM",
         )
     return text, False
 

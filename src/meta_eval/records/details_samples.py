@@ -185,8 +185,8 @@ def _own_prompts(where: str) -> DataError:
     return DataError(
         "was asked with a prompt of its own for each choice, of which these details keep one",
         where=where,
-        hint="Put the tokenizer of the recorded model on this machine and name it as tokenizer, which may tell the others by "
-        "their token ids, or leave the task out of tasks",
+        hint="Name the tokenizer of the recorded model as tokenizer, which may tell the others by their "
+        "token ids, or leave the task out of tasks",
     )
 
 

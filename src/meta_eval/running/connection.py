@@ -188,13 +188,16 @@ class Connection:
         )  # fmt: skip
 
     def _check_length(self, card: Json) -> None:
-        longest, wanted = card.get("max_model_len"), self._settings.max_model_len
+        meta = card.get("meta")  # of llama.cpp: what one of its slots holds
+        longest = card.get("max_model_len", meta.get("n_ctx") if isinstance(meta, dict) else None)
+        wanted = self._settings.max_model_len
         if not isinstance(longest, int):
             log.warning(f"{self.url} does not say how long its contexts are: max_model_len, {wanted:,}, is not checked")
         elif longest < wanted:
             raise BackendError(
                 f"serves contexts of {longest:,} tokens, and max_model_len is {wanted:,}", where=self.url,
-                hint=f"Serve it with --max-model-len {wanted}, or lower max_model_len",
+                hint=f"Serve it with --max-model-len {wanted} (llama.cpp: -c, which its slots share), or lower "
+                "max_model_len",
             )  # fmt: skip
 
     async def _engine(self, card: Json, headers: Mapping[str, str]) -> str:
