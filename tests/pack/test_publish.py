@@ -301,6 +301,14 @@ def test_a_folder_is_never_read_in_the_place_of_a_dataset(
         rebuild(folder, overrides=MINE)
 
 
+def test_ground_truth_from_elsewhere_is_said(home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = shutil.copytree(home / "published", tmp_path / "fetched")
+    change(folder, lambda tree: tree.update(originals={"ifeval": {"id": "somebody/ifeval", "revision": "0" * 40}}))
+    with pytest.raises(UserError):
+        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+    assert "takes the ground truth of ifeval from somebody/ifeval, which is not the default" in caplog.text
+
+
 def test_programs_that_a_model_writes_need_the_readers_word(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "pack", "meta_human_eval")
     publish(pack, tmp_path / "published")

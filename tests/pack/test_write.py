@@ -22,7 +22,7 @@ from meta_eval.boundary import ownership
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.ownership import list_of
 from meta_eval.boundary.staging import STAGING
-from meta_eval.errors import PackError
+from meta_eval.errors import PackError, UserError
 from meta_eval.pack.integrity import changes
 from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
 from meta_eval.pack.write import check_target, write_pack
@@ -429,6 +429,28 @@ def test_a_kill_at_any_step_is_finished_by_who_opens_the_pack(tmp_path: Path, st
     assert generation_of(work_dir) == "2"
     assert (work_dir / "folder1" / "mine.txt").read_text() == "mine"
     assert not (work_dir / STAGING).exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("pack", "link/victim"), ("pack", "../victim"), ("x/../../victim", "a"), ("pack", "link")]
+)
+def test_what_a_stranger_had_ready_leads_nowhere(tmp_path: Path, kind: str, name: str) -> None:
+    """A pack of somebody else may hold anything, and reading it must not write outside of it."""
+    pack = tmp_path / "pack"
+    write(pack, 1, names=1)
+    (pack / "link").symlink_to("..")
+    (pack / ".meta-eval.x").mkdir()
+    (pack / STAGING).mkdir()
+    for file, text in (
+        ("lock", ""),
+        ("0", "evil"),
+        ("ready", f"{kind}\n{hashlib.sha256(b'evil').hexdigest()}  {name}\n"),
+    ):
+        (pack / STAGING / file).write_text(text)
+    with suppress(UserError):
+        read_manifest(pack)
+    assert [path.name for path in tmp_path.iterdir()] == ["pack"]
+    assert (pack / "link").is_symlink()
 
 
 def test_a_lock_that_cannot_be_had_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

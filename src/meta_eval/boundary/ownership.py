@@ -25,6 +25,7 @@ from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_
 from meta_eval.notes import log
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+_KIND = re.compile(r"[a-z_]{1,40}")
 _MOST = 5
 
 
@@ -134,6 +135,8 @@ def _finish(target: Path, place: Path) -> None:
         return
     kind, _, text = read_text(ready).partition("\n")
     new = _parsed(text, ready)
+    if not _KIND.fullmatch(kind):
+        raise OutputError("was not written by meta-eval", where=str(ready), hint=f"Delete {place}")
     ours = _read_list(target / list_of(kind))
     edited = _remove_old(target, ours, new) + _put_new(target, place, new)
     _remove_empty({target / name for name in ours}, target)
@@ -166,7 +169,7 @@ def _put_new(target: Path, place: Path, new: Mapping[str, str]) -> list[str]:
         staged, path = place / str(number), target / name
         if not staged.exists():
             continue
-        if os.path.lexists(path):
+        if os.path.lexists(path) or not _is_free(target, name):
             staged.unlink()
             edited += [] if _has(path, sha256) else [name]
         else:

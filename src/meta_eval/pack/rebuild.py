@@ -16,7 +16,8 @@ from meta_eval import assets
 from meta_eval.boundary.paths import lies_in
 from meta_eval.config import Config, load_config
 from meta_eval.errors import ConfigError, DataError, PackError, TemplateError
-from meta_eval.notes import Progress, silent
+from meta_eval.joins import JOINS
+from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.prepare import Prepared, assemble
 from meta_eval.pack.publication import PUBLICATION, Publication, describe, differences, read_publication
 from meta_eval.pack.punkt import NLTK_DATA
@@ -55,6 +56,7 @@ def rebuild(
     config = _config(published, config_file, overrides)
     _refuse_inside(folder, {f"{name} {text}": Path(text) for name, text in _paths(config)})
     _refuse_local_rows(published)
+    _warn_of_originals(published)
     config = config.model_copy(
         update={"allow_code": published.allow_code, "template_dir": str(_templates(folder, published, template_dir))}
     )
@@ -132,6 +134,15 @@ def _refuse_local_rows(published: Publication) -> None:
                 "lies here, and would be read in the place of the dataset of this name on the hub",
                 where=name,
                 hint="Work in another folder",
+            )
+
+
+def _warn_of_originals(published: Publication) -> None:
+    for join, original in published.originals.items():
+        known = JOINS[join].original if join in JOINS else None
+        if known is None or original.id not in (known.id, known.fallback):
+            log.warning(
+                f"the publication takes the ground truth of {join} from {original.id}, which is not the default"
             )
 
 
