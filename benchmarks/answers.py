@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from measuring import meta_eval
-from verify_full_size import SIZES, generate
+from verify_full_size import SIZES, SMALL, generate
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -72,10 +72,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*names, []], default=[], metavar="|".join(names))
     print(f"{'requests':<11}{'step':<8}{'seconds':>8}{'of CPU':>8}{'peak GB':>9}{'MB':>7}")
-    for name in parser.parse_args().names or names:
+    parser.add_argument("--small", action="store_true", help="a hundredth of the rows, without the simulated ones: CI")
+    arguments = parser.parse_args()
+    scale = SMALL if arguments.small else 1.0
+    for name in arguments.names or names[arguments.small :]:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            keys = simulated(folder) if name == "simulated" else generate(folder, SIZES[name], 1.0)
+            keys = simulated(folder) if name == "simulated" else generate(folder, SIZES[name], scale)
             (folder / "c.yaml").write_text(json.dumps(keys), encoding="utf-8")
             meta_eval("prepare", "-c", str(folder / "c.yaml"))
             pack, requests, answers = folder / "pack", folder / "requests.jsonl", folder / "answers.jsonl"

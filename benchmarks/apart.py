@@ -2,11 +2,12 @@
 
     python benchmarks/apart.py                  1,000 runs of each case; under a minute
     python benchmarks/apart.py --runs 2000
+    python benchmarks/apart.py --small          a few runs of each: CI
 
 Of each doc a recorded verdict is drawn; the grader takes some wrong ones for right or right ones for wrong, the model
 loses some, and some docs are asked with another prompt, of which a further share is lost. The truth of each figure is
 what these shares come to over all docs that could have been asked. Coverage should be 95 % at least; the exit code is 1
-where it is less by more than twice its Monte-Carlo error.
+where it is less by more than chance.
 """
 
 from __future__ import annotations

@@ -11,11 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from scipy import special
 
 from meta_eval.judging.decide import Decision
 
 SEED = 20_250_101
 PROCESSES = 2
+
+# A rate is not what it should be where chance alone would bring it in less than one of a thousand.
+CHANCE = 0.001
+# Runs of an experiment that is only to show that it works, and that no rate is far off.
+SMALL = 4
 
 
 def counted(found: Decision) -> Counter[str]:
@@ -66,10 +72,16 @@ def rate(count: float, runs: int, least: float = 0.0, most: float = 1.0) -> str:
     text = f"{100 * share:.1f} ± {100 * error:.1f}"
     if not 0 < count < runs:
         text = f"0 (under {300 / runs:.1f})" if count == 0 else f"100 (over {100 - 300 / runs:.1f})"
-    if share < least - 2 * error or share > most + 2 * error:
+    if not _possible(count, runs, least, most):
         Table.failed += 1
         text += " **NOT AS IT SHOULD BE**"
     return text
+
+
+def _possible(count: float, runs: int, least: float, most: float) -> bool:
+    """Whether so many of so many runs may be chance where the true rate is within these bounds: exact binomial."""
+    few, many = special.bdtr(count, runs, least), special.bdtrc(count - 1, runs, most) if count else 1.0
+    return bool((least == 0 or few >= CHANCE) and (most == 1 or many >= CHANCE))
 
 
 def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]]) -> int:
@@ -77,13 +89,15 @@ def main(doc: str | None, experiments: Mapping[str, Callable[[int], None]]) -> i
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", help=f"of {', '.join(experiments)}; all without any")
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--small", action="store_true", help="a few runs of each, in seconds, as CI has them")
     arguments = parser.parse_args()
+    runs = SMALL if arguments.small else arguments.runs
     if unknown := set(arguments.what) - set(experiments):
         parser.error(f"there is no {', '.join(sorted(unknown))}")
     for name, experiment in experiments.items():
         if not arguments.what or name in arguments.what:
             began = time.monotonic()
-            experiment(arguments.runs)
+            experiment(runs)
             print(f"\n{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     print(f"\n{Table.failed or 'No'} rate is not what it should be." if Table.failed != 1 else "\nOne rate is not.")
     return 1 if Table.failed else 0

@@ -29,7 +29,11 @@ def read() -> list[tuple[str, tuple[bool, str, str, str]]]:
     ]
 
 
-def main() -> None:
+# Of exact_match none is wrong; of math-verify, and of the recipe's scorer, about so many are.
+MOST = {"exact_match": 0.0, "math_verify": 0.08, "recipe": 0.3}
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--show", action="store_true", help="name every wrong verdict")
     show = parser.parse_args().show
@@ -53,7 +57,8 @@ def main() -> None:
         for verdict, (right, gold, answer, _) in zip(found, made, strict=True):
             if verdict != right:
                 print(f"{name} {'refuses' if right else 'takes'}: {gold}  |  {answer}", file=sys.stderr)
+    return int(any(one > MOST[name] for name, one in zip(verdicts, share, strict=True)))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

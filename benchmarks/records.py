@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--board", action="store_true")
     parser.add_argument("--prompt", type=int, default=1_000)
+    parser.add_argument("--small", action="store_true", help="a hundredth of the docs: CI")
     options = parser.parse_args()
     given = options.folder
     with tempfile.TemporaryDirectory() as scratch:
@@ -46,7 +47,12 @@ def main() -> None:
         out = folder / "eval_results" / "org__Made-Up"
         if not out.exists():
             out.mkdir(parents=True)
-            write(out, partial(board, size=options.prompt) if options.board else plain)
+            write(
+                out,
+                partial(board, size=options.prompt)
+                if options.board
+                else partial(plain, parts=100 if options.small else 1),
+            )
         size = sum(path.stat().st_size for path in out.iterdir())
         samples = sum(path.read_bytes().count(b"\n") for path in out.glob("*.jsonl"))
         print(f"{samples:,} samples, {size / 1e6:.0f} MB")
@@ -58,9 +64,12 @@ def main() -> None:
         measure("verify", str(folder / "work_dir"))
 
 
-def plain(draw: random.Random) -> Iterator[Task]:
-    yield "hellaswag", 10_000, 1.0, 10, hellaswag(draw, 10_000)
-    yield "gsm8k", 5_500, 3.0, 5, gsm8k(draw, 5_500)
+def plain(draw: random.Random, parts: int) -> Iterator[Task]:
+    for name, docs, version, shots, make in (
+        ("hellaswag", 10_000, 1.0, 10, hellaswag),
+        ("gsm8k", 5_500, 3.0, 5, gsm8k),
+    ):
+        yield name, docs // parts, version, shots, make(draw, docs // parts)
 
 
 def board(draw: random.Random, size: int) -> Iterator[Task]:
@@ -188,6 +197,8 @@ def measure(*arguments: str) -> None:
         f"{arguments[0]}: exit {os.waitstatus_to_exitcode(status)}, {wall:.1f} s wall, "
         f"{usage.ru_utime + usage.ru_stime:.1f} s of CPU, {usage.ru_maxrss / 2**20:.2f} GiB"
     )
+    if status:
+        sys.exit(f"{arguments[0]} failed")
 
 
 if __name__ == "__main__":

@@ -65,14 +65,14 @@ def recipes_joins(folder: Path) -> Cost:
         return measured(sys.executable, "-c", RECIPES_JOINS, json.dumps(asked))
 
 
-def works(folder: Path) -> dict[str, tuple[Callable[[], Cost], str]]:
+def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost], str]]:
     """Each line's work, and what is wanted of it."""
     large, small = folder / "large", folder / "small"
     large.mkdir()
     small.mkdir()
     size = verify_full_size.SIZES["mmlu_pro"]
     configs = {
-        "large": verify_full_size.generate(large, size, 1.0),
+        "large": verify_full_size.generate(large, size, scale),
         "small": {**simulated(small), "tasks": "meta_ifeval,meta_math_hard"},
         "wrong": {"model_name": "none", "evals_dataset": "sample", "taks": "meta_instruct"},
     }
@@ -98,12 +98,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a checkout of ZubinGou/math-evaluation-harness")
     parser.add_argument("--repeats", type=int, default=SEVERAL)
+    parser.add_argument("--small", action="store_true", help="once, over few rows: CI")
     arguments = parser.parse_args()
+    repeats, scale = (1, verify_full_size.SMALL) if arguments.small else (arguments.repeats, 1.0)
     print("| work | seconds | CPU s | peak GB | wanted |\n|---|---:|---:|---:|---|", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
-        todo = works(Path(temporary))
+        todo = works(Path(temporary), scale)
         runs: dict[str, list[Cost]] = {name: [] for name in todo}
-        for _ in range(arguments.repeats):
+        for _ in range(repeats):
             for name, (work, _) in todo.items():
                 runs[name].append(work())
     for name, found in runs.items():

@@ -3,10 +3,11 @@
     python benchmarks/stopping.py                   all, 1,000 runs each, on two processes: hours; writes stopping.svg
     python benchmarks/stopping.py wrong found       some: wrong, lost, found, saved, curve
     python benchmarks/stopping.py --runs 200
+    python benchmarks/stopping.py wrong lost found --small    a few runs of each: CI
 
 Verdicts are drawn as for verdicts.py. A look is taken after each round of about 32 docs. A run that is not decided by
 its last doc gets the verdict of a whole run, through ``judging.decide``; "in the end" counts that. Each rate stands
-with its Monte-Carlo standard error and what it should be; the exit code is 1 where one is not, by more than twice that.
+with its Monte-Carlo standard error and what it should be; the exit code is 1 where one is not, by more than chance.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from pathlib import Path
 
 import numpy as np
 from counting import Table, main, rate, simulate
-from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, cluster_ids, draw, instruct
+from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, instruct, metric_of, with_verdicts
 
 from meta_eval import stats
 from meta_eval.judging.decide import Evidence, decide
+from meta_eval.results.scores import scores
+from meta_eval.running.stopping import task_docs
 from meta_eval.stats.sequential import Plan, Sequential, TaskDocs, plan
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44
@@ -39,16 +42,15 @@ def planned(tasks: Sequence[Task]) -> Plan:
 
 
 def _docs(task: Task) -> TaskDocs:
-    many = len(task.subtasks) > 1
-    labels = [f"s{index}" for index, n in enumerate(task.subtasks) for _ in range(n)] if many else None
-    clusters = cluster_ids(task)
-    reach = None
+    """As `meta-eval run` makes them, of docs whose clusters the reader of samples finds."""
     if task.ifeval:
         right = [(True,) * count for count, n in enumerate(INSTRUCTIONS, 1) for _ in range(n)]
         reach = stats.mean_of_four_shares([(one, one) for one in right])
-    return TaskDocs(
-        task.name, range(task.docs), labels, None if clusters is None else [f"c{c}" for c in clusters.tolist()], reach
-    )
+        return TaskDocs(task.name, range(task.docs), reach=reach)
+    docs = with_verdicts(docs_of(task), [1.0] * task.docs)
+    recorded = scores(docs, metric_of(task))
+    assert recorded is not None
+    return task_docs(task.name, docs, recorded, frozenset())
 
 
 @dataclass(frozen=True)
@@ -142,13 +144,14 @@ SHAPES = (
      [Task("mgsm", (250,) * 7, 0.69, 0.06, "across", 0.6)]),
     ("4,800 docs of 800 uneven passages, correlation 0.6, 6 %",
      [Task("squad", (4800,), 0.7, 0.06, tuple(range(1, 12)) * 72 + (6,) * 8, 0.6)]),
+    ("64 copies of 30 problems, correlation 0.6, 6 %", [Task("aime", (1920,), 0.5, 0.06, (64,) * 30, 0.6)]),
     ("meta_instruct, four tasks, 6 %", instruct(0.06)),
 )  # fmt: skip
 AT_MARGIN = (
     *((name, tasks, 0.01) for name, tasks in SHAPES),
     ("12,032 docs that themselves drop by just the margin, 2 %", [Exact("exact", (12_032,), 0.48, 0.02)], 0.01),
     ("448 docs that themselves drop by just the margin, 6 %", [Exact("exact", (448,), 0.48, 0.06)], 0.0290178571),
-    *((name, tasks, 0.03) for name, tasks in SHAPES if name.startswith(("MMLU-Pro, 6", "MGSM", "4,800"))),
+    *((name, tasks, 0.03) for name, tasks in SHAPES if name.startswith(("MMLU-Pro, 6", "MGSM", "4,800", "64"))),
 )
 
 

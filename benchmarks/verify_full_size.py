@@ -2,6 +2,7 @@
 
     python benchmarks/verify_full_size.py                    all of them
     python benchmarks/verify_full_size.py mmlu_pro --scale 0.1
+    python benchmarks/verify_full_size.py --small            CI
 
 The rows are generated: as many as in Meta's subset, prompts of the same size, answers of the same kind, of which one in
 a hundred has a verdict that is not ours. The numbers in README.md were made with this script.
@@ -101,6 +102,10 @@ def math(number: int, chance: random.Random) -> dict[str, Any]:
     )
 
 
+# One verdict in a hundred is not ours: of some fifty docs up to a few.
+AGREEMENT = (90.0, 100.0)
+SMALL = 0.01
+
 SIZES = {
     "mmlu_pro": Size("Llama-3.1-8B-Instruct-evals", "mmlu_pro", "meta_mmlu_pro_instruct", 12032, mmlu_pro),
     "mmlu": Size("Llama-3.1-8B-evals", "mmlu", "meta_mmlu_pretrain", 14042, mmlu),
@@ -136,20 +141,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*SIZES, []], default=[], metavar="|".join(SIZES))
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
+    parser.add_argument("--small", action="store_true", help="a hundredth of them, as CI has it")
     arguments = parser.parse_args()
+    scale = SMALL if arguments.small else arguments.scale
+    wrong = False
     print(f"{'subset':<10}{'docs':>8}  {'verb':<9}{'seconds':>8}{'peak GB':>9}  agreement")
     for name in arguments.names or SIZES:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            keys = generate(folder, SIZES[name], arguments.scale)
+            keys = generate(folder, SIZES[name], scale)
             config = folder / "eval_config.yaml"
             config.write_text(json.dumps(keys), encoding="utf-8")
             for verb in ("prepare", "verify", "preflight"):
                 seconds, _, memory, said = meta_eval(verb, "-c", str(config))
-                docs = f"{max(1, int(SIZES[name].rows * arguments.scale)):,}"
+                docs = f"{max(1, int(SIZES[name].rows * scale)):,}"
                 line = re.search(rf"^{SIZES[name].task}.*", said, re.MULTILINE)
                 agreement = line[0].split()[-4] if line and verb == "verify" else ""
                 print(f"{name:<10}{docs:>8}  {verb:<9}{seconds:>8.1f}{memory:>9.2f}  {agreement}", flush=True)
+                wrong |= verb == "verify" and not AGREEMENT[0] <= float(agreement or 0) <= AGREEMENT[1]
+    if wrong:
+        sys.exit("an agreement is not what it should be")
 
 
 if __name__ == "__main__":
