@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,35 @@ def write_run(
     }  # fmt: skip
     if results:
         (folder / f"results_{time}.json").write_text(json.dumps(tree), encoding="utf-8")
+    return folder
+
+
+def write_group(
+    folder: Path, tasks: Mapping[str, Sequence[float]], *, group: str = "mmlu_pro", by_docs: bool = True, **options: Any
+) -> Path:
+    """A run of several tasks in one results file, with a group that lm-eval averages over docs, or over tasks."""
+    whole: dict[str, Any] = {}
+    for task, verdicts in tasks.items():
+        write_run(folder, verdicts, task=task, **options)
+        samples = folder / f"samples_{task}_{TIME}.jsonl"
+        lines = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            line["doc"]["input_question_hash"] = digest(f"{task} {line['doc_id']}")
+        samples.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        path = folder / f"results_{TIME}.json"
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        for part in ("results", "configs", "n-samples"):
+            tree[part] = {**whole.get(part, {}), **tree[part]}
+        whole = tree
+    sizes = [len(verdicts) if by_docs else 1 for verdicts in tasks.values()]
+    means = [sum(verdicts) / len(verdicts) for verdicts in tasks.values()]
+    average = sum(size * mean for size, mean in zip(sizes, means, strict=True)) / sum(sizes)
+    metric = options.get("metric", "exact_match")
+    whole["groups"] = {
+        group: {"alias": group, f"{metric},strict-match": average, f"{metric}_stderr,strict-match": 0.01}
+    }
+    whole["group_subtasks"] = {group: list(tasks)}
+    (folder / f"results_{TIME}.json").write_text(json.dumps(whole), encoding="utf-8")
     return folder
 
 

@@ -14,9 +14,10 @@ from golden import prepare_sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import THOROUGH
-from runs import digest, entry, manifest, published, run_lm_eval, write_run
+from runs import digest, entry, manifest, published, run_lm_eval, write_group, write_run
 
 from meta_eval import stats
+from meta_eval.errors import ConfigError
 from meta_eval.judging.compare import compare
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge
@@ -967,3 +968,170 @@ def test_docs_of_one_empty_prompt_are_never_paired_by_it(tmp_path: Path) -> None
         write_run(tmp_path / name, [1, 0, 1], line=line)
     with pytest.raises(ResultsError, match="no doc in common"):
         compare(*(read_run([tmp_path / name]) for name in ("a", "b")))
+
+
+# Filters that disagree
+
+
+def by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[float], **options: Any) -> Path:
+    """GSM8K under both of its filters."""
+    options = {"line": {"resps": [["The answer."]]}, **options}
+    write_run(folder, strict, filters=("strict-match",), **options)
+    (path,) = folder.glob("samples_*")
+    lines = path.read_text(encoding="utf-8")
+    write_run(folder, flexible, filters=("flexible-extract",), **options)
+    results = next(folder.glob("results_*"))
+    tree = json.loads(results.read_text(encoding="utf-8"))
+    averages = tree["results"]["meta_some"]
+    share = sum(strict) / len(strict)
+    tree["results"]["meta_some"] = {
+        "exact_match,strict-match": share,
+        "exact_match_macro,strict-match": share,
+    } | averages
+    results.write_text(json.dumps(tree), encoding="utf-8")
+    path.write_text(lines + path.read_text(encoding="utf-8"), encoding="utf-8")
+    return folder
+
+
+def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gate: Gate | None = None) -> Judgement:
+    read = [read_run([by_filters(tmp_path / str(number), *one)]) for number, one in enumerate(runs)]
+    return compare(
+        *read, manifest(meta_some=entry(len(runs[0][0]), filters=("strict-match", "flexible-extract"))), rules=gate
+    )
+
+
+def test_a_gain_of_one_filter_alone_is_said_first_and_never_ships(tmp_path: Path) -> None:
+    """The base answers in another format: 55.8 strict and 83.2 flexible; the tuned copy 80.2 by both."""
+    base, tuned = (right(558, 1000), right(832, 1000)), (right(802, 1000), right(802, 1000))
+    found = filtered(tmp_path / "a", base, tuned)
+    assert found.decision.outcome == "NOT SHOWN"
+    (reason,) = found.decision.caveats
+    assert reason == (
+        "filters disagree: meta_some (strict-match gained 24.4 points, flexible-extract lost 3.0 points: "
+        "the format of the answers changed)"
+    )
+    assert headline(found.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task")
+    assert not found.decision.invalid and found.decision.exit_code == 3
+    assert filtered(tmp_path / "b", tuned, tuned).decision.outcome == "SHIP"
+
+
+def test_a_hidden_loss_of_more_than_the_margin_never_ships(tmp_path: Path) -> None:
+    base, tuned = (right(500, 1000), right(800, 1000)), (right(500, 1000), right(770, 1000))
+    found = filtered(tmp_path, base, tuned)
+    assert (found.tasks[0].outcome, found.decision.outcome) == ("shown to hold", "NOT SHOWN")
+    assert "strict-match did not change, flexible-extract lost 3.0 points" in found.decision.caveats[0]
+    wide = filtered(tmp_path / "wide", base, tuned, gate=Gate(margin=5.0))
+    assert (wide.decision.outcome, wide.decision.caveats) == ("SHIP", ())
+
+
+def test_a_loss_of_format_alone_is_said_first(tmp_path: Path) -> None:
+    base, tuned = (right(800, 1000), right(832, 1000)), (right(500, 1000), right(832, 1000))
+    found = filtered(tmp_path, base, tuned)
+    assert found.decision.outcome == "DON'T"
+    assert found.decision.caveats[0].startswith("filters disagree: meta_some (strict-match lost 30.0 points")
+
+
+def test_noise_between_filters_is_no_disagreement(tmp_path: Path) -> None:
+    """A few flips of each filter by itself: the signs differ, and no more than chance makes them."""
+    base = right(500, 1000), right(500, 1000)
+    after = flipped(base[0], 3, 5), flipped(base[1], 5, 3)
+    found = filtered(tmp_path, base, after)
+    assert (found.decision.outcome, found.decision.caveats) == ("SHIP", ())
+
+
+def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: Path) -> None:
+    run = read_run([by_filters(tmp_path / "a", right(802, 1000), right(802, 1000))])
+    base = read_run([by_filters(tmp_path / "b", right(558, 1000), right(832, 1000))])
+    found = judge(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": base.tasks["meta_some"].docs}, {}))
+    assert found.decision.outcome == "NOT SHOWN"
+    assert found.decision.caveats[0].startswith("filters disagree: meta_some (strict-match gained 24.4 points")
+
+
+# Groups
+
+
+def grouped(
+    tmp_path: Path, before: dict[str, Sequence[float]], after: dict[str, Sequence[float]], by_docs: bool = True,
+    **options: Any,
+) -> Judgement:  # fmt: skip
+    runs = [
+        read_run([write_group(tmp_path / name, tasks, by_docs=by_docs)])
+        for name, tasks in (("a", before), ("b", after))
+    ]
+    return compare(*runs, **options)
+
+
+SUBJECTS = {"mmlu_pro_a": right(300, 600), "mmlu_pro_b": right(150, 200), "mmlu_pro_c": right(20, 100)}
+WORSE = {"mmlu_pro_a": right(270, 600), "mmlu_pro_b": right(140, 200), "mmlu_pro_c": right(20, 100)}
+
+
+@pytest.mark.parametrize("by_docs", [True, False])
+def test_a_group_has_a_figure_by_its_own_average(tmp_path: Path, by_docs: bool) -> None:
+    found = grouped(tmp_path, SUBJECTS, WORSE, by_docs)
+    assert [one.name for one in found.tasks] == ["mmlu_pro", *SUBJECTS]
+    group = found.tasks[0]
+    sizes = [600, 200, 100] if by_docs else [1, 1, 1]
+    drops = [stats.paired_drop(one, other) for one, other in zip(SUBJECTS.values(), WORSE.values(), strict=True)]
+    assert group.decision is not None
+    assert group.decision.drop == stats.mean_drop(drops, [size / sum(sizes) for size in sizes])
+    assert (group.members, group.docs, group.metric) == (tuple(SUBJECTS), 900, "exact_match,strict-match")
+    assert group.scores[0].value == pytest.approx(group.decision.drop.after)
+    assert [one.task for one in found.decision.tasks] == list(SUBJECTS)
+    assert group.decision.weight == 0.0
+
+
+def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
+    found = grouped(tmp_path / "a", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_pro"]))
+    (decided,) = found.decision.tasks
+    assert (decided.task, decided.weight, found.decision.outcome) == ("mmlu_pro", 1.0, "DON'T")
+    assert {one.name: one.reason for one in found.tasks}["mmlu_pro_a"] == "it is not asked for"
+    rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
+    wide = grouped(tmp_path / "b", SUBJECTS, WORSE, rules=rules).decision
+    assert [(one.task, one.margin) for one in wide.tasks] == [("mmlu_pro", 0.12)]
+    assert [one.task for one in wide.groups] == ["mmlu_pro_c"]
+    with pytest.raises(ConfigError, match="there is no task 'mmlu_por' here; did you mean 'mmlu_pro'"):
+        grouped(tmp_path / "c", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_por"]))
+
+
+def test_a_group_that_is_shown_below_forbids_ship(tmp_path: Path) -> None:
+    """Each of thirty subjects loses little; all together what they lose is clear."""
+    before = {f"mmlu_pro_{number:02}": right(50, 100) for number in range(30)}
+    after = {name: right(48, 100) for name in before}
+    found = grouped(tmp_path, before, after)
+    assert {one.outcome for one in found.decision.tasks} == {"not shown"}
+    (group,) = found.decision.groups
+    assert (group.task, group.outcome, found.decision.outcome) == ("mmlu_pro", "shown below", "DON'T")
+
+
+def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path, right(650, 1000), recorded=[True] * 650 + [False] * 350)])
+    pack = manifest(meta_some=entry(1000), meta_other=entry(5))
+    pack = pack.model_copy(update={"groups": {"meta_instruct": ("meta_some",)}})
+    rules = Gate.model_validate({"tasks": {"meta_instruct": {"margin": 3.0}}})
+    decided = judge(run, pack, rules=rules).decision
+    assert [(one.task, one.margin) for one in decided.tasks] == [("meta_some", 0.03)]
+    assert decided.outcome == "SHIP"
+
+
+def test_what_is_wrong_with_a_task_is_wrong_with_its_group(tmp_path: Path) -> None:
+    write_group(tmp_path / "a", SUBJECTS)
+    write_group(tmp_path / "b", SUBJECTS)
+    path = next((tmp_path / "b").glob("samples_mmlu_pro_b_*"))
+    lines = [json.loads(line) | {"prompt_hash": digest("other")} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    runs = [read_run([tmp_path / name]) for name in ("a", "b")]
+    found = compare(*runs, rules=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
+    assert (found.outcome, found.invalid, found.tasks[0].outcome) == ("NOT SHOWN", True, "not shown")
+    assert "mmlu_pro_b (200 of 200 docs had another prompt in B)" in found.caveats[0]
+
+
+def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
+    runs = [
+        read_run([write_group(tmp_path / name, tasks, metric="pct_stereotype", group="crows")])
+        for name, tasks in (("a", SUBJECTS), ("b", WORSE))
+    ]
+    group = compare(*runs).tasks[0]
+    assert group.decision is not None and (group.name, group.lower_is_better) == ("crows", True)
+    drop = group.decision.drop
+    assert (drop.before, drop.after) == (pytest.approx(470 / 900), pytest.approx(430 / 900))
+    assert drop.value == pytest.approx(-40 / 900)

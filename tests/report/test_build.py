@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command import cli
 from forked import forked
-from runs import TIME, entry, manifest, published, write_run
+from runs import TIME, entry, manifest, published, write_group, write_run
 
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
@@ -334,3 +334,20 @@ def test_an_invalid_comparison_shows_its_figures_and_ends_with_2_under_a_gate(tm
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert page.index("100 of 100 docs had another prompt") < page.index('<dl class="figures">')
     assert "**NOT SHOWN**: runs not alike" in " ".join((tmp_path / "c.md").read_text(encoding="utf-8").split())
+
+
+def test_a_group_has_a_row_in_every_view_and_may_stand_in_a_gates_file(tmp_path: Path) -> None:
+    subjects = {"mmlu_pro_a": right(30, 60), "mmlu_pro_b": right(15, 20)}
+    for name in ("a", "b"):
+        write_group(tmp_path / name, subjects)
+    (tmp_path / "gate.yaml").write_text("margin: 20\ntasks: [mmlu_pro]\n")
+    done = cli(
+        "compare", "a", "b", "--gate", "gate.yaml", "--json", "--html", "c.html", "--markdown", "c.md", cwd=tmp_path
+    )
+    tree = json.loads(done.stdout)
+    assert (done.returncode, tree["decision"]["outcome"]) == (0, "SHIP")
+    group = tree["tasks"][0]
+    assert (group["name"], group["members"], group["drop"]["before"]) == ("mmlu_pro", list(subjects), 0.5625)
+    assert "mmlu_pro (2 tasks)" in " ".join(done.stderr.split())
+    assert "`mmlu_pro`, 2 tasks" in (tmp_path / "c.md").read_text(encoding="utf-8")
+    assert "<small>2 tasks</small>" in (tmp_path / "c.html").read_text(encoding="utf-8")

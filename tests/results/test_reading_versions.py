@@ -115,7 +115,7 @@ def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
 def test_a_doc_is_the_same_doc_in_every_version(output: Path) -> None:
     comparison = compare(read(OUTPUTS / "0.4.13"), read(output))
     assert [(task.name, task.docs) for task in comparison.tasks] == [
-        ("tiny_colours", 2), ("tiny_free", 3), ("tiny_sums", 4), ("tiny_text", 2),
+        ("tiny_choices", 6), ("tiny_colours", 2), ("tiny_free", 3), ("tiny_sums", 4), ("tiny_text", 2),
     ]  # fmt: skip
     assert "runs not alike" not in [alarm.kind for alarm in comparison.alarms]
     assert comparison.notes == ()

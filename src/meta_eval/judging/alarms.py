@@ -37,7 +37,7 @@ QUARTER = 0.25
 
 Kind = Literal[
     "no pack", "not run", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side", "empty",
-    "chance", "floor", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown", "format",
+    "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown", "format",
 ]  # fmt: skip
 
 # What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
@@ -78,6 +78,11 @@ KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
         "not on this machine.",
         None,
     ),
+    "filters": (
+        "filters disagree",
+        "A change of the answers' format is no change of the model: read the drop by each filter.",
+        None,
+    ),
     "format": ("other format", "The model does not keep to the format that the prompt asks for.", None),
 }
 
@@ -85,6 +90,7 @@ Raised = tuple[Kind, Alarmed]
 
 # What makes a comparison invalid: it says nothing of the model.
 INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
+_FIRST_NAME = KINDS["filters"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 # How many tasks a veto names.
@@ -156,8 +162,16 @@ def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
             more = f" and {len(against) - _NAMED} more" if len(against) > _NAMED else ""
             listed = ", ".join(filter(None, map(in_words, against[:_NAMED])))
             invalid = frozenset(one.task for one in against if one.task and alarm.kind in _INVALID_NAMES)
-            found.append(Veto(f"{alarm.kind}: {listed}{more}" if listed else alarm.kind, invalid=invalid))
+            reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
+            found.append(Veto(reason, invalid=invalid, first=alarm.kind == _FIRST_NAME))
     return tuple(found)
+
+
+def caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
+    """What is said of these tasks before all figures, and forbids nothing."""
+    wanted = set(tasks)
+    found = [one for alarm in alarms if alarm.kind == _FIRST_NAME for one in alarm.tasks]
+    return tuple(f"{_FIRST_NAME}: {in_words(one)}" for one in found if not one.veto and one.task in wanted)
 
 
 def in_words(one: Alarmed) -> str:

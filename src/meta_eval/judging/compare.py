@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meta_eval.judging.alarms import INVALID, Raised, alarms
+from meta_eval.judging.drafts import Draft, conclude
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.judge import RUN_A, Draft, conclude, draft
+from meta_eval.judging.groups import decided_on, draft_groups, members_of
+from meta_eval.judging.judge import RUN_A, draft
 from meta_eval.judging.model import Alarmed, Judgement
 from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
@@ -56,16 +58,21 @@ def compare(
     common = sorted(first & second)
     lacking = sorted((first ^ second) | (set(entries) - first - second))
     # What the pack does not have, or B has besides, nobody asked for.
-    wanted = gate.among(sorted({*common, *(first - second), *entries}))
+    asked = sorted({*common, *(first - second), *entries})
+    groups = members_of([before, after], manifest.groups if manifest else {})
+    gate.among([*asked, *groups])
+    ruled = gate.spread(groups)
     shared = shared_questions([before.tasks[name].docs for name in common])
     drafts = [
-        _task(name, before.all_runs(name), after.all_runs(name), manifest, baseline, gate.rule(name), shared)
+        _task(name, before.all_runs(name), after.all_runs(name), manifest, baseline, ruled.rule(name), shared)
         for name in common
     ]
     if not any(one.evidence or one.task.averages for one in drafts):
         where = f"{before.tasks[common[0]].samples_file} and {after.tasks[common[0]].samples_file}"
         said = "; ".join(f"{one.task.name}: {one.task.reason}" for one in drafts[:_NAMED])
         raise ResultsError(f"there is nothing to compare: {said}", where=where, hint="Run both with one pack")
+    drafts += draft_groups(after, drafts, gate)
+    wanted = decided_on(gate, groups, drafts, asked)
     raised: list[Raised] = []
     for name in lacking:
         only = "only A has samples of it" if name in first else "only B has samples of it" if name in second else None

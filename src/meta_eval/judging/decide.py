@@ -130,6 +130,7 @@ class Decision:
         settling: What would show that the mean holds; None where its interval does not hold the margin.
         caveats: The first of ``reasons``: what must be known before any figure.
         invalid: Whether more than the model differs, so that no verdict on the model follows.
+        groups: Groups of the tasks, decided as a task is, with no share of the mean.
     """
 
     outcome: Overall
@@ -145,6 +146,7 @@ class Decision:
     settling: Settling | None
     caveats: tuple[str, ...] = ()
     invalid: bool = False
+    groups: tuple[TaskDecision, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -153,7 +155,11 @@ class Decision:
 
 
 def decide(
-    tasks: Sequence[Evidence], margin: float = MARGIN, vetoes: Sequence[Veto] = (), caveats: Sequence[str] = ()
+    tasks: Sequence[Evidence],
+    margin: float = MARGIN,
+    vetoes: Sequence[Veto] = (),
+    caveats: Sequence[str] = (),
+    groups: Sequence[Evidence] = (),
 ) -> Decision:
     """Decide.
 
@@ -162,14 +168,16 @@ def decide(
         margin: The largest drop that is allowed, of the mean and of each task that has none of its own.
         vetoes: What forbids SHIP.
         caveats: What is said before all figures, and forbids nothing; sentences without a full stop.
+        groups: What is decided as a task is, and has no share of the mean: groups of these tasks, or parts of them.
 
     Raises:
         ValueError: A margin is not above 0 and below 1, or two tasks have one name.
     """
-    margins = [margin if one.margin is None else one.margin for one in tasks]
+    everything = [*tasks, *groups]
+    margins = [margin if one.margin is None else one.margin for one in everything]
     if any(not 0 < one < 1 for one in (margin, *margins)):
         raise ValueError("a margin is a share above 0 and below 1: 0.01 is one point")
-    if len({one.task for one in tasks}) < len(tasks):
+    if len({one.task for one in everything}) < len(everything):
         raise ValueError("two tasks have one name")
     firsts = [_said(veto) for veto in vetoes if veto.first or veto.invalid]
     others = [_said(veto) for veto in vetoes if not (veto.first or veto.invalid)]
@@ -180,15 +188,17 @@ def decide(
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [one.drop for one in tasks]
     weights = stats.precision_weights(drops)
-    p_values = [drop.p() for drop in drops]
+    p_values = [one.drop.p() for one in everything]
     corrected = stats.holm(p_values)
     decided = tuple(
-        _task(one, limit, p, p_corrected, weight, len(tasks), valid=one.task not in invalid)
-        for one, limit, p, p_corrected, weight in zip(tasks, margins, p_values, corrected, weights, strict=True)
+        _task(one, limit, p, p_corrected, weight, len(everything), valid=one.task not in invalid)
+        for one, limit, p, p_corrected, weight in zip(
+            everything, margins, p_values, corrected, [*weights, *(0.0 for _ in groups)], strict=True
+        )
     )
     mean, equal = stats.mean_drop(drops, weights), stats.mean_drop(drops)
     interval, equal_interval = mean.interval(), equal.interval()
-    is_invalid = any(one.task in invalid for one in tasks)
+    is_invalid = any(one.task in invalid for one in everything)
     outcome: Overall = "NOT SHOWN"
     reasons: Sequence[str] = others
     if not is_invalid:
@@ -204,7 +214,8 @@ def decide(
         equal=equal,
         equal_interval=equal_interval,
         unlike=stats.unlike_p(drops),
-        tasks=decided,
+        tasks=decided[: len(tasks)],
+        groups=decided[len(tasks) :],
         vetoes=tuple(vetoes),
         reasons=(*caveats, *reasons),
         settling=settling(tasks, weights, mean, margin) if open_question else None,

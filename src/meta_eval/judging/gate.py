@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -59,7 +59,8 @@ class Gate(_Rule):
         against: What a drop is a drop from: the published number, Meta's recorded answers or verdicts, or a baseline
             run. None for the best there is: in `compare` the baseline run, else Meta's answers, verdicts, number.
         min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
-        tasks: The tasks to decide on, a list of names or a mapping to a `Rule`; without it every task of the pack.
+        tasks: The tasks and groups to decide on, a list of names or a mapping to a `Rule`; without it every task of the
+            pack. A group that lm-eval averages is decided on as a whole, of another one its tasks are.
         cluster: By task, or by a pattern such as ``mmlu_*``, the field of its docs that says which are not independent.
         fidelity: What is asked where `meta-eval fidelity` decides; no other command does.
     """
@@ -83,6 +84,14 @@ class Gate(_Rule):
         """What is asked of one task. Its margin is None where it is the gate's own."""
         own = self.tasks.get(task, Rule())
         return Rule(margin=own.margin, against=own.against or self.against, min_docs=own.min_docs or self.min_docs)
+
+    def spread(self, groups: Mapping[str, Sequence[str]]) -> Gate:
+        """The same with the tasks of its groups, each by the group's rule where it has none of its own."""
+        tasks = dict(self.tasks)
+        for name, rule in self.tasks.items():
+            for task in groups.get(name, ()):
+                tasks.setdefault(task, rule)
+        return self.model_copy(update={"tasks": tasks})
 
     def among(self, known: Iterable[str]) -> list[str]:
         """The tasks to decide on.

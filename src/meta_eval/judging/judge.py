@@ -15,14 +15,17 @@ part of the drop. `meta_eval.judging.compare` takes another run instead of these
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from meta_eval import stats
 from meta_eval.errors import ConfigError
-from meta_eval.judging.alarms import Raised, alarms, by_kind, changed_prompts, shortcomings, vetoes
-from meta_eval.judging.apart import apart, mean_apart
-from meta_eval.judging.decide import Evidence, decide
+from meta_eval.judging.alarms import alarms, changed_prompts, shortcomings
+from meta_eval.judging.apart import apart
+from meta_eval.judging.decide import Evidence
+from meta_eval.judging.drafts import Draft, conclude
+from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
+from meta_eval.judging.groups import decided_on, draft_groups, members_of
 from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
 from meta_eval.judging.numbers import cut_answers, gaps, incomparable, no_shares, numbers
 from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
@@ -39,15 +42,6 @@ RUN_A = "run A"
 
 # The share of docs that must have a recorded answer or verdict for it to be what a task is compared with.
 MOST = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A task before the decision over all."""
-
-    task: Task
-    evidence: Evidence | None
-    raised: tuple[Raised, ...]
 
 
 def judge(
@@ -69,35 +63,22 @@ def judge(
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries = manifest.tasks if manifest else {}
     names = sorted({*run.tasks, *entries})
-    wanted = gate.among(sorted(entries) if manifest else names)
+    groups = members_of([run], manifest.groups if manifest else {})
+    asked = sorted(entries) if manifest else names
+    gate.among([*asked, *groups])
+    ruled = gate.spread(groups)
     named = {name for name, entry in entries.items() if entry.baseline is not None}
-    if any(gate.rule(name).against == "baseline" and name not in named for name in wanted):
+    if any(ruled.rule(name).against == "baseline" and name not in named for name in ruled.tasks or asked):
         raise ConfigError(
             "against: baseline needs a baseline run",
             hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
         )
-    shared = shared_questions([run.tasks[name].docs for name in wanted if name in run.tasks])
+    shared = shared_questions([run.tasks[name].docs for name in ruled.tasks or asked if name in run.tasks])
     sides = [lay_out(name, run.all_runs(name), entries.get(name), baseline) for name in names]
-    drafts = [draft(one, gate.rule(one.name), shared) for one in sides]
+    drafts = [draft(one, ruled.rule(one.name), shared) for one in sides]
+    drafts += draft_groups(run, drafts, gate)
+    wanted = decided_on(gate, groups, drafts, asked)
     return conclude(drafts, gate, wanted, [] if manifest else [("no pack", Alarmed(None))])
-
-
-def conclude(
-    drafts: Sequence[Draft], gate: Gate, wanted: Sequence[str], raised: Sequence[Raised], notes: Sequence[str] = ()
-) -> Judgement:
-    """The decision over the tasks that it is wanted on."""
-    found = by_kind([*raised, *(one for each in drafts for one in each.raised)])
-    evidence = [one.evidence for one in drafts if one.evidence is not None and one.task.name in wanted]
-    decision = decide(evidence, gate.share or 0.0, vetoes(found, wanted))
-    decided = {one.task: one for one in decision.tasks}
-    tasks = []
-    for one in drafts:
-        task = replace(one.task, decision=decided.get(one.task.name))
-        if one.evidence is not None and task.decision is None:
-            task = replace(task, reason="it is not asked for")
-        tasks.append(task)
-    told = mean_apart([(one.apart, one.decision.weight) for one in tasks if one.apart and one.decision])
-    return Judgement(decision, found, tuple(tasks), tuple(notes), told)
 
 
 def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
@@ -159,7 +140,14 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
     if not isinstance(found, str) and found.before and rule.min_docs and len(found.after.docs) < rule.min_docs:
         note = f"{len(found.after.docs)} docs, and {rule.min_docs} are asked for"
         raised.append(("unfinished", Alarmed(name, note=note)))
-    return Draft(task, evidence, tuple(raised))
+    if isinstance(found, str) or found.before is None:
+        return Draft(task, evidence, tuple(raised))
+
+    def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
+        return cluster_names(name, docs, shared)
+
+    others = filter_drops(found.before, found.after, found.spec, result.filters, clusters)
+    return Draft(task, evidence, tuple(raised), (found.before, found.after), clusters, tuple(others))
 
 
 def _cut(one: Sides, found: _Reference | str) -> Cut | None:

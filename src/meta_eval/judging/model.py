@@ -250,6 +250,7 @@ class Task:
         runs: Runs that are averaged.
         metric: The ``metric,filter`` of the drop; None where there is none.
         lower_is_better: Whether a lower score is the better one.
+        members: Of a group its tasks; empty of a task.
         against: What the drop is a drop from, in words; None where there is none.
         reason: Why nothing is compared, a clause; None where something is.
         instead: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None where it
@@ -285,6 +286,7 @@ class Task:
     source: Source | None = None
     apart: Apart | None = None
     lower_is_better: bool = False
+    members: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

@@ -31,7 +31,7 @@ def build_report(
     """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
     digest = None if pack is None else sha256_of(pack / MANIFEST)
     fidelity, said = beside_results(places, digest)
-    totals = [averages(one.name, one.aggregates) for one in run.groups.values()]
+    totals = [averages(one.name, one.aggregates) for one in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(board_values(manifest, run.tasks))
     facts = model.RunFacts(
@@ -42,7 +42,7 @@ def build_report(
         facts.model,
         judged.decision,
         (facts,),
-        tuple(task for task in judged.tasks if task.name in run.tasks),
+        tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
         judged.alarms,
         (*run.notices, *judged.notes, *said),
         tuple(one for group in totals for one in group),

@@ -150,6 +150,7 @@ def _task(one: Task) -> dict[str, Any]:
     tree["cut"] = _plain(one.cut) if one.cut else None
     tree |= {name: [_plain(part) for part in getattr(one, name)] for name in ("subtasks", "averages")}
     tree["gaps"] = list(one.gaps)
+    tree["members"] = list(one.members)
     return tree
 
 

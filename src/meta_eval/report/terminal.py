@@ -195,6 +195,7 @@ def _of(task: Task, score: Score) -> str:
 def _name(task: Task, score: Score | None = None) -> Text:
     missing = task.prepared is not None and task.docs < task.prepared
     part = f" ({write.plural(task.prepared or 0, 'doc')} prepared)" if missing else ""
+    part = f" ({write.plural(len(task.members), 'task')})" if task.members else part
     runs = f" ({write.plural(task.runs, 'run')})" if task.runs > 1 else ""
     return Text(write.visible((_of(task, score) if score else task.name) + part + runs))
 

@@ -46,8 +46,8 @@ def drop_interval(one: Interval | None) -> str:
 
 
 def weight(share: float | None) -> str:
-    """A task's share of the mean: ``84 %``, and ``<1 %`` for what is less than half of one."""
-    if share is None:
+    """A task's share of the mean: ``84 %``, and ``<1 %`` for what is less than half of one; none of a group's."""
+    if not share:
         return NONE
     return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
 

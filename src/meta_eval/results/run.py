@@ -144,7 +144,7 @@ def read_run(
     one_model({task: result.provenance for task, result in tasks.items()})
     if not repeats and any(len(candidates) > 1 for candidates in files.tasks.values()):
         notices.append("the newest run of each task counts; with --repeats, runs of a task are averaged")
-    return Run(tasks, (*notices, *_without_samples(tasks)), {} if repeats else _groups(files, tasks), older)
+    return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older)
 
 
 def _check_models(files: Files) -> None:
