@@ -138,7 +138,7 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"baseline": "no_such_folder"}, "baseline: no_such_folder is no folder that lm_eval wrote samples into"),
+        ({"baseline": "no_such_folder"}, "baseline: no_such_folder holds no recorded run of a known format"),
         ({"bundle": False}, "baseline: a baseline's answers stand beside the pack's docs"),
         ({}, "holds no task of this pack: it holds gsm8k"),
     ],

@@ -10,9 +10,9 @@ from places import THOROUGH
 from tokenizers import Tokenizer, models
 
 from meta_eval.errors import UserError
-from meta_eval.records.details_lighteval import lighteval_sample
-from meta_eval.records.details_rows import read_details
-from meta_eval.records.details_samples import sample_of
+from meta_eval.records.details.lighteval import lighteval_sample
+from meta_eval.records.details.rows import read_details
+from meta_eval.records.details.samples import sample_of
 
 many = settings(max_examples=150 if THOROUGH else 30)
 

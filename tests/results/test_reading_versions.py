@@ -17,7 +17,8 @@ from runs import TIME, digest, embed_samples, entry, manifest, published, sample
 from meta_eval.judging.alarms import changed_prompts
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
-from meta_eval.records.runs import open_record
+from meta_eval.records.format import ALL, Place
+from meta_eval.records.registry import find_format
 from meta_eval.report import eval_results
 from meta_eval.report.build import build_report, build_report_of_two
 from meta_eval.report.model import Report
@@ -134,7 +135,9 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     for task, result in run.tasks.items():
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
     assert len(list(samples_of(judge(run, None).tasks))) == len(list(samples_of(judge(apart, None).tasks)))
-    assert open_record(str(tmp_path), None).tasks == tuple(apart.tasks)
+    place = Place(str(tmp_path), tmp_path)
+    found = find_format(place)
+    assert found is not None and found.open_run(place, None, (ALL,), "tasks").tasks == tuple(apart.tasks)
 
 
 def plain(doc: Doc) -> Doc:

@@ -122,8 +122,8 @@ class RecordEntry(_Entry):
     chat_template: bool
     shots: str | None
     task_version: str | None
-    code: str
-    code_version: str | None
+    code: str = ""
+    code_version: str | None = None
     asked_with_bos: bool | None = None
 
 

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from meta_eval.config import Config
@@ -20,15 +21,9 @@ from meta_eval.pack.build import Pack
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.records.details import DetailsRecord, files_in, holds_details, open_details
-from meta_eval.records.details_prepare import rows_of_details
-from meta_eval.records.details_tokens import TokenCheck
-from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
-from meta_eval.records.rows import Row, Rows, asked_with_bos, read_rows
-from meta_eval.records.runs import ALL, Record, is_record, open_record
-from meta_eval.results.answers import arguments
-from meta_eval.results.run import TaskRun, read_newest
-from meta_eval.results.samples import open_samples
+from meta_eval.records.format import ALL, Reading, Record
+from meta_eval.records.registry import find_format, find_place, formats
+from meta_eval.records.rows import Row, Rows
 
 # What a baseline's answers are called in a pack's folder.
 FOLDER = "baseline"
@@ -47,25 +42,8 @@ class _Doc:
     prompts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """What a record holds of one task.
-
-    Attributes:
-        rows: Its docs.
-        asked: The output type that they were asked by.
-        entry: What the manifest says of it, as far as the record says it.
-        with_bos: Whether a BOS stood before its prompts; None where nobody says it, or docs differ.
-    """
-
-    rows: Rows
-    asked: str
-    entry: Mapping[str, str | None]
-    with_bos: bool | None
-
-
-def open_baseline(config: Config, config_place: str, progress: Progress) -> Record | DetailsRecord | None:
-    """The record, or the details, that the configuration names; None where it names none.
+def open_baseline(config: Config, config_place: str, progress: Progress) -> Record | None:
+    """The record that the configuration names; None where it names none.
 
     Raises:
         ConfigError: It is no record, holds several runs, or the docs of the pack stay on the hub.
@@ -76,17 +54,12 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
     if not config.bundle:
         raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
     try:
-        if holds_details(files := files_in(config.baseline)):
-            return open_details(config.baseline, files, None, (ALL,))
-        if is_record(config.baseline):
-            return open_record(config.baseline, None)
-        asked = config.model_copy(update={"evals_dataset": config.baseline, "evals_revision": None})
-        repository = details_on_hub(asked, progress)
-        if repository is not None and holds_samples(repository):
-            return open_on_hub(repository, None, (ALL,), where)
-        if repository is not None and holds_details(repository.names):
-            return open_details(repository, repository.names, None, (ALL,))
-        raise ConfigError(f"{config.baseline} is no folder that lm_eval wrote samples into, nor details", where=where)
+        place = find_place(config.baseline, revision=None, key="baseline", progress=progress)
+        found = find_format(place)
+        if found is None:
+            known = ", ".join(one.name for one in formats())
+            raise ConfigError(f"{config.baseline} holds no recorded run of a known format ({known})", where=where)
+        return found.open_run(place, None, (ALL,), where)
     except UserError as error:
         hint = (
             "Name one run: the folder or results file of `lm_eval --log_samples --output_path`, or details of one run"
@@ -94,7 +67,7 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
         raise ConfigError(error.what, where=where, hint=hint) from None
 
 
-def with_baseline(pack: Pack, record: Record | DetailsRecord, progress: Progress, where: str) -> Pack:
+def with_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> Pack:
     """The pack with the answers of a recorded run.
 
     Args:
@@ -131,13 +104,14 @@ def with_baseline(pack: Pack, record: Record | DetailsRecord, progress: Progress
 
 
 def _task(
-    name: str, entry: TaskEntry, pack: Pack, record: Record | DetailsRecord, path: str, where: str
+    name: str, entry: TaskEntry, pack: Pack, record: Record, path: str, where: str
 ) -> tuple[BaselineEntry, bytes]:
-    if isinstance(record, DetailsRecord):
-        found = _of_details(record, name, pack.manifest.run.model_name)
-    else:
-        found = _of_record(record, name, entry.output_type, where)
-    asked, wanted = found.asked, _GENERATED if _by_token(entry) else entry.output_type
+    of_pack, run = pack.manifest.prepared_from, pack.manifest.run
+    reading = Reading(
+        Path(of_pack.template_dir), of_pack.allow_code, lambda: find_tokenizer(run.tokenizer_of()), entry.output_type
+    )
+    found = record.read(name, reading)
+    asked, wanted = found.output_type, _GENERATED if _by_token(entry) else entry.output_type
     docs = _docs(pack.files[entry.docs_file or ""])
     pairs = _pairs(docs, found.rows)
     if not pairs:
@@ -149,11 +123,10 @@ def _task(
         log.warning(
             f"{name}: the baseline was asked by {asked}, this pack asks by {wanted}: its verdicts stay as recorded"
         )
-    if found.with_bos not in (None, pack.manifest.run.add_bos_token):
-        log.warning(
-            f"{name}: the baseline was asked with{'' if found.with_bos else 'out'} a BOS, and this pack asks "
-            f"with{'out' if found.with_bos else ''} one"
-        )
+    with_bos = found.entry.asked_with_bos
+    if with_bos not in (None, pack.manifest.run.add_bos_token):
+        words = ("with", "without") if with_bos else ("without", "with")
+        log.warning(f"{name}: the baseline was asked {words[0]} a BOS, and this pack asks {words[1]} one")
     made = [_line(number, docs[number], row, regraded=asked == wanted) for number, row in sorted(pairs.items())]
     others = sum(not line["same_prompt"] for line in made)
     if len(pairs) < len(docs):
@@ -161,46 +134,20 @@ def _task(
     if others:
         log.warning(f"{name}: the baseline was asked {others:,} of {len(pairs):,} docs with another prompt ({path})")
     kept = BaselineEntry.model_validate(
-        {"name": record.name, **found.entry, "file": path, "docs": len(pairs), "other_prompts": others}
+        {
+            "name": record.name,
+            "revision": found.revision,
+            "file": path,
+            "docs": len(pairs),
+            "other_prompts": others,
+            **{key: getattr(found.entry, key) for key in ("model", "lm_eval", "time")},
+        }
     )
     return kept, _content(made)
 
 
-def _of_record(record: Record, name: str, output_type: str, where: str) -> _Answers:
-    run = read_newest(record.files, record.files.tasks[name], say=log.warning)
-    if run is None or run.samples_file is None:
-        raise ConfigError(f"{record.name} holds no sample of {name}", where=where)
-    asked = _asked(run, output_type)
-    rows = read_rows(run, record.results(name), asked, f"{record.name}, {name}")
-    provenance = record.provenance(name)
-    said = {"revision": record.revision, "model": provenance.model, "lm_eval": provenance.lm_eval}
-    entry = {**said, "time": record.files.tasks[name][0].time or None}
-    return _Answers(rows, asked, entry, asked_with_bos(provenance, rows))
-
-
-def _of_details(record: DetailsRecord, name: str, model: str) -> _Answers:
-    # lighteval may keep prompts as token ids alone, which are read by the model's own tokenizer.
-    check = TokenCheck(find_tokenizer(model))
-    found = rows_of_details(record, name, check)
-    asked = _GENERATED if found.delimiter is None else "multiple_choice"
-    said = {"revision": record.revision([name]), "model": record.model, "lm_eval": None}
-    return _Answers(found.rows, asked, {**said, "time": record.tasks[name].time}, check.with_bos)
-
-
 def _by_token(entry: TaskEntry) -> bool:
     return entry.choice_scoring == "next_token"
-
-
-def _asked(run: TaskRun, output_type: str) -> str:
-    """How the baseline was asked, by its first sample: a choice may have been asked for by the next token."""
-    first = run.docs[0]
-    assert run.samples_file is not None  # noqa: S101 (a record has samples)
-    with open_samples(run.samples_file) as whole:
-        requests = arguments(whole(next(iter(first.answers.values()))))
-    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
-    if isinstance(settings, dict):
-        return _GENERATED
-    return "multiple_choice" if output_type == _GENERATED else output_type
 
 
 def _docs(content: bytes) -> list[_Doc]:

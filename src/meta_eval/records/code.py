@@ -21,7 +21,7 @@ from typing import Any
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.boundary.yaml_files import MAX_BYTES, parse_yaml
-from meta_eval.errors import SourceError, TemplateError
+from meta_eval.errors import ConfigError, SourceError, TemplateError
 from meta_eval.templates.folder import Reading, closure, merged, place_of
 from meta_eval.templates.spec import FunctionRef, functions_in
 
@@ -145,6 +145,23 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
         where=str(template_dir),
         hint="Install the lm-eval that has it, or copy the folder of your own task into template_dir",
     )
+
+
+def find_allowed_code(name: str, template_dir: Path, *, allow_code: bool) -> TaskCode:
+    """The code of a task that may be run here.
+
+    Raises:
+        ConfigError: It runs programs that the model writes, and ``allow_code`` is false.
+        SourceError, TemplateError: As of `find_code`.
+    """
+    code = find_code(name, template_dir)
+    if code.settings.get("unsafe_code") and not allow_code:
+        raise ConfigError(
+            "runs programs that the model writes, and lm-eval's own code of it has no sandbox",
+            where=name,
+            hint="Set allow_code: true on a machine that may be lost",
+        )
+    return code
 
 
 def _of_other_tasks(root: Path, own: Set[PurePosixPath]) -> frozenset[PurePosixPath]:

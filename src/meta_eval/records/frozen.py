@@ -16,7 +16,7 @@ from meta_eval.pack.choose import ROLLING
 from meta_eval.records.chat import Chat
 from meta_eval.records.code import TaskCode, group_members, has_task
 from meta_eval.records.rows import Row, Rows, split_unconditional
-from meta_eval.records.runs import without_tasks
+from meta_eval.records.selection import without_tasks
 
 # The evals dataset of this name is whatever tasks the installed lm-eval has.
 LM_EVAL = "lm-eval"

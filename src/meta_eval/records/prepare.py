@@ -16,25 +16,21 @@ from meta_eval.pack import prepare as of_meta
 from meta_eval.pack.build import Pack, build_pack
 from meta_eval.pack.manifest import RecordEntry, read_manifest
 from meta_eval.pack.prepare import Prepared
+from meta_eval.pack.published import recorded_number
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.pack.write import check_target, write_pack
-from meta_eval.records.asked import Made, check_requests
 from meta_eval.records.baseline import open_baseline, with_baseline
 from meta_eval.records.boards import board_groups
 from meta_eval.records.by_token import by_next_token
 from meta_eval.records.chat import Chat, chat_of
-from meta_eval.records.code import TaskCode, find_code, group_text
-from meta_eval.records.details import files_in, holds_details, open_details
-from meta_eval.records.details_prepare import made_of_details
-from meta_eval.records.exchanged import is_exchanged, open_exchanged
-from meta_eval.records.exchanged_prepare import made_of_exchanged
+from meta_eval.records.code import TaskCode, find_allowed_code, group_text
+from meta_eval.records.format import Place, Reading, Record, RecordFormat
 from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
-from meta_eval.records.record_prepare import made_of_record
-from meta_eval.records.remote import details_on_hub, holds_samples, open_on_hub
-from meta_eval.records.runs import is_record, open_record, select
+from meta_eval.records.registry import find_format, find_place
+from meta_eval.records.request_parity import Made, check_requests
+from meta_eval.records.selection import select
 from meta_eval.records.task import filters_of, make_task, verdict_of
 from meta_eval.results.clusters import check_fields
-from meta_eval.source.base import Repository
 from meta_eval.source.open import SAMPLE
 from meta_eval.templates.folder import TemplateFolder
 
@@ -100,99 +96,74 @@ def _say_margin(work_dir: Path, margin: float) -> None:
 def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
     """The pack of whatever the evals dataset is."""
     name = config.evals_dataset
-    recorded = None if name in (LM_EVAL, SAMPLE) else _recorded(config, config_place, progress)
-    if recorded is not None:
-        return recorded
+    place = found = None
+    if name not in (LM_EVAL, SAMPLE):
+        place = find_place(name, revision=config.evals_revision, key="evals_dataset", progress=progress)
+        found = find_format(place)
+    if place is not None and found is not None:
+        return _prepare_record(config, config_place, progress, place, found)
     if config.evals_run is not None:
         raise ConfigError(
             f"{name} holds no recorded runs to choose from", where=f"{config_place}: evals_run", hint="Set it to null"
         )
     if name == LM_EVAL:
         return _prepare_tasks(config, config_place, progress)
-    if config.cluster:
-        raise ConfigError(
-            f"names fields of the docs of {name}, whose templates say what docs share",
-            where=f"{config_place}: cluster",
-            hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
-        )
     return of_meta.assemble(config, config_place, progress)
 
 
-def _recorded(config: Config, config_place: str, progress: Progress) -> Pack | None:
-    """The pack of a recorded run, whoever wrote it; None where the evals dataset is none."""
-    name = config.evals_dataset
-    files = files_in(name)
-    if holds_details(files):  # beside which lie results that look like lm-eval's
-        return _prepare_details(config, config_place, progress, name, files)
-    if is_exchanged(name):
-        return _prepare_exchanged(config, config_place, progress)
-    if is_record(name):
-        return _prepare_record(config, config_place, progress, None)
-    repository = details_on_hub(config, progress)
-    if repository is not None and holds_samples(repository):
-        return _prepare_record(config, config_place, progress, repository)
-    if repository is not None and holds_details(repository.names):
-        return _prepare_details(config, config_place, progress, repository, repository.names)
-    return None
-
-
-def _prepare_record(config: Config, config_place: str, progress: Progress, repository: Repository | None) -> Pack:
+def _prepare_record(
+    config: Config, config_place: str, progress: Progress, place: Place, record_format: RecordFormat
+) -> Pack:
+    """The pack of a recorded run, whoever wrote it."""
     progress(f"reading {config.evals_dataset}")
     where = f"{config_place}: tasks"
-    _must_be_bundled(config, config_place)
-    wanted, _ = split_excluded(config.tasks)
-    if repository is not None:
-        record = open_on_hub(repository, config.evals_run, wanted, where)
-    else:
-        _must_have_no_revision(config, config_place)
-        record = open_record(config.evals_dataset, config.evals_run, wanted)
-    names, groups = select(record, config.tasks, where)
-
-    def make(name: str, context: Context) -> Made:
-        return made_of_record(record, _code_of(name, config), context)
-
-    return _pack_of(config, names, groups, make, progress, record.groups)
-
-
-def _prepare_details(
-    config: Config, config_place: str, progress: Progress, place: str | Repository, files: Sequence[str]
-) -> Pack:
-    """The details of the first Open LLM Leaderboard, or of lighteval."""
-    progress(f"reading {config.evals_dataset}")
-    _must_be_bundled(config, config_place)
-    if isinstance(place, str):
-        _must_have_no_revision(config, config_place)
-    record = open_details(place, files, config.evals_run, split_excluded(config.tasks)[0])
-    names, groups = select(record, config.tasks, f"{config_place}: tasks")
-    return _pack_of(
-        config, names, groups, lambda name, context: made_of_details(record, name, context), progress, record.groups
-    )
-
-
-def _prepare_exchanged(config: Config, config_place: str, progress: Progress) -> Pack:
-    """Instances of Every Eval Ever."""
-    progress(f"reading {config.evals_dataset}")
-    _must_be_bundled(config, config_place)
-    _must_have_no_revision(config, config_place)
-    record = open_exchanged(config.evals_dataset, config.evals_run, split_excluded(config.tasks)[0])
-    names, groups = select(record, config.tasks, f"{config_place}: tasks")
-    return _pack_of(config, names, groups, lambda name, context: made_of_exchanged(record, name, context), progress)
-
-
-def _must_be_bundled(config: Config, config_place: str) -> None:
     if not config.bundle:
         raise ConfigError(
             "a recorded run is written into the pack whole", where=f"{config_place}: bundle", hint="Set bundle: true"
         )
-
-
-def _must_have_no_revision(config: Config, config_place: str) -> None:
-    if config.evals_revision is not None:
+    if place.repository is None and config.evals_revision is not None:
         raise ConfigError(
             "names a commit of the hub, and the record is on this machine",
             where=f"{config_place}: evals_revision",
             hint="Of several runs evals_run names the one that is meant",
         )
+    record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0], where)
+    names, groups = select(record, config.tasks, where)
+    return _pack_of(
+        config, names, groups, lambda name, context: recorded_task(record, name, context), progress, record.groups
+    )
+
+
+def recorded_task(record: Record, name: str, context: Context) -> Made:
+    """A task of a recorded run, with what grades it.
+
+    Raises:
+        UserError: It cannot be asked or graded again.
+    """
+    context.progress(f"{name}: reading its answers")
+    config, where = context.config, f"{record.name}, {name}"
+    reading = Reading(Path(config.template_dir), config.allow_code, lambda: context.tokenizer)
+    recorded = record.read(name, reading)
+    grader = record.grader(name, recorded, reading)
+    for warning in recorded.warnings:
+        log.warning(f"{name}: {warning}")
+    entry = recorded.entry.model_copy(update={"code": grader.code.origin, "code_version": grader.code.version})
+    specs = sorted(recorded.scores, key=lambda spec: spec != grader.verdict)
+    published = [
+        recorded_number(
+            entry, spec, recorded.scores[spec].value, benchmark=recorded.benchmark,
+            averaging=recorded.scores[spec].averaging,
+        )
+        for spec in specs
+    ]  # fmt: skip
+
+    def made(delimiter: str | None) -> PreparedTask:
+        return make_task(
+            grader.code, recorded.rows, entry, context, dataset_id=record.name, revision=recorded.revision,
+            verdict=grader.verdict, filters=grader.filters, published=published, delimiter=delimiter,
+        )  # fmt: skip
+
+    return Made(made(grader.delimiter), recorded.rows, where, made)
 
 
 def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pack:
@@ -203,26 +174,10 @@ def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pac
     chat = chat_of(config, f"{config_place}: apply_chat_template")
 
     def make(name: str, context: Context) -> Made:
-        return _frozen(_code_of(name, config), shots[name], context, chat)
+        code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
+        return _frozen(code, shots[name], context, chat)
 
     return _pack_of(config, list(shots), groups, make, progress)
-
-
-def _code_of(name: str, config: Config) -> TaskCode:
-    """The code of a task that may be run here.
-
-    Raises:
-        ConfigError: It runs programs that the model writes, and ``allow_code`` is false.
-        SourceError, TemplateError: As of `find_code`.
-    """
-    code = find_code(name, Path(config.template_dir))
-    if code.settings.get("unsafe_code") and not config.allow_code:
-        raise ConfigError(
-            "runs programs that the model writes, and lm-eval's own code of it has no sandbox",
-            where=name,
-            hint="Set allow_code: true on a machine that may be lost",
-        )
-    return code
 
 
 def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> Made:

@@ -44,7 +44,7 @@ def lighteval_choices(doc: dict[str, Any], results: list[tuple[float, bool]]) ->
     }
 
 
-def lighteval_em(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+def exact_match(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
     """``em``: the answer is one of the golds, both without white space around them (``Metrics.exact_match``)."""
     return {"em": float(bool(results[0]) and results[0].strip() in [gold.strip() for gold in doc["golds"]])}
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
-from meta_eval.records.details_contexts import without_bos
-from meta_eval.records.details_samples import Sample
+from meta_eval.records.details.contexts import without_bos
+from meta_eval.records.details.samples import Sample
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

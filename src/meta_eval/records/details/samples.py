@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
-from meta_eval.records.details_contexts import are_ids, contexts_of
+from meta_eval.records.details.contexts import are_ids, contexts_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

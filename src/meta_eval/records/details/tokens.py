@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from meta_eval.records.details_samples import Sample
+from meta_eval.records.details.samples import Sample
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -1,0 +1,30 @@
+"""A record format: a folder of CSV files, one a task, with the columns prompt, answer, gold and right (0 or 1).
+
+Name it in your package's pyproject.toml, and `evals_dataset` and `baseline` read such folders:
+
+    [project.entry-points."meta_eval.record_formats"]
+    csv = "csv_record:CsvFormat"
+"""
+
+import csv
+
+from meta_eval.records.format import Place, Record, RecordFormat
+from meta_eval.records.texts import TextAnswer, TextRecord
+
+
+class CsvFormat(RecordFormat):
+    name = "csv"
+
+    def detect(self, place: Place) -> bool:
+        return any(file.endswith(".csv") for file in place.files)
+
+    def open_run(self, place: Place, run: str | None, wanted: list[str], where: str) -> Record:
+        files = [file for file in place.files if file.endswith(".csv")]
+        return TextRecord(place.name, {file.removesuffix(".csv"): read(place, file) for file in files})
+
+
+def read(place: Place, file: str) -> list[TextAnswer]:
+    with place.fetch(file).open(newline="", encoding="utf-8") as rows:
+        return [
+            TextAnswer(row["prompt"], row["answer"], row["gold"], row["right"] == "1") for row in csv.DictReader(rows)
+        ]

@@ -1,0 +1,1 @@
+"""Details of runs in parquet: the first Open LLM Leaderboard's and lighteval's."""

@@ -1,0 +1,211 @@
+"""The record format of details in parquet: those of the first Open LLM Leaderboard and of lighteval.
+
+Both writers name files alike: ``details_<task>_<time>.parquet``, in a folder of the run. The board wrote
+``<run>/details_harness|arc:challenge|25_<run>.parquet``, lighteval writes
+``details/<model>/<run>/details_gsm8k|5_<run>.parquet``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from meta_eval import stats
+from meta_eval.boundary.inputs import open_parquet, parse_json, read_regular, reason, sha256_of
+from meta_eval.errors import SourceError
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.records.details.lighteval import lighteval_sample
+from meta_eval.records.details.rows import DetailsRows, details_code, read_details, verdict_of
+from meta_eval.records.details.samples import NESTED, Sample, columns_of, sample_of
+from meta_eval.records.details.tokens import TokenCheck
+from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
+from meta_eval.records.rows import IN_WORDS, Rows
+from meta_eval.records.selection import choose, plain_time
+from meta_eval.results.find import Found
+
+_FILE = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?)\.parquet", re.DOTALL)
+_RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT.+)\.json")
+_MODEL = re.compile(r"details_+(?P<model>.+?)(?:_+private)?")
+_MOST_RESULTS = 2**26
+
+
+class DetailsFormat(RecordFormat):
+    """Details of a run, of which each task is a parquet file."""
+
+    name = "details"
+
+    def detect(self, place: Place) -> bool:
+        return any(_FILE.fullmatch(PurePosixPath(name).name) for name in place.files)
+
+    def open_run(self, place: Place, run: str | None, wanted: Sequence[str], where: str) -> Record:  # noqa: ARG002
+        return DetailsRecord(place, run, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """The details of one task of one run.
+
+    Attributes:
+        name: The task as a pack names it, and as the hub names its configuration: ``harness_arc_challenge_25``.
+        said: As the file names it: ``harness|arc:challenge|25``.
+        shots: Examples in front of each question, as the file says it.
+        time: Of the run.
+        file: The name of the file inside the record.
+    """
+
+    name: str
+    said: str
+    shots: str | None
+    time: str
+    file: str
+
+
+class DetailsRecord(Record):
+    """Details of a run, of each task those that are meant."""
+
+    def __init__(self, place: Place, run: str | None, wanted: Sequence[str]) -> None:
+        known = {(one.name, one.time): one for one in _found(place.files)}
+        runs: dict[str, list[Found]] = {}
+        for one in sorted(known.values(), key=lambda one: (one.name, one.time), reverse=True):
+            runs.setdefault(one.name, []).append(Found(one.name, one.time, samples=Path(one.file)))
+        groups = _groups(known.values())
+        asked = [task for one in wanted for task in groups.get(one, (one,))]
+        chosen = choose(dict(sorted(runs.items())), run, asked, place.name)
+        self._place = place
+        self._details = {task: known[task, one.time] for task, one in chosen.items()}
+        there = {group: tuple(one for one in members if one in chosen) for group, members in groups.items()}
+        self.name, self.tasks = place.name, tuple(self._details)
+        self.groups = {**{group: members for group, members in there.items() if members}, ALL: self.tasks}
+        times = {one.time for one in self._details.values()}
+        self._model = _model(place.name, place.files, times, place.fetch)
+
+    def read(self, task: str, reading: Reading) -> RecordedTask:
+        details, where = self._details[task], f"{self.name}, {task}"
+        check = TokenCheck(reading.tokenizer())
+        found = read_details(self._samples(details, check, where), details.said, where, check.see)
+        found.rows.warnings.update(check.warnings)
+        warnings = [f"{count:,} docs {IN_WORDS[key]}" for key, count in found.rows.warnings.items() if key in IN_WORDS]
+        if check.first is not None:
+            warnings.append(f"the first doc with other token ids: {check.first}")
+        if found.kept:
+            warnings.append(f"recorded and not graded again: {', '.join(found.kept)}")
+        return RecordedTask(
+            rows=found.rows,
+            output_type="generate_until" if found.delimiter is None else "multiple_choice",
+            revision=self._revision(details),
+            entry=RecordEntry(
+                model=self._model, time=details.time, results_file=details.file, lm_eval=None, backend=None, bos=None,
+                chat_template=False, shots=details.shots, task_version=None, asked_with_bos=check.with_bos,
+            ),
+            benchmark=details.said,
+            scores=_scores(found.metrics, found.rows),
+            specs=[f"{metric},none" for metric in found.metrics],
+            warnings=warnings,
+            about=found,
+        )  # fmt: skip
+
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
+        found = recorded.about
+        assert isinstance(found, DetailsRows)  # noqa: S101 (what `read` left there)
+        return Grader(details_code(found.kind, task), verdict_of(found.metrics, task), delimiter=found.delimiter)
+
+    def _samples(self, details: Details, check: TokenCheck, where: str) -> Iterator[Sample]:
+        rows = rows_of(
+            self._place.fetch(details.file),
+            lambda names: columns_of(names, tokens=check.tokenizer is not None),
+            f"{where}, {details.file}",
+        )
+        for number, row in enumerate(rows):
+            read = lighteval_sample if row.keys() >= NESTED else sample_of
+            yield read(row, f"{where}, doc {number}", check.tokenizer)
+
+    def _revision(self, details: Details) -> str:
+        """The commit, or of a file here ``sha256:`` over its name and content."""
+        if self._place.repository is not None:
+            return self._place.repository.revision
+        line = f"{details.file}\t{sha256_of(self._place.fetch(details.file))}\n"
+        return f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"
+
+
+def _scores(metrics: Iterable[str], rows: Rows) -> dict[str, Score]:
+    found = {}
+    for spec in (f"{metric},none" for metric in metrics):
+        values = [row.metrics[spec] for row in rows.rows if row.metrics and spec in row.metrics]
+        found[spec] = Score(stats.mean(values))
+    return found
+
+
+def rows_of(
+    path: Path, columns: Callable[[Sequence[str]], Sequence[str]], where: str, batch: int = 256
+) -> Iterator[dict[str, Any]]:
+    """The rows of a details file.
+
+    Args:
+        path: The file.
+        columns: Which of its columns are wanted.
+        where: Its name, for messages.
+        batch: How many rows are held at a time.
+
+    Raises:
+        SourceError: It is no parquet file.
+    """
+    import pyarrow as pa
+
+    try:
+        with open_parquet(path) as file:
+            for some in file.iter_batches(batch, columns=list(columns(file.schema_arrow.names))):
+                yield from some.to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SourceError(
+            f"is no parquet file that can be read: {reason(error)}", where=where,
+            hint="Fetch it again",
+        ) from None  # fmt: skip
+
+
+def _found(names: Sequence[str]) -> Iterator[Details]:
+    for file in names:
+        match = _FILE.fullmatch(PurePosixPath(file).name)
+        if match is None:
+            continue
+        said = match["task"]
+        parts = said.split("|")
+        shots = next((part for part in reversed(parts[1:]) if part.isdecimal()), None)
+        if len(parts) == 4:  # lighteval before 0.10: suite|task|shots|truncation of shots
+            shots = parts[2]
+        yield Details(re.sub(r"[^A-Za-z0-9_.]+", "_", said), said, shots, plain_time(match["time"]), file)
+
+
+def _groups(known: Any) -> dict[str, tuple[str, ...]]:
+    """The subjects of one benchmark: ``hendrycksTest-anatomy`` and ``mmlu:anatomy`` are of one each."""
+    found: dict[str, dict[str, None]] = {}
+    for one in known:
+        group = re.sub(r"[-:][^|]+", "", one.said)
+        found.setdefault(re.sub(r"[^A-Za-z0-9_.]+", "_", group), {})[one.name] = None
+    names = {one.name for one in known}
+    return {
+        group: tuple(sorted(members)) for group, members in found.items() if len(members) > 1 and group not in names
+    }
+
+
+def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[str], Path]) -> str | None:
+    """Whose details they are: what the results of the run say, else the name of the dataset or folder."""
+    for file in names:
+        match = _RESULTS.fullmatch(PurePosixPath(file).name)
+        if match is None or plain_time(match["time"]) not in times:
+            continue
+        try:
+            tree = parse_json(read_regular(fetch(file), limit=_MOST_RESULTS))
+            found = tree["config_general"].get("model_name") or tree["config_general"]["model_config"]["model_name"]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            continue
+        if isinstance(found, str) and found:
+            return found
+    for part in reversed(PurePosixPath(name.replace("\\", "/")).parts):
+        match = _MODEL.fullmatch(part.rpartition("--")[2])
+        if match:
+            return match["model"].replace("__", "/")
+    return None

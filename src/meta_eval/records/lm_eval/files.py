@@ -1,0 +1,234 @@
+"""Finding a run that lm-eval recorded: by what its files hold, on this machine or in a dataset of the hub.
+
+The details of the Open LLM Leaderboard 2 are such datasets (``open-llm-leaderboard/<org>__<model>-details``): of their
+files only those of the run that is meant are fetched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from meta_eval.boundary.inputs import sha256_of
+from meta_eval.boundary.names import RULE, is_name
+from meta_eval.errors import SourceError
+from meta_eval.records.format import ALL
+from meta_eval.records.selection import choose, select
+from meta_eval.results.answers import ResultsError, parse
+from meta_eval.results.find import Files, Found, find, named_in
+from meta_eval.results.pieces import pieces
+from meta_eval.results.provenance import Provenance, read_provenance
+from meta_eval.results.results_file import ResultsFile, leaves, mapping, read_results_file
+from meta_eval.results.run import one_model
+from meta_eval.shown import quoted
+from meta_eval.source.base import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """The files of a run.
+
+    Attributes:
+        name: The place, as the user wrote it.
+        revision: The commit, or ``sha256:`` over the names and digests of the files.
+        found: Of each task the one run that is meant.
+        groups: The tasks of each group that it ran; `ALL` holds every task.
+    """
+
+    name: str
+    revision: str
+    found: Files
+    groups: Mapping[str, tuple[str, ...]]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Those with samples."""
+        return tuple(self.found.tasks)
+
+    def results(self, task: str) -> ResultsFile | None:
+        """The results file of a task."""
+        path = self.found.tasks[task][0].results
+        return None if path is None else self.found.results[path]
+
+    def provenance(self, task: str) -> Provenance:
+        """Where a task's samples come from."""
+        one = self.found.tasks[task][0]
+        return read_provenance(self.results(task), (one.samples or Path()).parent.name, task)
+
+
+def holds_record(path: Path) -> bool:
+    """Whether a folder or file holds samples that lm-eval wrote, or its results.
+
+    By what the files hold: a file that is only named like samples is none, and a folder may have any name.
+    """
+    if not path.exists() or (path.is_file() and path.suffix not in (".json", ".jsonl")):
+        return False
+    try:
+        found = find([path], skip_damaged=True)
+    except ResultsError:
+        return False
+    return any(has_samples(one) for runs in found.tasks.values() for one in runs) or bool(found.results)
+
+
+def has_samples(run: Found) -> bool:
+    """Whether what is named like the samples of a run begins with a sample of lm-eval."""
+    for piece in pieces(run.samples, run.offset) if run.samples else ():
+        try:
+            sample = parse(piece.content, piece.where, cut=False)
+        except ResultsError:
+            return False
+        return {"doc_id", "doc", "resps", "arguments"} <= set(sample)
+    return False
+
+
+def find_here(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> RecordFiles:
+    """The files of a recorded run on this machine.
+
+    Args:
+        name: The folder or file, as the user wrote it.
+        path: Where it is.
+        run: The time of the run that is meant, as it stands in the names of its files; None where there is but one.
+        wanted: The tasks that are asked for; with a name that is none, or without any, all of them are.
+
+    Raises:
+        ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
+        SourceError: It holds no samples.
+        ResultsError: A results file is damaged, or the runs are of several models.
+    """
+    files = find([path])
+    with_samples = {task: [one for one in runs if has_samples(one)] for task, runs in files.tasks.items()}
+    if not any(with_samples.values()):
+        raise SourceError(
+            "holds results of lm_eval and no samples, so nobody knows what was asked and answered",
+            where=name,
+            hint="Run lm_eval with --log_samples",
+        )
+    chosen = choose({task: runs for task, runs in with_samples.items() if runs}, run, wanted, name)
+    return _checked(name, {task: [one] for task, one in chosen.items()}, files.results, path)
+
+
+def find_on_hub(repository: Repository, run: str | None, wanted: Sequence[str], where: str) -> RecordFiles:
+    """The files of a recorded run on the hub, fetched as far as they are needed.
+
+    Args:
+        repository: The dataset.
+        run: The time of the run that is meant; None where there is but one.
+        wanted: The tasks and groups that are asked for.
+        where: Where these stand, for messages.
+
+    Raises:
+        ConfigError: There is no such task or group; there are several runs of a task and nobody says which, or there
+            is none of this time.
+        SourceError: A file is missing, gated, cut off or corrupt.
+        ResultsError: A results file is damaged, or the runs are of several models.
+    """
+    chosen = choose(_runs(repository), run, wanted, repository.dataset_id)
+    known = Files({task: [one] for task, one in chosen.items()}, _results(repository, chosen))
+    listed = RecordFiles(repository.dataset_id, repository.revision, known, _groups_of(known))
+    names, _ = select(listed, wanted, where)
+    samples = {task: _fetched(repository, chosen[task].samples) for task in names}
+    found = find(list(samples.values()))
+    of_task = {
+        task: [one for one in found.tasks[task] if one.samples is not None and one.samples.name == path.name]
+        for task, path in samples.items()
+    }
+    folder = next(iter(samples.values())).parent
+    return _checked(repository.dataset_id, of_task, found.results, folder, repository.revision)
+
+
+def _checked(
+    name: str,
+    chosen: Mapping[str, Sequence[Found]],
+    results: Mapping[Path, ResultsFile],
+    path: Path,
+    revision: str | None = None,
+) -> RecordFiles:
+    """The files that were found.
+
+    Args:
+        name: As the user wrote it.
+        chosen: Of each task the one run that is meant.
+        results: The results files, read.
+        path: The folder or file that it is.
+        revision: The commit of a dataset on the hub; None for a digest of the files.
+
+    Raises:
+        SourceError: A name is none of a task.
+        ResultsError: The runs are of several models.
+    """
+    for task in chosen:
+        if not is_name(task):
+            raise SourceError(f"{quoted(task)} is no name of a task", where=name, hint=RULE)
+    used = {one.results for runs in chosen.values() for one in runs}
+    found = Files(chosen, {file: tree for file, tree in results.items() if file in used})
+    one_model({task: _provenance(found, runs[0], task) for task, runs in chosen.items()})
+    return RecordFiles(name, revision or _revision(path, found), found, _groups_of(found))
+
+
+def _provenance(files: Files, one: Found, task: str) -> Provenance:
+    return read_provenance(files.results[one.results] if one.results else None, "", task)
+
+
+def _revision(path: Path, files: Files) -> str:
+    """Over the names and contents of the files that are read, wherever the folder lies."""
+    root = (path if path.is_dir() else path.parent).resolve()
+    paths = {one.samples for runs in files.tasks.values() for one in runs} | set(files.results)
+    lines = []
+    for file in sorted(one for one in paths if one is not None):
+        within = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+        lines.append(f"{within}\t{sha256_of(file)}\n")
+    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def _groups_of(files: Files) -> dict[str, tuple[str, ...]]:
+    """The groups that the run had, with the tasks of them that left samples; of a name that is a task's none."""
+    found: dict[str, tuple[str, ...]] = {}
+    for results in files.results.values():
+        children = mapping(results.tree.get("group_subtasks"))
+        for name in children:
+            members = tuple(one for one in leaves(name, children) if one in files.tasks)
+            if members and name not in files.tasks and is_name(name):
+                found[name] = members
+    return {**found, ALL: tuple(files.tasks)}
+
+
+def holds_samples(repository: Repository) -> bool:
+    """Whether a dataset holds what lm-eval writes with ``--log_samples``."""
+    return any(_task(name) for name in repository.names)
+
+
+def _runs(repository: Repository) -> dict[str, list[Found]]:
+    """Of each task its runs, by the names of files; a path is here one inside the dataset."""
+    found: dict[str, list[Found]] = {}
+    results = {
+        (PurePosixPath(name).parent, named[1]): Path(name)
+        for name in repository.names
+        if (named := named_in(PurePosixPath(name).name)) and named[0] is None
+    }
+    for name in sorted(repository.names):
+        path = PurePosixPath(name)
+        task, time = named_in(path.name) or (None, "")
+        if task is not None:
+            found.setdefault(task, []).append(Found(task, time, Path(name), results.get((path.parent, time))))
+    return found
+
+
+def _task(name: str) -> str | None:
+    named = named_in(PurePosixPath(name).name)
+    return named[0] if named else None
+
+
+def _results(repository: Repository, chosen: Mapping[str, Found]) -> dict[Path, ResultsFile]:
+    return {
+        one.results: read_results_file(_fetched(repository, one.results))
+        for one in {str(one.results): one for one in chosen.values()}.values()
+        if one.results is not None
+    }
+
+
+def _fetched(repository: Repository, name: Path | None) -> Path:
+    if name is None:
+        raise SourceError("names no file", where=repository.dataset_id)
+    return repository.fetch_file(name.as_posix()).path

@@ -1,0 +1,133 @@
+"""The record format of lm-eval: its samples are the docs, and the installed task of that name grades them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meta_eval import stats
+from meta_eval.errors import DataError
+from meta_eval.notes import log
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.records.code import TaskCode, find_allowed_code
+from meta_eval.records.format import Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
+from meta_eval.records.lm_eval.files import RecordFiles, find_here, find_on_hub, holds_record, holds_samples
+from meta_eval.records.rows import IN_WORDS, Rows, asked_with_bos, bos_of, read_rows
+from meta_eval.records.task import filters_of
+from meta_eval.results.answers import arguments
+from meta_eval.results.results_file import ResultsFile, mapping
+from meta_eval.results.run import TaskRun, read_newest
+from meta_eval.results.samples import open_samples
+from meta_eval.results.scores import scores, specs
+
+_GENERATED = "generate_until"
+_AVERAGING = {"mean": "micro", "macro": "macro", "mean of four": "mean of four"}
+
+
+class LmEvalFormat(RecordFormat):
+    """What ``lm_eval --log_samples`` wrote, and results with samples in them as `simple_evaluate` returns them."""
+
+    name = "lm-eval"
+
+    def detect(self, place: Place) -> bool:
+        if place.repository is not None:
+            return holds_samples(place.repository)
+        return place.path is not None and holds_record(place.path)
+
+    def open_run(self, place: Place, run: str | None, wanted: Sequence[str], where: str) -> Record:
+        if place.repository is not None:
+            return LmEvalRecord(find_on_hub(place.repository, run, wanted, where))
+        assert place.path is not None  # noqa: S101 (a place is here or on the hub)
+        return LmEvalRecord(find_here(place.name, place.path, run, wanted))
+
+
+class LmEvalRecord(Record):
+    """A run of lm-eval."""
+
+    def __init__(self, files: RecordFiles) -> None:
+        self._files = files
+        self.name, self.tasks, self.groups = files.name, files.tasks, files.groups
+
+    def read(self, task: str, reading: Reading) -> RecordedTask:
+        where = f"{self.name}, {task}"
+        run = read_newest(self._files.found, self._files.found.tasks[task], say=log.warning)
+        if run is None or run.samples_file is None:
+            raise DataError("holds no sample", where=where)
+        if reading.output_type is None:
+            asked = str(
+                find_allowed_code(task, reading.template_dir, allow_code=reading.allow_code).settings.get(
+                    "output_type", _GENERATED
+                )
+            )
+        else:
+            asked = _output_type(run, reading.output_type)
+        results = self._files.results(task)
+        rows = read_rows(run, results, asked, where)
+        logged = specs(run.docs)
+        return RecordedTask(
+            rows=rows,
+            output_type=asked,
+            revision=self._files.revision,
+            entry=self._entry(task, results, rows),
+            benchmark=task,
+            scores=_scores(run, logged),
+            specs=[*logged, *run.aggregates],
+            warnings=[f"{count:,} docs {IN_WORDS[key]}" for key, count in rows.warnings.items()],
+        )
+
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:
+        code = find_allowed_code(task, reading.template_dir, allow_code=reading.allow_code)
+        if recorded.entry.task_version != code.version:
+            log.warning(
+                f"{task}: the record is of version {recorded.entry.task_version} of the task, and {code.origin} has "
+                f"version {code.version}; verify says whether they grade alike"
+            )
+        return Grader(code, _verdict(code, recorded), filters_of(code))
+
+    def _entry(self, task: str, results: ResultsFile | None, rows: Rows) -> RecordEntry:
+        provenance = self._files.provenance(task)
+        tree: Mapping[str, Any] = results.tree if results else {}
+        versions, shots = mapping(tree.get("versions")).get(task), mapping(tree.get("n-shot")).get(task)
+        return RecordEntry(
+            model=provenance.model,
+            time=self._files.found.tasks[task][0].time or None,
+            results_file=results.path.name if results else None,
+            lm_eval=provenance.lm_eval,
+            backend=provenance.backend,
+            bos=bos_of(results),
+            chat_template=provenance.chat_template,
+            shots=None if shots is None else str(shots),
+            task_version=None if versions is None else str(versions),
+            asked_with_bos=asked_with_bos(provenance, rows),
+        )
+
+
+def _output_type(run: TaskRun, of_pack: str) -> str:
+    """How a baseline was asked, by its first sample: a choice may have been asked for by the next token."""
+    assert run.samples_file is not None  # noqa: S101 (a record has samples)
+    with open_samples(run.samples_file) as whole:
+        requests = arguments(whole(next(iter(run.docs[0].answers.values()))))
+    settings = requests[0][1] if requests and len(requests[0]) > 1 else None
+    if isinstance(settings, dict):
+        return _GENERATED
+    return "multiple_choice" if of_pack == _GENERATED else of_pack
+
+
+def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, Score]:
+    """The record's own scores: those that are means of docs, or averages of labels."""
+    found = {}
+    for spec in logged:
+        one = scores(run.docs, spec)
+        if one is not None:
+            value = stats.mean(one.values) if one.labels is None else one.value
+            found[spec] = Score(value, _AVERAGING.get(one.kind), one.kind == "mean")
+    return found
+
+
+def _verdict(code: TaskCode, recorded: RecordedTask) -> str:
+    """The ``metric,filter`` of single verdicts: what a template says, else the first that is a share of each doc."""
+    wanted = mapping(mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
+    if isinstance(wanted, str) and wanted in recorded.specs:
+        return wanted
+    means = (spec for spec, score in recorded.scores.items() if score.is_mean)
+    return next(means, next(iter(recorded.specs), "none,none"))

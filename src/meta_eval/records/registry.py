@@ -1,0 +1,61 @@
+"""Every record format, and the one place that decides which of them a place holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+
+from meta_eval.boundary.inputs import expand
+from meta_eval.notes import Progress, log
+from meta_eval.records.details.record import DetailsFormat
+from meta_eval.records.format import Place, RecordFormat
+from meta_eval.records.lm_eval.record import LmEvalFormat
+from meta_eval.records.selection import snapshot_in
+
+ENTRY_POINTS = "meta_eval.record_formats"
+
+# Details go first: beside them lie results that look like lm-eval's.
+_SHIPPED: tuple[type[RecordFormat], ...] = (DetailsFormat, LmEvalFormat)
+
+# How the boards and lighteval name the datasets that hold details of runs.
+_DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)")
+
+
+def formats() -> Iterator[RecordFormat]:
+    """The formats that meta-eval ships, then those of other packages, sorted by name."""
+    for shipped in _SHIPPED:
+        yield shipped()
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
+        yield point.load()()
+
+
+def find_format(place: Place) -> RecordFormat | None:
+    """The first format that reads a place; None where none does."""
+    return next((one for one in formats() if one.detect(place)), None)
+
+
+def find_place(name: str, *, revision: str | None, key: str, progress: Progress) -> Place:
+    """What a name of the configuration means: a folder or file here, else a dataset of the hub.
+
+    Only ids that the boards and lighteval give to details of runs are looked up on the hub.
+
+    Args:
+        name: A path or an id.
+        revision: The commit or branch of a dataset; None for the newest.
+        key: The key of the configuration, for messages.
+        progress: Called with what is being done.
+
+    Raises:
+        SourceError: The dataset is missing, gated or unreachable.
+    """
+    path = snapshot_in(expand(name, where=key))
+    if path.exists() or not _DATASET.fullmatch(name):
+        return Place(name, path)
+    from meta_eval.source.hub import open_repository
+
+    progress(f"reading {name}")
+    repository = open_repository(name, revision=revision)
+    for notice in repository.notices:
+        log.warning(notice)
+    return Place(name, None, repository)

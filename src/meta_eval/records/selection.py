@@ -1,0 +1,135 @@
+"""Which tasks and which run of a record are meant: nothing is guessed where several fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from meta_eval.boundary.inputs import read_text
+from meta_eval.boundary.names import split_excluded
+from meta_eval.errors import ConfigError, SourceError, suggestion
+from meta_eval.records.format import ALL
+from meta_eval.results.find import Found
+from meta_eval.shown import quoted
+
+_MOST_NAME = 2**10  # bytes of a commit
+
+
+class Listing(Protocol):
+    """What a record offers: tasks and groups by name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tasks(self) -> Collection[str]: ...
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]: ...
+
+
+def select(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """The tasks that names mean, and the groups among them; a name after a minus is left out.
+
+    Raises:
+        ConfigError: The record has no such task or group.
+    """
+    wanted, excluded = split_excluded(names)
+    (chosen, groups), (without, _) = _named(record, wanted, where), _named(record, excluded, where)
+    return without_tasks(chosen, groups, without)
+
+
+def without_tasks(
+    names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str]
+) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Tasks and groups without some tasks; a group of which nothing is left is gone."""
+    kept = {name: tuple(one for one in members if one not in excluded) for name, members in groups.items()}
+    return [name for name in names if name not in excluded], {name: left for name, left in kept.items() if left}
+
+
+def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    chosen: dict[str, None] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        if name in record.tasks:
+            chosen[name] = None
+        elif name in record.groups:
+            groups[name] = record.groups[name]
+            chosen.update(dict.fromkeys(record.groups[name]))
+        else:
+            known = [*record.groups, *record.tasks]
+            raise ConfigError(
+                f"{record.name} holds no task or group {name!r}{suggestion(name, known)}",
+                where=where,
+                hint=f"It holds {', '.join(known[:20])}; {ALL!r} is all of it",
+            )
+    return list(chosen), groups
+
+
+def snapshot_in(path: Path) -> Path:
+    """The snapshot of a folder of the hub's cache (``datasets--owner--name``): the only one, or that of ``main``.
+
+    Raises:
+        SourceError: It holds several, and none is that of ``main``.
+    """
+    snapshots = path / "snapshots"
+    if not (path.name.startswith("datasets--") and snapshots.is_dir()):
+        return path
+    found = sorted(one for one in snapshots.iterdir() if one.is_dir())
+    if len(found) == 1:
+        return found[0]
+    note = path / "refs" / "main"
+    commit = read_text(note, limit=_MOST_NAME).strip() if note.is_file() else ""
+    if snapshots / commit in found:
+        return snapshots / commit
+    raise SourceError(
+        f"holds {len(found)} snapshots, and none of them is that of main", where=str(path), hint="Name one of them"
+    )
+
+
+def choose(runs: Mapping[str, Sequence[Found]], run: str | None, wanted: Sequence[str], name: str) -> dict[str, Found]:
+    """Of each task the run that is meant; the newest is never guessed.
+
+    Args:
+        runs: Of each task its runs.
+        run: The time of the one that is meant, or its beginning.
+        wanted: See `open_record`.
+        name: The record, for messages.
+
+    Raises:
+        ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
+    """
+    asked = {task: runs[task] for task in wanted} if wanted and set(wanted) <= set(runs) else runs
+    chosen = {task: _chosen(task, those, run, name) for task, those in asked.items()}
+    if run is not None:
+        chosen = {task: one for task, one in chosen.items() if _is_of(one, run)}
+    if run is not None and not chosen:
+        times = sorted({one.time for those in asked.values() for one in those})
+        raise ConfigError(
+            f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {_listed(times)}"
+        )
+    return chosen
+
+
+def _chosen(task: str, runs: Sequence[Found], run: str | None, name: str) -> Found:
+    fitting = runs if run is None else [one for one in runs if _is_of(one, run)]
+    if len(fitting) == 1 or (run is not None and not fitting):
+        return (fitting or runs)[0]
+    times = [one.time or str(one.results) for one in fitting]
+    raise ConfigError(
+        f"{name} holds {len(fitting)} runs of {task}: {_listed(sorted(times))}",
+        where="evals_dataset",
+        hint="Say which is meant: its time as evals_run, or its results file as evals_dataset",
+    )
+
+
+def _is_of(one: Found, run: str) -> bool:
+    return bool(one.time) and plain_time(one.time).startswith(plain_time(run))
+
+
+def plain_time(time: str) -> str:
+    """A time as lm-eval writes it into names; files and splits of the hub have colons or underscores in it."""
+    return time.replace(":", "-").replace("_", "-")
+
+
+def _listed(names: Sequence[str], limit: int = 6) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,105 @@
+"""A record of plain answers: prompts, what the model wrote, the right answers, and who was right.
+
+For formats that keep no more than that. Each answer is graded by exact match, without the white space around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from meta_eval.errors import DataError
+from meta_eval.pack.manifest import RecordEntry
+from meta_eval.records.details.rows import details_code
+from meta_eval.records.format import ALL, Grader, Reading, Record, RecordedTask, Score
+from meta_eval.records.rows import Row, Rows, doc_json
+from meta_eval.stats import mean
+
+VERDICT = "em,none"
+
+
+@dataclass(frozen=True, slots=True)
+class TextAnswer:
+    """One answer.
+
+    Attributes:
+        prompt: What the model was given, without BOS.
+        answer: What it wrote.
+        gold: The right answer.
+        is_right: The recorded verdict; None where there is none.
+    """
+
+    prompt: str
+    answer: str
+    gold: str
+    is_right: bool | None = None
+
+
+class TextRecord(Record):
+    """A run of which only texts are known.
+
+    Args:
+        name: The place, as the user wrote it.
+        answers: By task its answers.
+        model: Whose they are; None where nobody says it.
+        generation: The generation settings of every request.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        answers: Mapping[str, Sequence[TextAnswer]],
+        *,
+        model: str | None = None,
+        generation: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name, self.tasks, self.groups = name, tuple(answers), {ALL: tuple(answers)}
+        self._answers, self._model = answers, model
+        self._generation = {"until": [], "do_sample": False, **(generation or {})}
+
+    def read(self, task: str, reading: Reading) -> RecordedTask:  # noqa: ARG002
+        answers, where = self._answers[task], f"{self.name}, {task}"
+        if not answers:
+            raise DataError("holds no answer", where=where)
+        rows = [_row(one, f"{where}, doc {number}") for number, one in enumerate(answers)]
+        prompts = Counter(row.prompt for row in rows)
+        repeated = len(rows) - len(prompts)
+        verdicts = [float(one.is_right) for one in answers if one.is_right is not None]
+        digest = hashlib.sha256("".join(f"{one!r}\n" for one in answers).encode("utf-8", "surrogatepass"))
+        return RecordedTask(
+            rows=Rows(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
+            output_type="generate_until",
+            revision=f"sha256:{digest.hexdigest()}",
+            entry=RecordEntry(
+                model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos=None,
+                chat_template=False, shots=None, task_version=None,
+            ),
+            benchmark=task,
+            scores={VERDICT: Score(mean(verdicts))} if len(verdicts) == len(answers) else {},
+            specs=[VERDICT],
+        )  # fmt: skip
+
+    def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
+        return Grader(details_code("exact_match", task), VERDICT)
+
+
+def _row(one: TextAnswer, where: str) -> Row:
+    if not one.prompt:
+        raise DataError("was asked with an empty prompt", where=where)
+    doc = {"query": one.prompt, "gold": one.gold, "golds": [one.gold]}
+    return Row(
+        doc=doc,
+        prompt=one.prompt,
+        continuations=(),
+        question_hash=_sha256(doc_json(doc)),
+        prompt_hash=_sha256(one.prompt),
+        gold=one.gold,
+        responses=[[one.answer]],
+        metrics=None if one.is_right is None else {VERDICT: float(one.is_right)},
+    )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

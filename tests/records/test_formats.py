@@ -1,0 +1,97 @@
+"""The socket for record formats: one of another package is an evals dataset and a baseline like those that are shipped."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packs import prepare, read_docs
+from places import REPOSITORY
+
+from meta_eval import export, verify
+from meta_eval.errors import UserError
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.records import registry
+
+EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The example, as if a package had it with an entry point."""
+    spec = importlib.util.spec_from_file_location("csv_record", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    class Point(EntryPoint):
+        def load(self) -> Any:
+            return module.CsvFormat
+
+    points = {registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", registry.ENTRY_POINTS)]}
+    monkeypatch.setattr(registry, "entry_points", lambda group: points.get(group, []))
+    yield
+
+
+def write(folder: Path, task: str, rows: list[tuple[str, str, str, int]]) -> Path:
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{task}.csv").open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerows([("prompt", "answer", "gold", "right"), *rows])
+    return folder
+
+
+SUMS = [("1 and 1 make", " 2", "2", 1), ("2 and 3 make", "six", "5", 0), ("4 and 4 make", "8\n", "8", 1)]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_format_of_another_package_is_an_evals_dataset(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(write(tmp_path / "run", "sums", SUMS)))
+    proof = verify(pack)
+    assert proof.passed
+    tallies = proof.tasks["sums"].tallies
+    assert tallies is not None and (tallies.total.agreed, tallies.total.compared) == (3, 3)
+    (number,) = read_manifest(pack).tasks["sums"].published
+    assert number.value == pytest.approx(66.667, abs=0.001)
+    assert [doc["prompt"] for doc in read_docs(pack, "sums")] == [prompt for prompt, *_ in SUMS]
+    assert export(pack, tmp_path / "requests.jsonl").tasks == {"sums": 3}
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_format_of_another_package_is_a_baseline(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "sums", SUMS)
+    worse = write(tmp_path / "worse", "sums", [(prompt, "?", gold, 0) for prompt, _, gold, _ in SUMS])
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(run), baseline=str(worse))
+    baseline = read_manifest(pack).tasks["sums"].baseline
+    assert baseline is not None
+    assert (baseline.name, baseline.docs, baseline.other_prompts) == (str(worse), 3, 0)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_wrong_verdict_of_such_a_record_is_found(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "sums", [*SUMS, ("5 and 5 make", "11", "10", 1)])
+    tallies = verify(prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))).tasks["sums"].tallies
+    assert tallies is not None and (tallies.total.agreed, tallies.total.compared) == (3, 4)
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_it_cannot_ask_is_left_out(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "sums", SUMS)
+    write(run, "nothing", [])
+    write(run, "empty", [("", "a", "a", 1)])
+    left_out = read_manifest(prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))).left_out
+    assert set(left_out) == {"nothing", "empty"}
+    assert "holds no answer" in left_out["nothing"] and "doc 0: was asked with an empty prompt" in left_out["empty"]
+
+
+def test_without_the_package_such_a_folder_is_no_record(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "sums", SUMS)
+    with pytest.raises(UserError):
+        prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))
+    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run of a known format \(details, lm-eval\)"):
+        prepare(tmp_path / "pack", "meta_gpqa", baseline=str(run))
