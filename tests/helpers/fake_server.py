@@ -43,7 +43,7 @@ class FakeServer:
         takes: The fields that it knows; others it ignores as vLLM does, or refuses.
         refuses_others: Whether.
         token_ids: Whether a prompt may be token ids.
-        ids_end_in: Where it may not: the status of the answer, or 0 for a connection that is cut.
+        ids_end_in: Where it may not: the status of the answer, 200 where each is a prompt, or 0 for a cut.
         listed: The id that it lists, where that is not ``model``; and whether it says how long its contexts are.
         card: What else it says of the model then.
         pages: Where it answers.
@@ -198,7 +198,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.refuse(400, f"Unrecognized request argument supplied: {unknown[0]}")
             return
         if not fake.token_ids and not isinstance(body["prompt"], str):
-            if fake.ids_end_in:
+            if fake.ids_end_in == 200:  # each id is taken for a prompt
+                known = {name: value for name, value in body.items() if name in fake.takes}
+                several = [completion({**known, "prompt": str(one)}, fake.encode) for one in body["prompt"]]
+                self.send(200, {**several[0], "choices": [one["choices"][0] for one in several]})
+            elif fake.ids_end_in:
                 self.refuse(fake.ids_end_in, "prompt: Input should be a valid string")
             else:
                 self.close_connection = True

@@ -180,8 +180,15 @@ def test_fields_that_a_server_refuses_are_left_out_once_for_all(house: House, le
 
 @pytest.mark.parametrize(
     ("ids_end_in", "takes"),
-    [(422, FIELDS), (400, FIELDS), (500, FIELDS | OF_VLLM), (404, FIELDS | OF_VLLM), (0, FIELDS | OF_VLLM)],
-    ids=["TGI", "TensorRT-LLM", "MLX, LMDeploy", "older MLX", "cut"],
+    [
+        (422, FIELDS),
+        (400, FIELDS),
+        (500, FIELDS | OF_VLLM),
+        (404, FIELDS | OF_VLLM),
+        (0, FIELDS | OF_VLLM),
+        (200, FIELDS),
+    ],
+    ids=["TGI", "TensorRT-LLM", "MLX, LMDeploy", "older MLX", "cut", "a prompt an id"],
 )
 def test_prompts_go_out_as_text_where_token_ids_are_refused(
     house: House, ids_end_in: int, takes: frozenset[str], tmp_path: Path
