@@ -22,6 +22,7 @@ from packs import prepare, reseal
 from places import TEMPLATES
 
 from meta_eval.boundary.contained import contained
+from meta_eval.boundary.sigterm import interrupted_by_sigterm
 
 ENDS = {
     "exit": "import sys; sys.exit(0)",
@@ -232,3 +233,12 @@ def test_ctrl_c_is_the_users(pack: Path, tmp_path: Path, swallow: bool) -> None:
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)
     assert running.returncode == 130
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+def test_so_is_sigterm_where_it_interrupts(tmp_path: Path, swallow: bool) -> None:
+    with interrupted_by_sigterm():
+        with pytest.raises(KeyboardInterrupt), contained(tmp_path), suppress(KeyboardInterrupt if swallow else OSError):
+            os.kill(os.getpid(), signal.SIGTERM)
+        with contained(tmp_path):
+            """What is done to end in order is no second interruption."""

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -26,6 +26,7 @@ from typing import IO, Any, NoReturn
 
 from meta_eval.boundary import ending
 from meta_eval.boundary.exclusive import exclusive, is_inside, redirected
+from meta_eval.boundary.sigterm import is_ending
 from meta_eval.errors import TemplateError, UserError
 
 _kept: IO[str] | None = None
@@ -65,8 +66,9 @@ def contained(folder: Path) -> Iterator[None]:
     """Run code of a folder, one thread at a time.
 
     What it prints goes to stderr; in a process of the command line also what C code and programs print that it starts.
-    SystemExit, KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C is the
-    user's, also where the code swallows it. A process that the code forks ends with the block. Exceptions pass.
+    SystemExit, KeyboardInterrupt and ``os._exit`` that the code itself brings about are its errors; Ctrl-C and SIGTERM
+    are the user's, also where the code swallows them. A process that the code forks ends with the block. All other
+    exceptions pass.
 
     Args:
         folder: Where the code lies, to name the place in it.
@@ -80,12 +82,12 @@ def contained(folder: Path) -> Iterator[None]:
         except UserError:
             raise
         except BaseException as error:
-            if pressed.is_set():
+            if pressed():
                 raise KeyboardInterrupt from None
             if isinstance(error, Exception):
                 raise
             raise _ended(error, folder) from None
-        if pressed.is_set():
+        if pressed():
             raise KeyboardInterrupt
 
 
@@ -104,9 +106,9 @@ def _ended(error: BaseException, folder: Path) -> TemplateError:
 
 
 @contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Set when somebody presses Ctrl-C; only the main thread can tell."""
-    pressed = threading.Event()
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether somebody pressed Ctrl-C, or SIGTERM interrupted the block; only the main thread can tell."""
+    pressed, ending_before = threading.Event(), is_ending()
     before: Any = None
     if threading.current_thread() is threading.main_thread():
         before = signal.getsignal(signal.SIGINT)
@@ -118,7 +120,7 @@ def _interrupts() -> Iterator[threading.Event]:
     if callable(before):
         signal.signal(signal.SIGINT, press)
     try:
-        yield pressed
+        yield lambda: pressed.is_set() or (is_ending() and not ending_before)
     finally:
         if callable(before):
             signal.signal(signal.SIGINT, before)

@@ -29,6 +29,11 @@ def interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def is_ending() -> bool:
+    """Whether SIGTERM came in a block of `interrupted_by_sigterm` that is not left yet."""
+    return signal.getsignal(signal.SIGTERM) is _pass_over
+
+
 def _interrupt(*_: object) -> None:
     signal.signal(signal.SIGTERM, _pass_over)  # a second one would break off the end
     raise KeyboardInterrupt
