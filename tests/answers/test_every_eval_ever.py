@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,16 @@ def test_the_same_results_give_the_same_bytes(home: Path) -> None:
     # What is there was written by this command, and is replaced.
     assert done.returncode == 0, done.stderr
     assert {path: path.read_bytes() for path in (home / "out").rglob("*") if path.is_file()} == files
+
+
+def test_an_aggregate_that_was_edited_is_not_replaced(home: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(home / "out", tmp_path / "out")
+    (aggregate,) = (path for path in out.rglob("*.json"))
+    aggregate.write_text(aggregate.read_text().replace('"unknown"', '"me"'))
+    edited = aggregate.read_bytes()
+    done = cli("export", home / "pack", "--to", "every-eval-ever", "--results", home / "run", "--output", out)
+    assert (done.returncode, "would be replaced" in " ".join(done.stderr.split())) == (2, True)
+    assert aggregate.read_bytes() == edited
 
 
 @pytest.mark.parametrize(

@@ -108,15 +108,20 @@ def test_a_clone_keeps_what_is_the_users(home: Path, tmp_path: Path) -> None:
         done = cli("publish", home / "work_dir", "--dry-run", "-o", ".", cwd=clone)
         assert done.returncode == 0, done.stderr
         assert "stays as it is: .git, LICENSE, notes" in done.stderr
-    (clone / "README.md").write_bytes(b"edited")
+    (clone / "README.md").write_bytes(b"edited")  # a page, without which the publication is as good
+    for _ in range(2):
+        done = cli("publish", home / "work_dir", "--dry-run", "-o", clone, cwd=tmp_path)
+        assert (done.returncode, "README.md was edited" in " ".join(done.stderr.split())) == (0, True)
+    assert files_of(clone).items() >= {**theirs, "README.md": b"edited"}.items()
+    (clone / PUBLICATION).write_bytes(b"edited")
     before = files_of(clone)
-    done = cli("publish", home / "work_dir", "--dry-run", "-o", clone, cwd=tmp_path)
-    assert (done.returncode, "README.md would be replaced" in " ".join(done.stderr.split())) == (2, True)
+    with pytest.raises(UserError, match=f"{PUBLICATION} would be replaced"):
+        publish(home / "work_dir", clone)
     assert files_of(clone) == before
-    assert before.items() >= {**theirs, "README.md": b"edited"}.items()
-    (clone / "README.md").rename(clone / "README.mine.md")
+    (clone / PUBLICATION).unlink()
     publish(home / "work_dir", clone)
-    assert files_of(clone).items() >= {**theirs, "README.mine.md": b"edited"}.items()
+    assert files_of(clone).items() >= {**theirs, "README.md": b"edited"}.items()
+    assert "README.md" not in (clone / ".meta-eval.publication.sha256").read_text()
 
 
 SECRETS = {

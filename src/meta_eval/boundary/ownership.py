@@ -98,7 +98,9 @@ def replacing_folder(
             check_folder(target, kind, where=where, shared=shared)
             new = NewFiles(place)
             yield new
-            sums, ours = new.sums(), _read_list(target / list_of(kind))
+            ours = _read_list(target / list_of(kind))
+            _give_way(new, target, ours)
+            sums = new.sums()
             _refuse_clash(sums, where)
             _refuse([name for name in sums if not _is_free(target, name, ours.get(name, ""), sums[name])], where)
             _write_list(place, kind, sums)
@@ -147,6 +149,14 @@ def _finish(target: Path, place: Path) -> None:
     ready.unlink()
     if edited:
         log.warning(f"{target}: kept as they are, since they were edited after meta-eval wrote them: {_few(edited)}")
+
+
+def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
+    sums = new.sums() if new.optional else {}
+    for name in sorted(new.optional):
+        if not _is_free(target, name, ours.get(name, ""), sums[name]):
+            new.drop(name)
+            log.warning(f"{target / name} was edited or put there by hand, and stays as it is")
 
 
 def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

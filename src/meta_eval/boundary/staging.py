@@ -36,9 +36,14 @@ class NewFiles:
     def __init__(self, place: Path) -> None:
         self._place = place
         self.names: list[str] = []
+        self.optional: set[str] = set()
 
-    def write(self, name: str, content: bytes) -> None:
-        """A file whole; ``name`` is its path in the folder, with ``/``."""
+    def write(self, name: str, content: bytes, *, optional: bool = False) -> None:
+        """A file whole; ``name`` is its path in the folder, with ``/``.
+
+        An optional one gives way to what somebody put there or edited.
+        """
+        self.optional |= {name} if optional else set()
         with self._staged(name).open("xb") as file:
             file.write(content)
 
@@ -47,6 +52,15 @@ class NewFiles:
         """A file of text (UTF-8), piece by piece."""
         with self._staged(name).open("x", encoding="utf-8", newline="\n") as file:
             yield file
+
+    def drop(self, name: str) -> None:
+        """Forget a file; the last one takes its number."""
+        number, last = self.names.index(name), len(self.names) - 1
+        (self._place / str(number)).unlink()
+        if number < last:
+            (self._place / str(last)).rename(self._place / str(number))
+            self.names[number] = self.names[last]
+        del self.names[last]
 
     def sums(self) -> dict[str, str]:
         """The SHA-256 of each, hex; all are on the disk then."""

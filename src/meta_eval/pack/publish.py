@@ -61,13 +61,14 @@ def publish(pack: Path, folder: Path) -> Published:
     publication = describe(pack, manifest)
     root = _templates(manifest.prepared_from)
     templates = _template_files(root, manifest)
-    files = {PUBLICATION: publication.to_json().encode(), README: _card(publication).encode()}
+    files = {PUBLICATION: publication.to_json().encode()}
     files |= {f"{TEMPLATES}/{name}": _template(root, name, path, manifest) for name, path in templates.items()}
     with replacing_folder(folder, _KIND, shared=True, inputs=[pack, root]) as new:
         for name, content in files.items():
             new.write(name, content)
+        new.write(README, _card(publication).encode(), optional=True)
     withheld = tuple(name for name in manifest.files if name not in templates)
-    written = sorted([*files, list_of(_KIND)])
+    written = sorted([*files, README, list_of(_KIND)])
     ours = {name.partition("/")[0] for name in written}
     kept = tuple(sorted(path.name for path in folder.iterdir() if path.name not in ours))
     return Published(folder, publication, tuple(written), withheld, kept)
