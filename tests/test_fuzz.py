@@ -25,7 +25,7 @@ from accelerator import answer
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from one_task import TEMPLATE, as_template, as_yaml, one_template, run, write
-from places import TEMPLATES
+from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 from runs import entry, manifest, published, write_run
 
@@ -126,6 +126,10 @@ def mutated(draw: st.DrawFn, tree: Any) -> Any:
             node[draw(texts)] = draw(trees)
     return tree
 
+
+trees_of_any_depth = st.builds(
+    lambda depth, leaf: json.loads("[" * depth + json.dumps(leaf) + "]" * depth), st.integers(90, 400), leaves
+)
 
 # Anything that looks like YAML: parts that a grammar is made of, in any order.
 snippets = st.lists(
@@ -485,6 +489,54 @@ def test_a_manifest(text: str) -> None:
         ends_well("report", some_run(here / "out"), "--pack", here / "pack", "--json")
         if "meta_some.parquet" not in text:
             ends_well("verify", here / "pack", "--json")
+
+
+@fuzz(15)
+@given(mutated(PACK))
+def test_preflight_of_a_manifest(tree: Any) -> None:
+    with folder() as here, patch("meta_eval.preflight.asking.find_lm_eval", lambda: None):
+        write(here / "pack" / "manifest.json", json.dumps(tree))
+        ends_well("preflight", here / "pack", "--json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": ["lm_eval"]}, {"command": ["lm_eval", "--model_args"]}, {"command": []},
+        {"lm_eval": {"minimum": ".", "below": "0.5"}}, {"lm_eval": {"minimum": "0.4", "below": ""}},
+    ],
+)  # fmt: skip
+def test_preflight_of_an_odd_manifest(change: dict[str, Any]) -> None:
+    with folder() as here, patch("meta_eval.preflight.asking.find_lm_eval", lambda: None):
+        write(here / "pack" / "manifest.json", json.dumps({**PACK, **change}))
+        assert ends_well("preflight", here / "pack", "--json") in (1, 2)
+
+
+# Records
+
+
+RECORD = Path(__file__).parent / "data" / "lm_eval_outputs" / "0.4.13"
+SAMPLES = {path.name: path.read_text(encoding="utf-8").splitlines() for path in RECORD.rglob("*.json*")}
+
+
+@fuzz(10)
+@given(st.data())
+def test_a_record(data: st.DataObject) -> None:
+    with folder() as here:
+        name = data.draw(st.sampled_from(sorted(SAMPLES)))
+        for other, lines in SAMPLES.items():
+            trees = [json.loads("\n".join(lines))] if other.endswith(".json") else list(map(json.loads, lines))
+            if other == name:
+                number = data.draw(st.integers(0, len(trees) - 1))
+                trees[number] = data.draw(st.one_of(mutated(trees[number]), trees_of_any_depth))
+            write(here / "record" / other, "".join(f"{json.dumps(tree)}\n" for tree in trees))
+        keys = {
+            "model_name": "m", "evals_dataset": "./record", "tasks": "tiny_free,tiny_text", "work_dir": "w", "max_model_len": 99999,
+            "template_dir": str(REPOSITORY / "tools" / "lm_eval_tasks"),
+        }  # fmt: skip
+        if ends_well("prepare", "-c", write(here / "c.yaml", as_yaml(keys))) == 0:
+            ends_well("verify", "w", "--json")
+        ends_well("report", "record", "--skip-damaged", "--json")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,12 @@ from collections.abc import Mapping, Sequence
 from meta_eval.engines.settings import RunSettings, Settings
 
 
+def model_args_in(command: Sequence[str]) -> list[str]:
+    """What stands behind ``--model_args``, item by item; nothing where a command has none."""
+    at = command.index("--model_args") + 1 if "--model_args" in command else len(command)
+    return ",".join(command[at : at + 1]).split(",")
+
+
 class Engine(ABC):
     """An engine of lm-eval.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from meta_eval.engines.base import Engine
+from meta_eval.engines.base import Engine, model_args_in
 from meta_eval.engines.settings import Settings
 from meta_eval.engines.vllm import VLLM
 
@@ -80,7 +80,7 @@ class LmEvalModel(Engine):
         return {"pretrained": settings.model_name}
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
-        arguments = command[command.index("--model_args") + 1].split(",")
+        arguments = model_args_in(command)
         return f"add_bos_token={added}" in arguments and "--apply_chat_template" not in command
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from meta_eval.engines.base import Engine
+from meta_eval.engines.base import Engine, model_args_in
 from meta_eval.engines.settings import RunSettings, Scalar, Settings
 
 # Where `vllm serve` listens when nobody says otherwise.
@@ -75,7 +75,7 @@ class Server(Engine):
         }
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
-        arguments = command[command.index("--model_args") + 1].split(",")
+        arguments = model_args_in(command)
         wanted = {f"add_bos_token={added}", "tokenized_requests=True"}
         return wanted <= set(arguments) and "--apply_chat_template" not in command
 

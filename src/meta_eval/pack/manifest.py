@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os.path
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -203,9 +203,12 @@ class TaskEntry(_Entry):
         return "Meta's recorded" if self.whose == "Meta's" else self.whose
 
 
+_Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)*((a|b|rc)\d+)?$", max_length=40)]
+
+
 class Range(_Entry):
-    minimum: str
-    below: str
+    minimum: _Version
+    below: _Version
 
 
 class PreparedFrom(_Entry):

@@ -43,7 +43,7 @@ def _prompts(pack: Path, entry: TaskEntry) -> Prompts:
     """Every prompt; none where the docs are not here or damaged."""
 
     def batches() -> Iterator[pa.RecordBatch]:
-        if entry.docs_file is None:
+        if entry.docs_file is None or "prompt" not in entry.columns:
             return
         with contextlib.suppress(Exception):  # the files check has said that it is damaged
             columns = [column for column in PROMPT_COLUMNS if column in entry.columns]
