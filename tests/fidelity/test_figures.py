@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from forced_tables import answer
+from forced_tables import answer, drawn
 
 from meta_eval.fidelity.columns import Vocabulary, columns
 from meta_eval.fidelity.figures import choice_figures, divergence, figures
@@ -83,3 +84,18 @@ def test_recorded_likelihoods_are_compared_as_numbers() -> None:
     assert [(one.doc, one.difference) for one in found.worst] == [(1, 1.0), (0, 0.5)]
     assert found.correlation == pytest.approx(np.corrcoef([-1, -2, -4, -3], [-1.5, -2.5, -3, -3.5])[0, 1])
     assert choice_figures([]) == []
+
+
+def test_copies_of_one_answer_count_as_one_doc() -> None:
+    """Ten docs in eight copies each tell as much as ten."""
+    once = drawn(10, 12)
+    often = [replace(one, doc=10 * number + one.doc) for number in range(8) for one in once]
+    (few,), (many,) = figures(columns(once)), figures(columns(often))
+    assert many.docs == 80
+    assert few.logprob.interval is not None
+    assert many.logprob.interval is not None
+    assert many.logprob.interval.lower == pytest.approx(few.logprob.interval.lower)
+    assert many.logprob.interval.upper == pytest.approx(few.logprob.interval.upper)
+    assert many.greedy.interval is not None
+    assert few.greedy.interval is not None
+    assert many.greedy.interval.upper >= few.greedy.interval.upper

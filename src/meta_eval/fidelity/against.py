@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.fidelity.columns import Vocabulary, kinds_of
+from meta_eval.fidelity.columns import Vocabulary, copies, kinds_of
 from meta_eval.fidelity.pairing import Pair
 from meta_eval.stats import Interval, holm
 from meta_eval.stats.ratio import Mean, mean_of_tokens
@@ -215,8 +215,8 @@ def against(
 
 def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: float) -> Paired:
     table, difference = both.before, both.difference
-    distance = mean_of_tokens(*table.sums(np.abs(difference), where))
-    shift = mean_of_tokens(*table.sums(difference, where))
+    distance = table.mean(np.abs(difference), where)
+    shift = table.mean(difference, where)
     sums, counts = table.sums(np.abs(difference), where)
     known = where & (both.before.top_ids >= 0) & (both.after.top_ids >= 0)
     moved = both.before.top_ids[known] != both.after.top_ids[known]
@@ -273,7 +273,7 @@ def _mean_divergence(both: Pair) -> Divergence | None:
     if both.divergences is None:
         return None
     counts = np.array([one.tokens for one in both.before.answers])
-    mean = mean_of_tokens(both.divergences[:, 0], counts)
+    mean = mean_of_tokens(both.divergences[:, 0], counts, copies(both.before.answers))
     left_out = float(both.divergences[:, 1].sum() / counts.sum())
     return Divergence(mean.value, mean.positive_interval(LEVEL), left_out, both.most_left_out, both.k)
 

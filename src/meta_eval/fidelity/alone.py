@@ -21,7 +21,6 @@ from meta_eval.fidelity.columns import OPENING, Columns
 from meta_eval.fidelity.probes import Probed, Probes
 from meta_eval.fidelity.told_apart import answers, not_read
 from meta_eval.fidelity.variants import NO_BOS, SECOND_BOS, START
-from meta_eval.stats.ratio import mean_of_tokens
 
 # Where the first token is so many times as far below the likeliest as later ones, and by so many nats at the least.
 _FIRST_STANDS_OUT, _FIRST = 5.0, 0.5
@@ -51,7 +50,7 @@ def _first(table: Columns) -> Finding | None:
     first, later = table.at == 0, table.at >= OPENING
     if not first.any() or not later.any():
         return None
-    opening, rest = (mean_of_tokens(*table.sums(table.margins, where)) for where in (first, later))
+    opening, rest = (table.mean(table.margins, where) for where in (first, later))
     interval = opening.positive_interval(_LEVEL)
     if interval is None or interval.lower <= _FIRST or opening.value < _FIRST_STANDS_OUT * rest.value:
         return None

@@ -67,7 +67,7 @@ def _columns(docs: Sequence[Choices], weights: Floats) -> Columns:
     logprobs = np.concatenate([one.logprobs for one in docs]).astype(np.float32)
     tops = np.array([float(one.logprobs.max()) for one in docs], np.float32)
     return Columns(
-        answers=tuple(Answer(one.task, None, one.doc, 0, len(one.logprobs), truncated=False) for one in docs),
+        answers=tuple(Answer(one.task, None, one.doc, 0, len(one.logprobs), False, one.request_sha256) for one in docs),
         row=row, at=at, position=at, ids=at.astype(np.int32), logprobs=weights * logprobs,
         margins=tops[row] - logprobs, ranks=np.zeros(len(row), np.int32), top_ids=best[row],
     )  # fmt: skip

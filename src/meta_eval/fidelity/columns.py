@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.fidelity.tokens import Forced
+from meta_eval.fidelity.tokens import Choices, Forced
+from meta_eval.stats.ratio import Mean, mean_of_tokens
 
 # Nats by which a token may lie below the likeliest and still be it: a tie of logits, in float32.
 TIE = 1e-6
@@ -31,6 +32,7 @@ class Answer:
     prompt_tokens: int
     tokens: int
     truncated: bool
+    request: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +83,22 @@ class Columns:
         size = len(self.answers)
         return np.bincount(row, weights=weights, minlength=size), np.bincount(row, minlength=size)
 
+    def mean(self, values: NDArray[Any], where: NDArray[np.bool_] | None = None) -> Mean:
+        """The mean of a value over tokens, or over some; copies of one doc, asked and answered alike, count as one.
+
+        Raises:
+            ValueError: There is no such token.
+        """
+        return mean_of_tokens(*self.sums(values, where), copies(self.answers))
+
+
+def copies(answers: Iterable[Answer | Choices]) -> list[Hashable] | None:
+    """What answers share where some are of one doc in several copies; None where each stands alone."""
+    found: list[Hashable] = [
+        (one.task, one.request if isinstance(one, Answer) else one.request_sha256) for one in answers
+    ]
+    return found if len(set(found)) < len(found) else None
+
 
 def columns(table: Iterable[Forced]) -> Columns:
     """All of a table at once: about fifty bytes a token."""
@@ -88,7 +106,15 @@ def columns(table: Iterable[Forced]) -> Columns:
     parts: list[Forced] = []
     for one in table:
         answers.append(
-            Answer(one.task, one.subtask, one.doc, one.prompt_tokens, len(one.token_ids), bool(one.truncated))
+            Answer(
+                one.task,
+                one.subtask,
+                one.doc,
+                one.prompt_tokens,
+                len(one.token_ids),
+                bool(one.truncated),
+                one.request_sha256,
+            )
         )
         parts.append(one)
     lengths = np.array([one.tokens for one in answers], np.int64)

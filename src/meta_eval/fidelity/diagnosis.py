@@ -39,7 +39,7 @@ from meta_eval.fidelity.told_apart import (
     unread,
     without_context,
 )
-from meta_eval.stats.ratio import Mean, mean_of_tokens
+from meta_eval.stats.ratio import Mean
 
 # The opening of an answer stands out where it is so many times as far as the rest, and may do so from the lower number
 # on: rounding comes to twice.
@@ -84,7 +84,7 @@ def diagnose(
         return certain
 
     def mean(where: NDArray[np.bool_]) -> Mean | None:
-        return mean_of_tokens(*table.sums(distance, where)) if where.any() else None
+        return table.mean(distance, where) if where.any() else None
 
     opening = _opening(table, mean, found.margin)
     if probing is None or not probing.is_enough:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.fidelity.columns import Columns, Vocabulary, kinds_of
+from meta_eval.fidelity.columns import Answer, Columns, Vocabulary, copies, kinds_of
 from meta_eval.fidelity.tokens import Choices
-from meta_eval.stats import LEVEL, Interval, wilson
+from meta_eval.stats import LEVEL, Interval, mean, score_interval
 from meta_eval.stats.ratio import mean_of_tokens
 
 # Of the margins: which quantiles are given; and margins, in nats, beyond which the share of tokens is.
@@ -132,7 +132,6 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
     if not len(own):
         raise ValueError("there is no token")
     misses, _ = table.sums(~first, where)
-    greedy = int((misses[own] == 0).sum())
     margins = table.margins[where]
     return Figures(
         name=task,
@@ -145,7 +144,7 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
             {share: float(np.quantile(margins, share)) for share in QUANTILES},
             {limit: float((margins > limit).mean()) for limit in THRESHOLDS},
         ),
-        greedy=Figure(greedy / len(own), wilson(greedy, len(own))),
+        greedy=_share([float(misses[at] == 0) for at in own], [table.answers[at] for at in own]),
         divergence=divergence(*_first_misses(table, where, own)),
         kinds=tuple(
             Kind(name, int(both.sum()), float(first[both].mean()), float(table.logprobs[both].mean(dtype=float)))
@@ -156,8 +155,13 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
 
 
 def _figure(table: Columns, values: NDArray[Any], where: NDArray[np.bool_]) -> Figure:
-    mean = mean_of_tokens(*table.sums(values, where))
-    return Figure(mean.value, mean.interval(LEVEL))
+    found = table.mean(values, where)
+    return Figure(found.value, found.interval(LEVEL))
+
+
+def _share(values: Sequence[float], answers: Sequence[Answer | Choices]) -> Figure:
+    """The mean over answers, of which copies of one doc are not independent."""
+    return Figure(mean(values), score_interval(values, clusters=copies(answers)))
 
 
 def _first_misses(
@@ -247,10 +251,10 @@ def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
     difference = ours - recorded
 
     def figure(values: NDArray[np.float64]) -> Figure:
-        mean = mean_of_tokens(np.add.reduceat(values, starts), counts)
-        return Figure(mean.value, mean.interval(LEVEL))
+        found = mean_of_tokens(np.add.reduceat(values, starts), counts, copies(docs))
+        return Figure(found.value, found.interval(LEVEL))
 
-    same = sum(int(np.argmax(one.logprobs)) == one.best for one in docs)
+    same = [float(int(np.argmax(one.logprobs)) == one.best) for one in docs]
     largest = np.maximum.reduceat(np.abs(difference), starts)
     varied = len(ours) > 1 and ours.std() > 0 and recorded.std() > 0
     return ChoiceFigures(
@@ -261,7 +265,7 @@ def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
         median_difference=float(np.median(np.abs(difference))),
         shift=figure(difference),
         correlation=float(np.corrcoef(ours, recorded)[0, 1]) if varied else None,
-        same_best=Figure(same / len(docs), wilson(same, len(docs))),
+        same_best=_share(same, docs),
         worst=tuple(
             WorstDoc(one.task, one.doc, float(largest[at]), tuple(one.logprobs.tolist()), tuple(one.recorded.tolist()))
             for at in np.argsort(-largest, kind="stable")[:WORST]

@@ -3,12 +3,13 @@
 The mean over all tokens is a ratio, the sum over docs by the tokens over docs. Its variance is the cluster-robust one
 of `meta_eval.stats.robust` (CR2 of Bell and McCaffrey 2002, Survey Methodology 28:169, with Satterthwaite's degrees of
 freedom) for docs as clusters and one stratum, written in sums by doc, so that no token is looked at twice: a doc with n
-of N tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m.
+of N tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m. Docs of one cluster are added up first and count as one doc.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,14 +80,25 @@ class Mean:
         return float(stdtr(self.freedom, -math.log(self.value / at) * self.value / math.sqrt(self.variance)))
 
 
-def mean_of_tokens(sums: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Mean:
+def mean_of_tokens(
+    sums: npt.NDArray[Any], tokens: npt.NDArray[Any], clusters: Sequence[Hashable] | None = None
+) -> Mean:
     """The mean over tokens from each doc's sum and number of tokens; docs without a token count for nothing.
+
+    Args:
+        sums: Of each doc.
+        tokens: Of each doc.
+        clusters: What each shares with others: docs of one cluster count as one doc. None for docs on their own.
 
     Raises:
         ValueError: There is no token.
     """
     import numpy as np
 
+    if clusters is not None:
+        known: dict[Hashable, int] = {}
+        codes = [known.setdefault(one, len(known)) for one in clusters]
+        sums, tokens = np.bincount(codes, weights=sums), np.bincount(codes, weights=tokens)
     kept = tokens > 0
     s, n = np.asarray(sums, float)[kept], np.asarray(tokens, float)[kept]
     docs, total = len(n), float(n.sum())
