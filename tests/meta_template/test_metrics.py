@@ -17,7 +17,7 @@ from packs import prepare, read_docs
 from places import REPOSITORY, TEMPLATES
 from template_modules import template_module
 
-from meta_eval import verify
+from meta_eval import export, verify
 from meta_eval.errors import UserError
 
 metrics = template_module("_common/metrics.py")
@@ -110,10 +110,10 @@ def test_one_line_of_a_template_chooses_them(tmp_path: Path) -> None:
     assert [doc["choice_tokens"] for doc in docs[:1]] == [[len(end.split()) for end in docs[0]["continuations"]]]
     (task,) = verify(pack).tasks.values()
     assert task.status == "passed"
-    # Its mutual information asks each choice without the question too, which neither file of ours has a place for.
-    for form in ("requests", "lighteval"):
-        done = cli("export", pack, "--to", form, "--output", tmp_path / form)
-        assert (done.returncode, "asks for loglikelihood" in " ".join(done.stderr.split())) == (2, True)
+    # Its mutual information asks each choice without the question too: a request of its own, and nothing to lighteval.
+    assert export(pack, tmp_path / "requests.jsonl").tasks == {"mine": 2 * len(docs)}
+    done = cli("export", pack, "--to", "lighteval", "--output", tmp_path / "lighteval")
+    assert (done.returncode, "more than one request a doc" in " ".join(done.stderr.split())) == (2, True)
 
 
 def own_tokenizer(folder: Path) -> Path:

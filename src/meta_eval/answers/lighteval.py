@@ -124,6 +124,8 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
         requests = list(requests_of(evaluator, name, limit))
     except PackError as error:
         raise _CannotError(f"it {error.what}") from None
+    if any(request.repeat for request in requests):
+        raise _CannotError("it makes more than one request a doc")
     shared = _shared(requests, len(docs))
     lengths = _lengths(task, docs) if kind == "choices" and graders["process_results"] is None else None
     content = parquet_bytes(_table(task, docs, requests, lengths, kind))
