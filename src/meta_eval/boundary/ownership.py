@@ -160,10 +160,13 @@ def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
 
 
 def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Remove what is replaced or needed no more; what of the latter is a user's by now."""
+    """Remove what is replaced or needed no more; what of the latter is a user's by now.
+
+    A module is replaced by its equal too: it may load one that changed, and is loaded again only if its file is new.
+    """
     edited = []
     for name, sha256 in ours.items():
-        if new.get(name) == sha256:
+        if new.get(name) == sha256 and not name.endswith(".py"):
             continue
         if _has(target / name, sha256):
             _remove(target / name)
