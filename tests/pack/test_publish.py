@@ -7,11 +7,14 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from command import cli
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from packs import prepare, some_templates
 from places import TEMPLATES
 
@@ -267,6 +270,36 @@ def test_what_differs_is_named_by_its_key_and_nothing_is_written(
         rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert key in str(error.value)
     assert not (tmp_path / "pack").exists()
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.data())
+def test_no_value_in_any_place_of_a_publication_passes_for_what_was_made(
+    home: Path, assembled: Callable[..., object], data: st.DataObject
+) -> None:
+    tree = node = json.loads((home / "published" / PUBLICATION).read_text(encoding="utf-8"))
+    while True:
+        key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+        if not isinstance(node[key], (dict, list)) or not node[key] or data.draw(st.integers(0, 3)) == 0:
+            break
+        node = node[key]
+    before, node[key] = node[key], data.draw(anything)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("meta_eval.pack.rebuild.assemble", lambda *_: assembled())
+        (Path(folder) / PUBLICATION).write_text(json.dumps(tree), encoding="utf-8")
+        if key in ("format", "meta_eval") or (node[key] == before and type(node[key]) is type(before)):
+            return
+        with pytest.raises(UserError) as error:
+            rebuild(Path(folder), overrides=[*MINE, f"work_dir={folder}-pack"])
+        assert "\n" not in str(error.value)
+        assert not Path(f"{folder}-pack").exists()
 
 
 REFUSED: dict[str, Callable[[dict[str, Any]], object]] = {
