@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rows import make_row
 
 from meta_eval.errors import DataError, JoinError
-from meta_eval.joins import JOINS
+from meta_eval.joins import JOINS, ifeval
 from meta_eval.joins.base import Joined, KnownDifference, OriginalRows
 from meta_eval.joins.match import match_known, match_one_to_one, sha256
 from meta_eval.source.rows import Place
@@ -195,3 +195,11 @@ def test_math_brings_its_solution_and_leaves_other_originals_alone() -> None:
     ]
     joined = join([make_row("p1")], originals, name="math")
     assert (joined.rows[0]["solution"], joined.rows[0]["type"]) == ("\\boxed{1}", "Algebra")
+
+
+@pytest.mark.parametrize("depth", [150, 5000])
+def test_a_deep_question_is_a_prompt_and_a_deep_dialog_is_named(depth: int) -> None:
+    text = "[" * depth + "]" * depth
+    assert ifeval.dialog_prompt({"input_question": text}, "row 0") == text
+    with pytest.raises(DataError, match="row 0: input_question starts a JSON dialog"):
+        ifeval.dialog_prompt({"input_question": f'{{"dialog": {text}}}'}, "row 0")

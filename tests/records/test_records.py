@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from noted import noted
-from packs import prepare, punkt_data, read_docs
+from packs import edit_docs, prepare, punkt_data, read_docs
 from places import REPOSITORY
 from recorded_runs import SHAPES, record, task_folder
 
@@ -478,3 +478,14 @@ def test_verify_leaves_the_state_of_random_as_it_was(old: Path, monkeypatch: pyt
     verify(pack)
     assert random.getstate() == before
     assert np.random.get_state()[1].tolist() == of_numpy  # type: ignore[index, union-attr]
+
+
+@pytest.mark.parametrize("text", ["[1]", "[" * 5000, "{", "5"], ids=str.__len__)
+def test_an_edited_pack_whose_recorded_metrics_are_none_is_named(text: str, old: Path) -> None:
+    def damage(docs: list[dict[str, Any]]) -> None:
+        docs[0]["recorded_metrics"] = text
+
+    pack = tiny(old, "tiny_free")
+    edit_docs(pack, "tiny_free", damage)
+    proof = verify(pack, edited=True).tasks["tiny_free"]
+    assert (proof.status, "doc 0: recorded_metrics is no JSON object" in str(proof.reason)) == ("failed", True), proof

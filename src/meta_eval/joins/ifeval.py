@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from meta_eval.boundary.inputs import parse_json
 from meta_eval.errors import DataError
 from meta_eval.joins.base import KnownDifference, Original, RowJoin
 
@@ -44,7 +45,7 @@ def dialog_prompt(row: Row, where: str) -> str:
     """
     question = str(row["input_question"])
     try:
-        tree = json.loads(question)
+        tree = parse_json(question)
     except ValueError:
         if question.lstrip().startswith('{"dialog"'):
             raise DataError("input_question starts a JSON dialog that is cut off or malformed", where=where) from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary.inputs import parse_json
 from meta_eval.judging.model import Task
 from meta_eval.report.model import Sample, ShownAnswer
 from meta_eval.results import answers as kept
@@ -135,7 +135,7 @@ def _question(doc: Mapping[str, Any]) -> str:
     question = str(doc.get("question") or "")
     if question.startswith('{"dialog"'):
         try:
-            return str(json.loads(question)["dialog"][-1]["body"])
+            return str(parse_json(question)["dialog"][-1]["body"])
         except (ValueError, LookupError, TypeError):
             pass
     return question

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from meta_eval.results.answers import (
 )
 from meta_eval.results.clusters import content_keys, given_key, name_clusters
 from meta_eval.results.named import as_recorded, read_named
+from meta_eval.results.pieces import MAX_PIECE
 
 # How the reason of a missing baseline ends where verify can make it.
 AGAIN = "run `meta-eval verify`"
@@ -201,12 +203,13 @@ class _NoBaselineError(Exception):
 
 def _read(path: Path, key: str) -> tuple[Doc, ...]:
     with TextIOWrapper(open_regular(path), encoding="utf-8") as file:
-        head = json.loads(file.readline())
+        lines = iter(partial(file.readline, MAX_PIECE), "")
+        head = json.loads(next(lines, ""))
         if head["pack"] != key:
             raise _NoBaselineError(f"the pack was prepared anew or edited since verify ran: {AGAIN}")
         if "missing" in head:
             raise _NoBaselineError(head["missing"])
-        docs = tuple(_doc(json.loads(line), str(path)) for line in file)
+        docs = tuple(_doc(json.loads(line), str(path)) for line in lines)
     if len(docs) != head["docs"]:
         raise ValueError
     return docs

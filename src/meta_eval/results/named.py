@@ -53,7 +53,7 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
             )
             for row in rows
         ]  # fmt: skip
-    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError) as error:
+    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, RecursionError) as error:
         raise PackError(
             f"holds no answers of a baseline ({reason(error)})", where=str(path),
             hint="Run `meta-eval prepare` again",

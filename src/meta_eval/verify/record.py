@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import TAIL, extracted, metric_names, output
 from meta_eval.results.metrics import plain
@@ -42,7 +43,7 @@ def tally_record(
     for number in sorted(rows):
         doc = next(iter(rows[number].values()))["doc"]
         today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in metric_names(row)}
-        recorded = given[number] if given is not None else json.loads(doc["recorded_metrics"] or "{}")
+        recorded = given[number] if given is not None else _recorded(doc["recorded_metrics"], number)
         tallies = [result.total]
         if isinstance(doc.get("subtask_name"), str):
             tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
@@ -55,6 +56,23 @@ def tally_record(
             result.disagreements.append(line)
     result.subtasks = dict(sorted(result.subtasks.items()))
     return result
+
+
+def _recorded(text: object, number: int) -> Mapping[str, Any]:
+    """The recorded metrics of a doc, as they stand in a pack.
+
+    Raises:
+        PackError: They are none: the pack was edited.
+    """
+    try:
+        found = json.loads(text or "{}") if isinstance(text, str) or text is None else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise PackError(
+            "recorded_metrics is no JSON object", where=f"doc {number}", hint="Run `meta-eval prepare` again"
+        )
+    return found
 
 
 def _add(tally: Tally, ours: float | None, theirs: float | None, *, compared: bool, agrees: bool) -> None:
