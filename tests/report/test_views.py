@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
@@ -115,6 +116,21 @@ def test_what_a_task_is_compared_with_is_said_with_what_is_missing() -> None:
     assert (
         "compared with the published number alone; verify has not been run on this task: run `meta-eval verify`" in text
     )
+
+
+@pytest.mark.parametrize("make", [make_report, make_comparison])
+def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report], tmp_path: Path) -> None:
+    """MMLU-Pro has nine tenths of the mean, and a reader sees it without reading JSON."""
+    report = make()
+    task = report.tasks[0]
+    assert task.decision is not None
+    share = f"{100 * task.decision.weight:.0f} %"
+    write_html(tmp_path / "page.html", report)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert any(line.endswith(share) for line in lines_of(printed(report), task.name))
+    assert f"| {share} |" in markdown.render(report)
+    assert f'data-label="weight">{share}</td>' in page
+    assert report.to_json()["tasks"][0]["drop"]["weight"] == task.decision.weight
 
 
 def test_the_distance_of_the_baseline_stands_apart_with_its_reason() -> None:
