@@ -1,6 +1,6 @@
 """Make fidelity tables of a taught tiny Llama and of copies of it that are set up wrongly, each in one way.
 
-    python tools/forced_tokens.py MODEL OUT [--docs N] [--chat CHAT_MODEL] [--only NAME…] [--small]
+    python tools/forced_tokens.py MODEL OUT [--docs N] [--longest N] [--chat CHAT_MODEL] [--only NAME…] [--float32] [--small]
 
 MODEL is what taught_llama.py wrote, and CHAT_MODEL a copy of it that was taught on in chat alone. The model answers
 prompts of its own language first, most of them greedily, in bfloat16: these are the recorded answers. Then every copy
@@ -120,6 +120,45 @@ def heads_swapped(model: LlamaForCausalLM) -> None:
     weight.copy_(torch.cat((weight[:, half:], weight[:, :half]), dim=1))
 
 
+def of_projections(names: Sequence[str], change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., None]:
+    """A change of some projections of every layer, such as queries and keys alone."""
+
+    def apply(model: LlamaForCausalLM) -> None:
+        for layer in model.model.layers:
+            for name, weight in layer.named_parameters():
+                if name.split(".")[-2] in names and weight.dim() == 2:
+                    weight.copy_(change(weight))
+
+    return torch.no_grad()(apply)
+
+
+def halves_swapped(weight: torch.Tensor) -> torch.Tensor:
+    """The outputs of a projection with the shards of two cards in the wrong order."""
+    half = weight.shape[0] // 2
+    return torch.cat((weight[half:], weight[:half]), dim=0)
+
+
+def low_rank(weight: torch.Tensor) -> torch.Tensor:
+    """A weight that was tuned on by an adapter of rank 2."""
+    chance = torch.Generator().manual_seed(SEED)
+    left, right = (torch.randn(shape, generator=chance) for shape in ((weight.shape[0], 2), (2, weight.shape[1])))
+    change = left @ right
+    return weight + 0.1 * weight.norm() * change / change.norm()
+
+
+@torch.no_grad()
+def louder(model: LlamaForCausalLM) -> None:
+    """Logits that are all 1.15 times as large: a forgotten or doubled scale."""
+    model.config.tie_word_embeddings = False
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone() * 1.15)
+
+
+@torch.no_grad()
+def without_a_layer(model: LlamaForCausalLM) -> None:
+    """The second half of the last layer does nothing."""
+    model.model.layers[-1].mlp.down_proj.weight.zero_()
+
+
 # What happens to a context
 
 
@@ -180,9 +219,63 @@ def quantised_cache(bits: int) -> str:
     return name
 
 
+def rescaled_attention(factor: float) -> str:
+    """Attention whose scores are so many times as large."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    name = f"sdpa_times{factor:g}"
+
+    def attend(module: Any, query: Any, key: Any, value: Any, *rest: Any, **more: Any) -> Any:
+        return sdpa_attention_forward(module, query * factor, key, value, *rest, **more)
+
+    AttentionInterface.register(name, attend)
+    return name
+
+
+def sliding_attention(width: int) -> str:
+    """Attention that sees so many tokens back."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    name = f"sdpa_window{width}"
+
+    def attend(module: Any, query: Any, key: Any, value: Any, _mask: Any, *rest: Any, **more: Any) -> Any:
+        size = query.shape[2]
+        seen = torch.ones(size, size, dtype=torch.bool).tril().triu(1 - width)[None, None]
+        return sdpa_attention_forward(module, query, key, value, seen, *rest, **{**more, "is_causal": False})
+
+    AttentionInterface.register(name, attend)
+    return name
+
+
+def set_config(**values: Any) -> Callable[[Any], None]:
+    def change(config: Any) -> None:
+        for name, value in values.items():
+            setattr(config, name, value)
+
+    return change
+
+
 def other_words() -> Tokenizer:
     """A tokenizer of the same kind whose merges were learned from half of the list: other ids for the same text."""
     return build_tokenizer(word_list()[::2])
+
+
+def unnamed() -> list[Copy]:
+    """Faults that no cause was written for: a group of causes may be named, and no single one."""
+    return [
+        Copy("qk_int4", weights=of_projections(("q_proj", "k_proj"), rounded(3, 32))),
+        Copy("qk_shards", weights=of_projections(("k_proj",), halves_swapped)),
+        Copy("attention_scale", attention=rescaled_attention(1.4)),
+        Copy("window", attention=sliding_attention(512)),
+        Copy("window64", attention=sliding_attention(64)),
+        Copy("logit_scale", weights=louder),
+        Copy("gelu", config=set_config(hidden_act="gelu")),
+        Copy("norm_eps", config=set_config(rms_norm_eps=0.1)),
+        Copy("half_layer", weights=without_a_layer),
+        Copy("adapter", weights=each_matrix(low_rank)),
+        Copy("v_int3", weights=of_projections(("v_proj",), rounded(3, 32))),
+        Copy("rope_linear", config=rope(rope_type="linear", factor=2.0)),
+    ]
 
 
 def copies(chat: Path | None) -> list[Copy]:
@@ -209,7 +302,7 @@ def copies(chat: Path | None) -> list[Copy]:
         Copy("shards", weights=heads_swapped),
         Copy("other_tokenizer", tokenizer=other_words),
     ]
-    return [*found, *([Copy("chat_model", model=chat)] if chat else [])]
+    return [*found, *unnamed(), *([Copy("chat_model", model=chat)] if chat else [])]
 
 
 def load(path: Path, copy: Copy) -> LlamaForCausalLM:
@@ -223,12 +316,12 @@ def load(path: Path, copy: Copy) -> LlamaForCausalLM:
     return model.to(copy.dtype).eval()
 
 
-def prompts(docs: int) -> Iterator[Doc]:
+def prompts(docs: int, most: int = LONGEST) -> Iterator[Doc]:
     """Chat prompts of all lengths, in even logarithmic steps, and base prompts that are short."""
     chance, spoken = random.Random(SEED + 1), language()
     for number in range(docs):
         kind = ("meta_chat", "meta_long", "meta_base")[number % 3]
-        longest = LONGEST if kind == "meta_long" else 400
+        longest = most if kind == "meta_long" else 400
         length = int(math.exp(chance.uniform(math.log(SHORTEST if kind != "meta_long" else 600), math.log(longest))))
         topic = chance.choice(TOPICS)
         yield Doc(
@@ -365,8 +458,10 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--docs", type=int, default=90)
+    parser.add_argument("--longest", type=int, default=LONGEST, help="tokens of the longest prompt, roughly")
     parser.add_argument("--chat", type=Path, help="a copy that was taught on in chat alone")
     parser.add_argument("--only", nargs="*", help="copies; the reference is made in any case")
+    parser.add_argument("--float32", action="store_true", help="every copy in float32, which a CPU is faster at")
     parser.add_argument("--small", action="store_true", help="no choices, no likeliest tokens")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -378,8 +473,10 @@ def main() -> None:
         if arguments.only and copy.name not in ("reference", *arguments.only):
             continue
         started = time.monotonic()
+        if arguments.float32:
+            copy = replace(copy, dtype=torch.float32)
         model = load(arguments.model, copy)
-        docs = docs or record(model, tokenizer, prompts(arguments.docs))
+        docs = docs or record(model, tokenizer, prompts(arguments.docs, arguments.longest))
         own = copy.tokenizer() if copy.tokenizer else tokenizer
         header = Header(
             f"tiny/{copy.name}", f"transformers, {copy.attention}, {copy.dtype}", "0" * 64, "0" * 64,

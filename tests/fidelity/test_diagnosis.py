@@ -1,4 +1,4 @@
-"""Each mistake of a set-up is named as itself, and as nothing else; without probes with what leaves the same trace.
+"""Each mistake of a set-up is named with the causes that leave its trace, and as no other cause alone.
 
 The tables were made by ``tools/forced_tokens.py --docs 48 --small``: a taught tiny Llama beside itself, set up wrongly
 in one way each, and behind the changed prompts of the probes.
@@ -17,17 +17,29 @@ from places import REPOSITORY
 from meta_eval.fidelity.against import against
 from meta_eval.fidelity.alone import alone
 from meta_eval.fidelity.causes import (
+    ATTENTION,
     BOS,
     CACHE,
     CHAT,
     DAMAGE,
+    GROUPS,
+    MODEL,
+    MORE_BOS,
+    NO_BOS,
     POSITIONS,
+    PROMPT,
     QUANTISED,
     ROPE,
+    ROUNDING,
+    START,
     TEMPLATE,
     TOKENIZER,
     TRUNCATION,
     TWO_BOS,
+    WEIGHTS,
+    WORDS,
+    Finding,
+    Group,
 )
 from meta_eval.fidelity.columns import Vocabulary, columns
 from meta_eval.fidelity.diagnosis import diagnose
@@ -40,11 +52,25 @@ from meta_eval.fidelity.variants import ALONE
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
 SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
 
-MISTAKES = {
-    "no_bos": BOS, "two_bos": TWO_BOS, "no_template": TEMPLATE, "spelled_template": TEMPLATE,
-    "template_twice": TEMPLATE, "truncated": TRUNCATION, "rope_off": ROPE, "rope_theta": POSITIONS,
-    "chat_model": CHAT, "kv4": CACHE, "shards": DAMAGE, "int4": QUANTISED,
-}  # fmt: skip
+# By copy the mistake, and the groups that its trace may be told as.
+MISTAKES: dict[str, tuple[str, tuple[Group, ...]]] = {
+    "no_bos": (BOS, (NO_BOS,)),
+    "two_bos": (TWO_BOS, (MORE_BOS,)),
+    "no_template": (TEMPLATE, (PROMPT, START, ATTENTION)),
+    "spelled_template": (TEMPLATE, (PROMPT,)),
+    "template_twice": (TEMPLATE, (PROMPT,)),
+    "truncated": (TRUNCATION, (START,)),
+    "rope_off": (ROPE, (ATTENTION, START)),
+    "rope_theta": (POSITIONS, (ATTENTION,)),
+    "chat_model": (CHAT, (MODEL,)),
+    "kv4": (CACHE, (ROUNDING,)),
+    "shards": (DAMAGE, (WEIGHTS,)),
+    "int4": (QUANTISED, (WEIGHTS,)),
+}
+
+
+def names(*groups: Group) -> tuple[str, ...]:
+    return tuple(one.name for one in groups)
 
 
 @cache
@@ -56,28 +82,37 @@ def table(name: str) -> Tokens:
     return read_tokens(TABLES / f"{name}.parquet")
 
 
-def probed(before: str, after: str, noise: float = 0.0) -> tuple[str, ...]:
-    """What is named with probes; with noise, as of an engine that is not deterministic."""
+def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
+    """What is found with probes; with noise, as of an engine that is not deterministic."""
     rng = np.random.default_rng(0)
     (ours, asked), (theirs, too) = read(before), read(after)
     if noise:
         theirs = tuple(noisy(one, rng, noise) for one in theirs)
         too = {key: noisy_probe(one, rng, noise) for key, one in too.items()}
     both = Pair(columns(ours), columns(theirs), None, 0.0, 0, 0, 0)
-    found = diagnose(against(both), both, SPECIAL, Probing(both, asked, too))
-    return found.causes if found else ()
+    return diagnose(against(both), both, SPECIAL, Probing(both, asked, too))
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
 @pytest.mark.parametrize("copy", MISTAKES)
-def test_each_mistake_is_named_as_itself_and_as_nothing_else(copy: str, noise: float) -> None:
-    assert probed("reference", copy, noise) == (MISTAKES[copy],)
+def test_each_mistake_is_named_with_what_leaves_its_trace_and_nothing_else(copy: str, noise: float) -> None:
+    found, (cause, groups) = probed("reference", copy, noise), MISTAKES[copy]
+    assert found is not None and cause in found.causes
+    assert set(found.groups) <= set(names(*groups)) and found.groups[0] == groups[0].name
 
 
 @pytest.mark.parametrize("copy", ["reference", "again"])
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-2])
 def test_of_an_identical_model_nothing_is_named(copy: str, noise: float) -> None:
-    assert probed("reference", copy, noise) == ()
+    assert probed("reference", copy, noise) is None
+
+
+def test_every_cause_stands_in_a_group_and_a_headline_names_groups_with_all_their_causes() -> None:
+    for group in GROUPS:
+        assert group.trace and group.todo and (len(group.causes) > 1 or group.causes == (group.name,))
+    found = probed("reference", "rope_theta")
+    assert found is not None
+    assert found.headline.startswith("attention weighs other tokens (another RoPE base; RoPE scaling that is not")
 
 
 def test_too_few_probes_name_what_tokens_alone_do() -> None:
@@ -86,11 +121,11 @@ def test_too_few_probes_name_what_tokens_alone_do() -> None:
     few = [key for key in probes if key[2] == ALONE][:5]
     probing = Probing(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
     found = diagnose(against(both), both, SPECIAL, probing)
-    assert found is not None and found.causes == (DAMAGE, POSITIONS)
+    assert found is not None and found.groups == names(WEIGHTS, ATTENTION)
 
 
 @pytest.mark.parametrize("copy", ["rope_off", "no_template"])
-def test_where_all_prompts_are_long_rope_and_a_template_are_named_together(copy: str) -> None:
+def test_where_all_prompts_are_long_attention_and_a_template_are_named_together(copy: str) -> None:
     sides = [(columns([replace(one, prompt_tokens=one.prompt_tokens + 1024) for one in read(name)[0]]), read(name)[1])
              for name in ("reference", copy)]  # fmt: skip
     (first, ours), (second, theirs) = sides
@@ -98,7 +133,7 @@ def test_where_all_prompts_are_long_rope_and_a_template_are_named_together(copy:
     second = replace(second, logprobs=second.logprobs - np.float32(1e-4))
     both = Pair(first, second, None, 0.0, 0, 0, 0)
     found = diagnose(against(both), both, SPECIAL, Probing(both, ours, theirs))
-    assert found is not None and found.causes == (ROPE, TEMPLATE)
+    assert found is not None and set(found.groups) == set(names(PROMPT, ATTENTION, START))
 
 
 def test_probes_of_other_requests_say_nothing() -> None:
@@ -111,56 +146,58 @@ def test_probes_of_other_requests_say_nothing() -> None:
     assert found is not None and len(found.causes) > 1
 
 
-def causes(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIAL) -> tuple[str, ...]:
+def groups(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIAL) -> tuple[str, ...]:
     both = pair(before, after)
     found = diagnose(against(both), both, vocabulary)
-    return found.causes if found else ()
+    return found.groups if found else ()
 
 
 @pytest.mark.parametrize(
     ("copy", "named"),
     [
         ("again", ()),
-        ("no_bos", (TEMPLATE, BOS)),
-        ("no_template", (TEMPLATE,)),
-        ("template_twice", (TEMPLATE, BOS)),
-        ("truncated", (TRUNCATION,)),
-        ("rope_off", (ROPE, TRUNCATION)),
-        ("chat_model", (CHAT, DAMAGE)),
-        ("shards", (DAMAGE, POSITIONS)),
-        ("kv4", (QUANTISED, CACHE, TWO_BOS, TEMPLATE, BOS)),
-        ("int4", (QUANTISED, CACHE, TWO_BOS)),
-        ("two_bos", (QUANTISED, CACHE, TWO_BOS, TEMPLATE, BOS)),
+        ("no_bos", (PROMPT, NO_BOS, START, ATTENTION)),
+        ("no_template", (PROMPT, START)),
+        ("template_twice", (PROMPT, NO_BOS, START, ATTENTION)),
+        ("truncated", (START,)),
+        ("rope_off", (ATTENTION, START)),
+        ("chat_model", (MODEL, WEIGHTS, ATTENTION)),
+        ("shards", (WEIGHTS, ATTENTION)),
+        ("kv4", (WEIGHTS, ROUNDING, MORE_BOS, ATTENTION, PROMPT, NO_BOS)),
+        ("int4", (WEIGHTS, ROUNDING, MORE_BOS, ATTENTION)),
+        ("two_bos", (WEIGHTS, ROUNDING, MORE_BOS, ATTENTION, PROMPT, NO_BOS)),
     ],
 )
-def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tuple[str, ...]) -> None:
-    assert causes(table("reference"), table(copy)) == named
+def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tuple[Group, ...]) -> None:
+    assert groups(table("reference"), table(copy)) == names(*named)
 
 
 def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
     with pytest.raises(AgainstError, match="of another tokenizer"):
         pair(table("reference"), table("other_tokenizer"))
     found = alone(columns(table("other_tokenizer")))
-    assert found is not None and TOKENIZER in found.causes
+    assert found is not None and TOKENIZER in found.causes and WORDS.name in found.groups
 
 
-@pytest.mark.parametrize(("copy", "named"), [("reference", None), ("int4", None), ("no_bos", (TEMPLATE, BOS))])
-def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[str, ...] | None) -> None:
+@pytest.mark.parametrize(
+    ("copy", "named"), [("reference", ()), ("int4", ()), ("no_bos", (PROMPT, NO_BOS, START, ATTENTION))]
+)
+def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[Group, ...]) -> None:
     found = alone(columns(table(copy)))
-    assert (found.causes if found else None) == named
+    assert (found.groups if found else ()) == names(*named)
 
 
 @pytest.mark.parametrize(
     ("copy", "named"),
     [
-        ("reference", None), ("again", None), ("int4", None), ("two_bos", None), ("no_bos", (BOS,)),
-        ("template_twice", (TEMPLATE,)), ("truncated", (TRUNCATION,)),
+        ("reference", ()), ("again", ()), ("int4", ()), ("two_bos", ()), ("no_bos", (NO_BOS,)),
+        ("template_twice", (PROMPT, START, ATTENTION)), ("truncated", (START,)),
     ],
 )  # fmt: skip
-def test_without_a_baseline_probes_tell_a_bos_and_a_cut(copy: str, named: tuple[str, ...] | None) -> None:
+def test_without_a_baseline_probes_tell_a_bos_and_a_cut(copy: str, named: tuple[Group, ...]) -> None:
     answers, probes = read(copy)
     found = alone(columns(answers), probes)
-    assert (found.causes if found else None) == named
+    assert (found.groups if found else ()) == names(*named)
 
 
 def written(path: Path, answers: list[Forced]) -> Tokens:
@@ -182,7 +219,7 @@ def noisy(one: Forced, rng: np.random.Generator, size: float = 1e-3) -> Forced:
 def test_without_bits_to_compare_a_cut_prompt_is_named_with_what_it_looks_like(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     cut = written(tmp_path / "cut.parquet", [noisy(one, rng) for one in table("truncated")])
-    assert causes(table("reference"), cut) == (ROPE, TRUNCATION)
+    assert groups(table("reference"), cut) == names(ATTENTION, START)
 
 
 def test_the_tasks_that_an_opening_is_off_in_are_said() -> None:
@@ -193,4 +230,4 @@ def test_the_tasks_that_an_opening_is_off_in_are_said() -> None:
 
 
 def test_without_a_tokenizer_a_chat_model_is_among_those_that_are_named() -> None:
-    assert causes(table("reference"), table("chat_model"), None) == (DAMAGE, POSITIONS, CHAT)
+    assert groups(table("reference"), table("chat_model"), None) == names(WEIGHTS, ATTENTION, MODEL)

@@ -353,3 +353,16 @@ def test_a_file_of_answers_brings_its_probes(whole: Whole, pack: Path) -> None:
     assert ours.tables is not None and ours.tables.texts is not None
     assert done.tables is not None and done.tables.texts is not None
     assert read_probes(done.tables.texts).keys() == read_probes(ours.tables.texts).keys()
+
+
+@pytest.mark.parametrize("tasks", [TEXTS, CHOICES])
+def test_a_baseline_of_another_tokenizer_is_refused_before_anything_is_asked(
+    whole: Whole, pack: Path, client: type[FakeClient], tasks: str
+) -> None:
+    tables = whole.docs.tables
+    assert tables is not None and tables.texts is not None
+    path = Path("m/tokenizer.json")
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    done = cli("fidelity", pack, "--tasks", tasks, "--against", tables.texts, "--output", "new")
+    assert (done.returncode, client.asked, client.made) == (2, [], [])
+    assert "its tokens are of another tokenizer than that of m" in " ".join(done.stderr.split())

@@ -81,6 +81,7 @@ def fidelity(
     probe: bool = True,
     answers: Sequence[Path | str] = (),
     output: Path | str | None = None,
+    against: Path | str | None = None,
     edited: bool = False,
     progress: Progress = silent,
 ) -> Measured:
@@ -108,6 +109,7 @@ def fidelity(
         probe: Ask a few docs again, behind prompts that tell apart what may be wrong.
         answers: Files of answers to what `export` writes with ``force``; then nothing is asked.
         output: The folder in which ``fidelity/`` lies; None for the pack's output_path.
+        against: The table that this one will be compared with: where it is of another tokenizer, nothing is asked.
         edited: Take a pack that was edited as it is.
         progress: Called with what is being done, the answers so far, and how many there will be.
 
@@ -131,6 +133,7 @@ def fidelity(
         edited=edited,
         progress=progress,
         answers=[Path(one) for one in answers],
+        against=None if against is None else Path(against),
     )
 
 

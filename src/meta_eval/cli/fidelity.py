@@ -98,7 +98,8 @@ def fidelity(
         with Log("asking") as steps, interrupted_by_sigterm():
             measured = api.fidelity(
                 config, pack=pack, overrides=overrides, tasks=names, docs=docs, top_k=top_k, shard=part,
-                ask=not no_ask, probe=probe, answers=answers, output=output, edited=edited, progress=steps.progress,
+                ask=not no_ask, probe=probe, answers=answers, output=output, against=baseline, edited=edited,
+                progress=steps.progress,
             )  # fmt: skip
     except Interrupted as end:
         err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)

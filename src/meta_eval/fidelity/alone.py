@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
+from meta_eval.fidelity import causes
 from meta_eval.fidelity.bos import gain
-from meta_eval.fidelity.causes import (
-    BOS,
-    DAMAGE,
-    POSITIONS,
-    SAME_IDS,
-    TEMPLATE,
-    TOKENIZER,
-    TWO_BOS,
-    Finding,
-)
+from meta_eval.fidelity.causes import Finding, find
 from meta_eval.fidelity.columns import OPENING, Columns
 from meta_eval.fidelity.probes import Probed, Probes
 from meta_eval.fidelity.told_apart import answers, not_read
@@ -41,12 +31,11 @@ def alone(table: Columns, probes: Probes | None = None) -> Finding | None:
     if lost is not None or not probes:
         return lost or _first(table)
     certain = _other_bos(table, probes) or _unread(table, probes)
-    first = None if certain else _first(table)
     knows_bos = any(one.probe == SECOND_BOS for one in probes.values())
-    return certain or (replace(first, causes=(TEMPLATE,)) if first and knows_bos else first)
+    return certain or _first(table, knows_bos=knows_bos)
 
 
-def _first(table: Columns) -> Finding | None:
+def _first(table: Columns, *, knows_bos: bool = False) -> Finding | None:
     first, later = table.at == 0, table.at >= OPENING
     if not first.any() or not later.any():
         return None
@@ -54,11 +43,11 @@ def _first(table: Columns) -> Finding | None:
     interval = opening.positive_interval(_LEVEL)
     if interval is None or interval.lower <= _FIRST or opening.value < _FIRST_STANDS_OUT * rest.value:
         return None
-    return Finding(
-        (TEMPLATE, BOS),
+    return find(
         f"the first token of an answer is {opening.value:.2g} nats below the likeliest, later ones {rest.value:.2g}",
-        SAME_IDS,
-    )
+        causes.PROMPT, *(() if knows_bos else (causes.NO_BOS,)), causes.START, causes.ATTENTION,
+        todo=causes.SAME_IDS,
+    )  # fmt: skip
 
 
 def _lost(table: Columns) -> Finding | None:
@@ -68,16 +57,15 @@ def _lost(table: Columns) -> Finding | None:
     if mean > _LOST or (len(known) and rank < _LOST_RANK):
         return None
     where = f", and half of them rank below place {rank:,.0f}" if len(known) else ""
-    return Finding(
-        (TOKENIZER, DAMAGE, POSITIONS),
+    return find(
         f"the recorded tokens have a mean log-probability of {mean:.1f} nats{where}: the copy could not have said them",
-        "Compare the tokenizer's file with the one that the weights came with, and load the weights on one device",
-    )
+        causes.WORDS, causes.WEIGHTS, causes.ATTENTION,
+    )  # fmt: skip
 
 
 def _other_bos(table: Columns, probes: Probes) -> Finding | None:
     """A number of BOS with which the recorded answers are likelier: the engine is short of one, or adds one."""
-    for name, cause, said in ((SECOND_BOS, BOS, "a BOS more"), (NO_BOS, TWO_BOS, "a BOS less")):
+    for name, group, said in ((SECOND_BOS, causes.NO_BOS, "a BOS more"), (NO_BOS, causes.MORE_BOS, "a BOS less")):
         some = _of(probes, name)
         before = answers(table, some)
         after = {doc: one for doc, one in some.items() if doc in before}
@@ -87,7 +75,7 @@ def _other_bos(table: Columns, probes: Probes) -> Finding | None:
         top = np.concatenate([one.logprobs >= one.top_logprobs for one in after.values()]).mean()
         found = gain(means, {doc: float(one.logprobs.mean(dtype=float)) for doc, one in after.items()}, float(top))
         if found is not None:
-            return Finding((cause,), f"the recorded answers are likelier with {said}, {found}", SAME_IDS)
+            return find(f"the recorded answers are likelier with {said}, {found}", group)
     return None
 
 

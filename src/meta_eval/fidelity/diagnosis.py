@@ -8,26 +8,13 @@ is named and what it is taken for. The tokens of a table do not tell all of them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.fidelity import causes
 from meta_eval.fidelity.against import LEVEL, Against
-from meta_eval.fidelity.causes import (
-    BOS,
-    CACHE,
-    CHAT,
-    DAMAGE,
-    POSITIONS,
-    QUANTISED,
-    ROPE,
-    SAME_IDS,
-    TEMPLATE,
-    TRUNCATION,
-    TWO_BOS,
-    Finding,
-)
+from meta_eval.fidelity.causes import Finding, find
 from meta_eval.fidelity.columns import OPENING, Columns, Vocabulary
 from meta_eval.fidelity.pairing import Pair
 from meta_eval.fidelity.told_apart import (
@@ -48,8 +35,6 @@ _STANDS_OUT, _MAY_STAND_OUT = 4.0, 1.5
 # where positions are at fault. Rounding grows with the context too: up to fifteen times, as measured.
 _EARLY, _LATE = 512, 2048
 _LATER_FAR = 25.0
-# Where positions may be at fault beside rounding: from here on, so many times as far as early ones.
-_LATISH, _MAY_BE_FAR = 1024, 8.0
 # Nats a token from which on, at early positions, more than rounding is at work; four-bit weights are below.
 _GROSS = 0.1
 # The share of answers that the copy would end before the baseline does.
@@ -74,7 +59,7 @@ def diagnose(
         vocabulary: Of the tokenizer: without it nobody knows which tokens end an answer.
         probing: The probes of both; None where not both were asked, and then more is named together.
     """
-    made = None if probing is None else (another_prompt(probing) or unread(probing))
+    made = None if probing is None else (unread(probing) or another_prompt(probing))
     if made is not None or found.outcome == "same":
         return made
     table, distance = both.before, np.abs(both.difference)
@@ -93,10 +78,10 @@ def diagnose(
         )
     return (
         without_context(probing, found.all.distance.value, found.margin)
-        # It was asked with other numbers of BOS, too, and none of these is it.
-        or (replace(opening, causes=(TEMPLATE,)) if opening else None)
         or (_chat(both, vocabulary) if drawn_anew(probing)[0] < DRAWN_ANEW else None)
-        or numbers(probing, found.all.distance.value, found.margin, gross=_early(table, mean) >= _GROSS)
+        # It was asked with other numbers of BOS, too, and none of these is it.
+        or (opening and find(opening.evidence, causes.PROMPT, causes.WEIGHTS))
+        or numbers(probing, found.all.distance.value, found.margin)
     )
 
 
@@ -107,11 +92,10 @@ def _step(table: Columns, distance: NDArray[np.float64]) -> Finding | None:
     touched = sums[counts > 0] > 0
     if min(touched.sum(), (~touched).sum()) < _FEWEST or lengths[touched].min() <= lengths[~touched].max():
         return None
-    return Finding(
-        (TRUNCATION,),
+    return find(
         f"the {int((~touched).sum()):,} docs with prompts of up to {int(lengths[~touched].max()):,} tokens do not "
         f"differ in a bit, and all of the {int(touched.sum()):,} of {int(lengths[touched].min()):,} and more do",
-        "Look for a context that is shorter than the pack's max_model_len, or for truncate_prompt_tokens",
+        causes.START,
     )
 
 
@@ -130,11 +114,11 @@ def _some_tasks(table: Columns, distance: NDArray[np.float64]) -> Finding | None
             return None
     if not same or not hit:
         return None
-    return Finding(
-        (TEMPLATE,),
+    return find(
         f"no doc of {', '.join(same)} differs in a bit, and every doc of {', '.join(hit)} does",
-        "Look for what the prompts of these have and of those have not, such as special tokens; send token ids",
-    )
+        causes.PROMPT, causes.START,
+        todo="Look for what the prompts of these have and of those have not, such as special tokens; send token ids",
+    )  # fmt: skip
 
 
 def _opening(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], margin: float) -> Finding | None:
@@ -155,7 +139,9 @@ def _opening(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], m
         f"the first {OPENING} tokens of an answer are off by {first.value:.2g} nats, later ones by {later.value:.2g}"
     )
     where = f"; so in {', '.join(hit)}, and hardly in {', '.join(spared)}" if hit and spared else ""
-    return Finding((TEMPLATE, BOS), f"{evidence}{where}", SAME_IDS)
+    return find(
+        f"{evidence}{where}", causes.PROMPT, causes.NO_BOS, causes.START, causes.ATTENTION, todo=causes.SAME_IDS
+    )
 
 
 def _late(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], margin: float) -> Finding | None:
@@ -165,11 +151,10 @@ def _late(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], marg
         return None
     if late.value < _LATER_FAR * early.value:
         return None
-    return Finding(
-        (ROPE, TRUNCATION),
+    return find(
         f"tokens up to position {_EARLY:,} are off by {early.value:.2g} nats, from {_LATE:,} on by {late.value:.2g}",
-        "Compare rope_parameters (rope_scaling) of its config.json with the model's, and its context with the pack's",
-    )
+        causes.ATTENTION, causes.START,
+    )  # fmt: skip
 
 
 def _gross(
@@ -183,16 +168,12 @@ def _gross(
     everywhere = f"tokens at every position are off, early ones by {early:.2g} nats"
     ends = _ends(both, vocabulary)
     if ends is not None and ends >= _ENDS:
-        return Finding(
-            (CHAT, DAMAGE),
+        return find(
             f"{everywhere}, and {100 * ends:.0f} % of the answers would end sooner",
-            "Look whether these are the weights of the model that the pack is for: base or instruct",
-        )
-    return Finding(
-        (DAMAGE, POSITIONS, CHAT) if ends is None else (DAMAGE, POSITIONS),
-        everywhere,
-        "Load the weights on one device, compare rope_theta, and the checksums of the weights' files",
-    )
+            causes.MODEL, causes.WEIGHTS, causes.ATTENTION,
+        )  # fmt: skip
+    kinds = (causes.WEIGHTS, causes.ATTENTION, *((causes.MODEL,) if ends is None else ()))
+    return find(everywhere, *kinds)
 
 
 def _early(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None]) -> float:
@@ -210,11 +191,10 @@ def _chat(both: Pair, vocabulary: Vocabulary | None) -> Finding | None:
     sound = both.after.first[goes_on]
     if not len(sound) or sound.mean() < _SOUND:
         return None
-    return Finding(
-        (CHAT,),
+    return find(
         f"{100 * ends:.0f} % of the answers would end sooner, and {100 * sound.mean():.0f} % of all other tokens are "
-        "the likeliest ones: it is a sound model of another kind",
-        "Look whether these are the weights of the model that the pack is for: base or instruct",
+        "the likeliest ones",
+        causes.MODEL,
     )
 
 
@@ -230,20 +210,16 @@ def _ends(both: Pair, vocabulary: Vocabulary | None) -> float | None:
 
 def _spread(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], found: Against) -> Finding:
     """Nothing stands out enough: what comes so is named with rounding."""
-    causes = [QUANTISED, CACHE, TWO_BOS]
-    for near, far, times, more in (
-        (table.position < _EARLY, table.position >= _LATISH, _MAY_BE_FAR, (ROPE,)),
-        (table.at >= OPENING, table.at < OPENING, _MAY_STAND_OUT, (TEMPLATE, BOS)),
-    ):
-        one, other = mean(near), mean(far)
-        if one is not None and other is not None and other.value >= times * one.value:
-            causes.extend(more)
-    return Finding(
-        tuple(causes),
+    groups = [causes.WEIGHTS, causes.ROUNDING, causes.MORE_BOS, causes.ATTENTION]
+    first, later = mean(table.at < OPENING), mean(table.at >= OPENING)
+    if first is not None and later is not None and first.value >= _MAY_STAND_OUT * later.value:
+        groups += [causes.PROMPT, causes.NO_BOS]
+    return find(
         f"the difference of {found.all.distance.value:.2g} nats a token is spread over all tokens, as rounding is; "
         f"the copy finds the answers {'less' if found.all.shift.value > 0 else 'more'} likely by "
         f"{abs(found.all.shift.value):.2g}",
-        "Run the copy with weights and KV cache in bfloat16, one after the other; look for two BOS in its token ids",
+        *groups,
+        todo="Ask both with probes, which tell these apart; and both in one dtype, one after the other (an A/A pair)",
     )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.errors import UserError
 from meta_eval.fidelity.columns import Columns, columns, same_order
-from meta_eval.fidelity.tokens import Forced, Tokens
+from meta_eval.fidelity.tokens import Forced, Tokens, choices_path, read_choices, read_tokens
+
+_SAME_FILE = "Two models are compared token by token only if their tokenizers are the same file"
 
 
 class AgainstError(UserError):
@@ -43,6 +46,25 @@ class Pair:
         return self.before.logprobs.astype(float) - self.after.logprobs
 
 
+def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> None:
+    """Refuse a baseline whose tokens are of another tokenizer; one that is not known is taken for the same.
+
+    Args:
+        before: The baseline's table.
+        tokenizer_sha256: Of the tokenizer's file of the model that is to be asked; empty where it is not known.
+        model: That model.
+
+    Raises:
+        AgainstError: It is of another one.
+    """
+    header = read_tokens(before).header if before.exists() else read_choices(choices_path(before))[0]
+    found = header.tokenizer_sha256
+    if found and tokenizer_sha256 and found != tokenizer_sha256:
+        raise AgainstError(
+            f"its tokens are of another tokenizer than that of {model}", where=str(before), hint=_SAME_FILE
+        )
+
+
 def pair(before: Tokens, after: Tokens) -> Pair:
     """Put two tables side by side.
 
@@ -54,7 +76,7 @@ def pair(before: Tokens, after: Tokens) -> Pair:
     if all(tokenizers) and tokenizers[0] != tokenizers[1]:
         raise AgainstError(
             f"its tokens are of another tokenizer than those of {before.path}", where=where,
-            hint="Two models are compared token by token only if their tokenizers are the same file",
+            hint=_SAME_FILE,
         )  # fmt: skip
     first, second = ({(one.task, one.doc): one for one in table} for table in (before, after))
     keys = first.keys() & second.keys()
@@ -72,7 +94,7 @@ def pair(before: Tokens, after: Tokens) -> Pair:
         if not np.array_equal(one.token_ids, other.token_ids):
             raise AgainstError(
                 f"{one.task}/{one.doc} has other tokens than in {before.path}, so another tokenizer made them",
-                where=where, hint="Two models are compared token by token only if their tokenizers are the same file",
+                where=where, hint=_SAME_FILE,
             )  # fmt: skip
     measured = [_divergence(one, other) for one, other in zip(ours, theirs, strict=True)]
     known = [one for one in measured if one is not None]

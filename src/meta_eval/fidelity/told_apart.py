@@ -22,19 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.fidelity.causes import (
-    BOS,
-    CACHE,
-    DAMAGE,
-    POSITIONS,
-    QUANTISED,
-    ROPE,
-    SAME_IDS,
-    TEMPLATE,
-    TRUNCATION,
-    TWO_BOS,
-    Finding,
-)
+from meta_eval.fidelity import causes
+from meta_eval.fidelity.causes import Finding, find
 from meta_eval.fidelity.columns import Columns
 from meta_eval.fidelity.pairing import Pair
 from meta_eval.fidelity.probes import Probed, Probes
@@ -71,9 +60,10 @@ Doc = tuple[str, int]
 
 # Of which mistake the baseline behind a probe is the picture; and behind which the copy is repaired.
 _PICTURES = {
-    NO_BOS: BOS, SECOND_BOS: TWO_BOS, NO_HEADERS: TEMPLATE, NO_SPECIAL: TEMPLATE, SPELLED: TEMPLATE,
+    NO_BOS: causes.NO_BOS, SECOND_BOS: causes.MORE_BOS, NO_HEADERS: causes.PROMPT, NO_SPECIAL: causes.PROMPT,
+    SPELLED: causes.PROMPT,
 }  # fmt: skip
-_REPAIRS = {BARE: TEMPLATE}
+_REPAIRS = {BARE: causes.PROMPT}
 
 _WORDS = {
     NO_BOS: "no BOS", SECOND_BOS: "two BOS", NO_HEADERS: "the heads of turns left out",
@@ -159,16 +149,16 @@ def answers(table: Columns, docs: Container[Doc]) -> dict[Doc, Floats]:
 def another_prompt(probes: Probing) -> Finding | None:
     """The mistake of which the copy's answers are the picture; None for no such."""
     found = []
-    for name, cause in (*_PICTURES.items(), *_REPAIRS.items()):
+    for name in (*_PICTURES, *_REPAIRS):
         part = _as_far(probes, name)
         if part is not None and part <= _AS_FAR:
-            found.append((part, name, cause))
+            found.append((part, name))
     if not found:
         return None
-    _, name, cause = min(found)
+    _, name = min(found)
     if name in _REPAIRS:
-        return Finding((cause,), f"asked with {_WORDS[name]} it is what the baseline is: something adds it", SAME_IDS)
-    return Finding((cause,), f"it is what the baseline is when that is asked with {_WORDS[name]}", SAME_IDS)
+        return find(f"asked with {_WORDS[name]} it is what the baseline is: something adds it", _REPAIRS[name])
+    return find(f"it is what the baseline is when that is asked with {_WORDS[name]}", _PICTURES[name])
 
 
 def _as_far(probes: Probing, name: str) -> float | None:
@@ -194,21 +184,20 @@ def unread(probes: Probing) -> Finding | None:
 
 
 def not_read(docs: Sequence[tuple[int, bool]]) -> Finding | None:
-    """A cut, of some docs the lengths of their prompts, and whether another start changes nothing."""
+    """Starts that are not read: of some docs the lengths of prompts, and whether another start changes nothing."""
     lengths = sorted(length for length, nothing in docs if nothing)
     if len(lengths) < _FEWEST_UNREAD or len(lengths) < sum(length >= lengths[0] for length, _ in docs):
         return None
     read = max((length for length, nothing in docs if not nothing), default=0)
     shorter = f", and of those of up to {read:,} it does" if read else ""
-    return Finding(
-        (TRUNCATION,),
+    return find(
         f"another start of its {len(lengths)} prompts of {lengths[0]:,} tokens and more changes nothing{shorter}",
-        "Look for a context that is shorter than the pack's max_model_len, or for truncate_prompt_tokens",
+        causes.START,
     )
 
 
 def without_context(probes: Probing, apart: float, margin: float) -> Finding | None:
-    """RoPE or a template, of a copy that is different and yet the same behind a single token; None where it is not.
+    """Attention or a prompt, of a copy that is different and yet the same behind a single token; None where it is not.
 
     Args:
         probes: What both were asked.
@@ -222,60 +211,40 @@ def without_context(probes: Probing, apart: float, margin: float) -> Finding | N
     same = f"behind a single token it is the same to {first:.2g} nats"
     far = _mean(np.concatenate([one.difference[_SETTLED:] for one in alone]))
     if far > max(margin, _SAME_ALONE * apart):
-        return Finding(
-            (POSITIONS,),
-            f"{same}, and some tokens later off by {far:.2g}",
-            "Compare rope_theta (rope_parameters) of its config.json with the model's",
-        )
+        return find(f"{same}, and some tokens later off by {far:.2g}", causes.ATTENTION)
     table = probes.table
     # A template is wrong at early positions too, if only in the tasks that have one.
     early = max(_mean(probes.distance[(table.position < _EARLY) & table.of(task)]) for task in table.tasks)
     late = _mean(probes.distance[table.position >= _LATE])
-    if late and not (table.position < _EARLY).any():
-        return Finding(
-            (ROPE, TEMPLATE),
-            f"{same}, and no prompt is shorter than {_EARLY:,} tokens, where RoPE's scaling would not show",
-            "Compare rope_parameters (rope_scaling) of its config.json, and the token ids with those of export",
-        )
-    if early <= margin and late > _LATER * early:
-        return Finding(
-            (ROPE,),
+    if late and early and early <= margin and late > _LATER * early:
+        return find(
             f"{same}; up to position {_EARLY:,} it is off by {early:.2g} nats, from {_LATE:,} on by {late:.2g}",
-            "Compare rope_parameters (rope_scaling) of its config.json with the model's",
-        )
-    return Finding((TEMPLATE,), f"{same}, and no number of BOS repairs it: what it reads is another prompt", SAME_IDS)
+            causes.ATTENTION, causes.START,
+        )  # fmt: skip
+    return find(
+        f"{same}, and no number of BOS repairs it: it reads another prompt, or other parts of it",
+        causes.PROMPT, causes.ATTENTION, causes.START,
+    )  # fmt: skip
 
 
-def numbers(probes: Probing, apart: float, margin: float, *, gross: bool) -> Finding:
+def numbers(probes: Probing, apart: float, margin: float) -> Finding:
     """Weights or the numbers of a KV cache, of a copy that is different without any context.
 
     Args:
         probes: What both were asked.
         apart: The distance of all tokens.
         margin: Nats a token. What is drawn anew and comes to less than half of it may be any engine's rounding.
-        gross: Whether it is more than rounding comes to.
     """
     anew, size = drawn_anew(probes)
     told = f"off by {apart:.2g} nats, also behind a single token; one place further {100 * anew:.0f} % of it is new"
-    if anew >= DRAWN_ANEW:
-        sure = anew * size >= margin / 2
-        also = "" if sure else ", and some may lie in the weights"
-        return Finding(
-            (CACHE,) if sure else (CACHE, QUANTISED),
-            f"{told}: it comes of rounding while the model computes{also}",
-            "Run the copy with its KV cache (kv_cache_dtype) and its activations in bfloat16",
-        )
-    if gross:
-        return Finding(
-            (DAMAGE,),
-            f"{told}: it lies in the weights, and is more than rounding",
-            "Load the weights on one device, and compare the checksums of their files",
-        )
-    return Finding(
-        (QUANTISED,),
-        f"{told}: it lies in the weights",
-        "Run the copy with its weights in bfloat16, and compare the checksums of their files",
-    )
+    if anew < DRAWN_ANEW:
+        return find(f"{told}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
+    if anew * size >= margin / 2:
+        return find(f"{told}: it comes of rounding while the model computes", causes.ROUNDING)
+    return find(
+        f"{told}: it comes of rounding while the model computes, and some may lie in the weights",
+        causes.ROUNDING, causes.WEIGHTS,
+    )  # fmt: skip
 
 
 def drawn_anew(probes: Probing) -> tuple[float, float]:

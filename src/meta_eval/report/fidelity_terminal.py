@@ -26,7 +26,7 @@ def show(report: FidelityReport, console: Console) -> None:
     say.line(f"{report.model}{f' beside {report.baseline}' if report.baseline else ''}", "bold")
     say.line(report.summary, STYLES[report.outcome] if report.outcome else "")
     if report.finding is not None:
-        say.line(f"! {' or: '.join(report.finding.causes)}", "red")
+        say.line(f"! {report.finding.headline}", "red")
         say.line(f"  {report.finding.evidence}. {report.finding.todo}.", "red")
     for note in report.notes:
         say.line(f"note: {note}", "yellow")

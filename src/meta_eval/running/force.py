@@ -16,6 +16,7 @@ from meta_eval.answers.read import AnswersError, read_answers
 from meta_eval.answers.requests import Request
 from meta_eval.boundary.inputs import expand, sha256_of
 from meta_eval.engines.settings import RunSettings
+from meta_eval.fidelity.pairing import check_same_tokenizer
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
@@ -24,7 +25,7 @@ from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.canary import counted
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.clients import check_installed, client_of
-from meta_eval.running.force_tables import Tables, write
+from meta_eval.running.force_tables import Tables, tokenizer_hash, write
 from meta_eval.running.journal import Journal, check_shard
 from meta_eval.running.pace import Pace
 from meta_eval.running.probing import Probing, chosen
@@ -73,6 +74,7 @@ def force(
     ask: bool = True,
     probe: bool = True,
     answers: Sequence[Path] = (),
+    against: Path | None = None,
     edited: bool = False,
     progress: Progress = silent,
 ) -> Measured:
@@ -89,6 +91,7 @@ def force(
         ask: Ask; else only write the table of what is there.
         probe: Ask a few docs again, behind prompts that tell causes apart; of shards the first does.
         answers: Files of answers to what `export` writes with ``--force``, made anywhere; then nothing is asked.
+        against: The table that it will be compared with: one of another tokenizer is refused before anything is asked.
         edited: Take a pack that was edited as it is.
         progress: Called with what is being done, and how far it is.
 
@@ -120,6 +123,8 @@ def force(
                 settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
                 add_bos=manifest.run.add_bos_token,
             )  # fmt: skip
+            if against is not None:
+                check_same_tokenizer(against, tokenizer_hash(settings.tokenizer_of(model)), model)
             progress(f"starting {settings.backend}; its log: {logs}")
             with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
@@ -147,7 +152,10 @@ def force(
         if shard[1] == 1:
             progress("writing the table")
             path = output / f"{journal.stem}.parquet"
-            done.tables = write(path, wanted, journal.read(), probing, model=model, settings_sha256=journal.key)
+            done.tables = write(
+                path, wanted, journal.read(), probing, model=model, settings_sha256=journal.key,
+                tokenizer=settings.tokenizer_of(model),
+            )  # fmt: skip
     return done
 
 

@@ -48,7 +48,14 @@ class Tables:
 
 
 def write(
-    path: Path, wanted: ToForce, answers: Answers, probing: Probing | None = None, *, model: str, settings_sha256: str
+    path: Path,
+    wanted: ToForce,
+    answers: Answers,
+    probing: Probing | None = None,
+    *,
+    model: str,
+    settings_sha256: str,
+    tokenizer: str | None = None,
 ) -> Tables:
     """Write the tables, in the order of the pack; one that would have no rows is not there.
 
@@ -59,6 +66,7 @@ def write(
         probing: What was asked besides; None for nothing.
         model: Which model was asked.
         settings_sha256: Of all settings that an answer depends on.
+        tokenizer: The model whose tokenizer it has; None for its own.
 
     Raises:
         UserError: Nothing is answered.
@@ -77,7 +85,7 @@ def write(
         engine=", ".join(sorted({answer.engine for answer in used if answer.engine})),
         settings_sha256=settings_sha256,
         manifest_sha256=sha256_of(wanted.pack / MANIFEST),
-        tokenizer_sha256="" if (file := tokenizer_file(model)) is None else sha256_of(Path(file)),
+        tokenizer_sha256=tokenizer_hash(tokenizer or model),
         docs=wanted.docs, left_out=left_out, seed=wanted.seed,
     )  # fmt: skip
     done = Tables(answers=len(used), left_out=left_out)
@@ -95,6 +103,12 @@ def write(
     for old in {path, choices_path(path), probes_path(path)} - {done.texts, done.choices, done.probes}:
         old.unlink(missing_ok=True)  # of another selection of docs; its answers are in the journal
     return done
+
+
+def tokenizer_hash(model: str) -> str:
+    """The SHA-256 of a model's tokenizer.json; empty where it is not on this machine."""
+    file = tokenizer_file(model)
+    return "" if file is None else sha256_of(Path(file))
 
 
 def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
