@@ -1,6 +1,7 @@
 """Make fidelity tables of a taught tiny Llama and of copies of it that are set up wrongly, each in one way.
 
-    python tools/forced_tokens.py MODEL OUT [--docs N] [--longest N] [--chat CHAT_MODEL] [--only NAME…] [--float32] [--small]
+    python tools/forced_tokens.py MODEL OUT [--docs N] [--longest N] [--chat CHAT_MODEL] [--only NAME…] [--float32]
+        [--small]
 
 MODEL is what taught_llama.py wrote, and CHAT_MODEL a copy of it that was taught on in chat alone. The model answers
 prompts of its own language first, most of them greedily, in bfloat16: these are the recorded answers. Then every copy
@@ -467,14 +468,14 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(arguments.model / "tokenizer.json"))
     listed = copies(arguments.chat)
+    if arguments.float32:
+        listed = [replace(one, dtype=torch.float32) for one in listed]
     docs: list[Doc] = []
     recorded: dict[int, np.ndarray] = {}
     for copy in listed:
         if arguments.only and copy.name not in ("reference", *arguments.only):
             continue
         started = time.monotonic()
-        if arguments.float32:
-            copy = replace(copy, dtype=torch.float32)
         model = load(arguments.model, copy)
         docs = docs or record(model, tokenizer, prompts(arguments.docs, arguments.longest))
         own = copy.tokenizer() if copy.tokenizer else tokenizer
