@@ -27,17 +27,30 @@ import numpy as np
 
 from meta_eval.fidelity.against import against
 from meta_eval.fidelity.causes import (
+    ATTENTION,
     BOS,
     CACHE,
     CHAT,
     DAMAGE,
+    FUNCTION,
+    GROUPS,
+    MODEL,
+    MORE_BOS,
+    NO_BOS,
     POSITIONS,
+    PROMPT,
     QUANTISED,
+    QUERIES,
     ROPE,
+    ROUNDING,
+    SCALE,
+    START,
     TEMPLATE,
-    TOKENIZER,
     TRUNCATION,
     TWO_BOS,
+    WEIGHTS,
+    WINDOW,
+    WORDS,
 )
 from meta_eval.fidelity.columns import Columns, Vocabulary, columns
 from meta_eval.fidelity.diagnosis import diagnose
@@ -45,7 +58,7 @@ from meta_eval.fidelity.pairing import AgainstError, Pair, pair
 from meta_eval.fidelity.probes import Probed, Probes, read_probes
 from meta_eval.fidelity.tokens import Forced, read_tokens
 from meta_eval.fidelity.told_apart import Probing
-from meta_eval.fidelity.variants import START
+from meta_eval.fidelity.variants import START as START_PROBE
 
 Key = tuple[str, int]
 Said = tuple[str, tuple[str, ...]]
@@ -65,10 +78,28 @@ NAMES = {
     "rope_off": "RoPE scaling off", "rope_theta": "RoPE base 10,000", "shards": "mis-sharded layer",
     "chat_model": "chat model",
 }  # fmt: skip
+# Faults that no cause was written for.
+UNNAMED = {
+    "qk_int4": "queries and keys in 3 bits", "qk_shards": "heads of keys swapped",
+    "attention_scale": "attention scale times 1.4", "window": "sliding window of 512",
+    "window64": "sliding window of 64",
+    "logit_scale": "logits times 1.15", "gelu": "GELU for SiLU", "norm_eps": "another epsilon of norms",
+    "half_layer": "half a layer left out", "adapter": "an adapter of rank 2", "v_int3": "values in 3 bits",
+    "rope_linear": "linear RoPE scaling",
+}  # fmt: skip
+# What is wrong with a copy, in the words of the causes.
+TRUTH = {
+    "no_bos": BOS, "two_bos": TWO_BOS, "no_template": TEMPLATE, "spelled_template": TEMPLATE,
+    "template_twice": TEMPLATE, "truncated": TRUNCATION, "rope_off": ROPE, "rope_theta": POSITIONS, "shards": DAMAGE,
+    "chat_model": CHAT, "kv4": CACHE, "kv8": CACHE, "int4": QUANTISED, "int8": QUANTISED, "noise1": QUANTISED,
+    "noise3": QUANTISED, "noise10": QUANTISED, "qk_int4": QUERIES, "qk_shards": QUERIES, "attention_scale": SCALE,
+    "window": WINDOW, "window64": WINDOW, "logit_scale": FUNCTION, "gelu": FUNCTION, "norm_eps": FUNCTION,
+    "half_layer": DAMAGE, "adapter": DAMAGE, "v_int3": QUANTISED, "rope_linear": ROPE,
+}  # fmt: skip
 SHORT = {
-    BOS: "no BOS", TWO_BOS: "two BOS", TEMPLATE: "template", TRUNCATION: "cut", ROPE: "RoPE scaling",
-    CACHE: "KV cache", QUANTISED: "coarser weights", DAMAGE: "mis-sharded", POSITIONS: "RoPE base",
-    CHAT: "chat model", TOKENIZER: "tokenizer",
+    NO_BOS.name: "no BOS", MORE_BOS.name: "two BOS", PROMPT.name: "template", START.name: "start not read",
+    ATTENTION.name: "attention", WEIGHTS.name: "weights", ROUNDING.name: "rounding", MODEL.name: "another model",
+    WORDS.name: "tokenizer",
 }  # fmt: skip
 WIDTH, LEFT, ROW, TOP = 720, 190, 20, 46
 
@@ -93,7 +124,7 @@ def begins(table: Columns) -> np.ndarray:
 def read(folder: Path) -> dict[str, Copy]:
     reference = read_tokens(folder / "reference.parquet")
     found = {}
-    for name in ("again", *NAMES):
+    for name in ("again", *(name for name in NAMES if (folder / f"{name}.parquet").exists())):
         both = pair(reference, read_tokens(folder / f"{name}.parquet"))
         sums, tokens = both.before.sums(np.abs(both.difference))
         found[name] = Copy(name, sums, tokens, begins(both.before), begins(both.after))
@@ -171,7 +202,7 @@ def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAW
     except AgainstError:
         return Counter({("refused", ()): draws})
     sides = [({(one.task, one.doc): one for one in table}, read_probes(table.path)) for table in tables]
-    keys = [sorted({key[:2] for key in sides[0][1] if (key[2] == START) == long}) for long in (False, True)]
+    keys = [sorted({key[:2] for key in sides[0][1] if (key[2] == START_PROBE) == long}) for long in (False, True)]
     rng, found = np.random.default_rng(7), Counter[Said]()
     for _ in range(draws):
         some = [of[at] for of in keys for at in rng.integers(len(of), size=len(of))]
@@ -179,8 +210,22 @@ def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAW
         both = Pair(first, second, None, 0.0, 0, 0, 0)
         judged = against(both)
         finding = diagnose(judged, both, SPECIAL, Probing(both, ours, theirs) if probed else None)
-        found[judged.outcome, finding.causes if finding else ()] += 1
+        found[judged.outcome, finding.groups if finding else ()] += 1
     return found
+
+
+def misnamed(name: str, seen: Counter[Said]) -> tuple[int, int, int]:
+    """Of draws of a copy: how many are found, how many of these as one wrong cause, and as groups without the right."""
+    by_name = {group.name: group.causes for group in GROUPS}
+    found = wrong = missed = 0
+    for (outcome, groups), count in seen.items():
+        causes = [cause for group in groups for cause in by_name[group]]
+        if causes and outcome != "refused":
+            found += count
+            right = TRUTH[name] in causes
+            wrong += count * (len(causes) == 1 and not right)
+            missed += count * (not right)
+    return found, wrong, missed
 
 
 def sample(answers: dict[Key, Forced], probes: Probes, keys: Sequence[Key]) -> tuple[Columns, Probes]:
@@ -271,7 +316,11 @@ def main() -> int:
         print(f"\n{folder.name}: {FEW_DRAWS} draws, margin 0.02, {'with' if probed else 'without'} probes\n")
         print("| copy | same / different / not shown | what is named, percent of all draws |")
         print("|---|--:|---|")
-        for name, label in {"again": "the original again", **NAMES, "other_tokenizer": "another tokenizer"}.items():
+        listed = {"again": "the original again", **NAMES, **UNNAMED, "other_tokenizer": "another tokenizer"}
+        counts = {True: [0, 0, 0, 0], False: [0, 0, 0, 0]}
+        for name, label in listed.items():
+            if not (folder / f"{name}.parquet").exists():
+                continue
             seen = drawn(folder, name, probed=probed)
             outcomes = Counter[str]()
             for (outcome, _), count in seen.items():
@@ -286,6 +335,16 @@ def main() -> int:
             shown = "refused" if outcomes["refused"] else " / ".join(
                 str(outcomes[one]) for one in ("same", "different", "not shown"))  # fmt: skip
             print(f"| {label} | {shown} | {said} |")
+            if name in TRUTH:
+                counts[name in UNNAMED] = [
+                    a + b for a, b in zip(counts[name in UNNAMED], (FEW_DRAWS, *misnamed(name, seen)), strict=True)
+                ]
+        for is_unnamed, (draws, told, single, missed) in counts.items():
+            print(
+                f"\n{'faults without a cause of their own' if is_unnamed else 'named faults'}: of {draws:,} draws "
+                f"{told:,} are told; one wrong cause is named in {single} (at most "
+                f"{100 * at_most(single, draws):.2f} % of draws), groups without the right cause in {missed}"
+            )
     return int(wrong > 0)
 
 

@@ -15,7 +15,7 @@ import pytest
 from on_engines import project, ready
 from places import REPOSITORY
 
-from meta_eval.fidelity.causes import DAMAGE, POSITIONS, TWO_BOS
+from meta_eval.fidelity.causes import ATTENTION, MORE_BOS, WEIGHTS
 
 pytestmark = pytest.mark.engine
 
@@ -67,20 +67,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there
 
 
-def causes(said: dict[str, Any]) -> list[str]:
+def groups(said: dict[str, Any]) -> list[str]:
     finding = said["report"]["finding"]
-    return [] if finding is None else list(finding["causes"])
+    return [] if finding is None else list(finding["groups"])
 
 
 def test_of_the_same_model_in_other_batches_nothing_is_named(folder: Path) -> None:
     said = asked(folder, "again", "--against", "base", "--set", "model_args=enforce_eager=True,max_num_seqs=2")
     assert said["report"]["outcome"] == "same"
-    assert causes(said) == []
+    assert groups(said) == []
 
 
 def test_an_engine_that_adds_a_bos_is_named(folder: Path) -> None:
     said = asked(folder, "two", "--against", "base", code=("-c", ADDS_BOS))
-    assert causes(said) == [TWO_BOS]
+    assert groups(said) == [MORE_BOS.name]
 
 
 def test_another_rope_base_is_named(folder: Path) -> None:
@@ -88,10 +88,10 @@ def test_another_rope_base_is_named(folder: Path) -> None:
     config = json.loads((folder / "rope/config.json").read_text())
     config["rope_theta"] = config["rope_parameters"]["rope_theta"] = 10_000.0
     (folder / "rope/config.json").write_text(json.dumps(config))
-    assert causes(asked(folder, "other", "--against", "base", "--set", "model_name=rope")) == [POSITIONS]
+    assert groups(asked(folder, "other", "--against", "base", "--set", "model_name=rope")) == [ATTENTION.name]
 
 
 def test_a_layer_whose_shards_are_swapped_is_named(folder: Path) -> None:
     shutil.copytree(folder / "tiny", folder / "shards")
     ready("-c", SWAPS, folder=folder)
-    assert causes(asked(folder, "swapped", "--against", "base", "--set", "model_name=shards")) == [DAMAGE]
+    assert groups(asked(folder, "swapped", "--against", "base", "--set", "model_name=shards")) == [WEIGHTS.name]

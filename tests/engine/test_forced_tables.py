@@ -12,7 +12,7 @@ from on_engines import ready
 from places import REPOSITORY
 
 from meta_eval.fidelity.against import against
-from meta_eval.fidelity.causes import DAMAGE, TEMPLATE
+from meta_eval.fidelity.causes import PROMPT, WEIGHTS
 from meta_eval.fidelity.diagnosis import diagnose
 from meta_eval.fidelity.pairing import AgainstError, Pair, pair
 from meta_eval.fidelity.probes import read_probes
@@ -58,13 +58,13 @@ def test_probes_name_it_and_nothing_else(tables: Path) -> None:
     both = beside(tables, "shards")
     probing = Probing(both, *(read_probes(tables / f"{one}.parquet") for one in ("reference", "shards")))
     found = diagnose(against(both), both, probing=probing)
-    assert found is not None and found.causes == (DAMAGE,)
+    assert found is not None and found.groups == (WEIGHTS.name,)
 
 
 def test_headers_that_are_left_out_touch_chat_alone(tables: Path) -> None:
     both = beside(tables, "no_template")
     found = diagnose(against(both), both)
-    assert found is not None and found.causes == (TEMPLATE,)
+    assert found is not None and found.groups == (PROMPT.name,)
 
 
 def test_the_divergence_is_positive_and_says_what_it_leaves_out(tables: Path) -> None:
