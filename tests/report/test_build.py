@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command import cli
 from forked import forked
-from runs import TIME, entry, manifest, published, write_group, write_run
+from runs import TIME, digest, entry, manifest, published, write_group, write_run
 
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
@@ -351,3 +351,56 @@ def test_a_group_has_a_row_in_every_view_and_may_stand_in_a_gates_file(tmp_path:
     assert "mmlu_pro (2 tasks)" in " ".join(done.stderr.split())
     assert "`mmlu_pro`, 2 tasks" in (tmp_path / "c.md").read_text(encoding="utf-8")
     assert "<small>2 tasks</small>" in (tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_tasks_are_chosen_and_left_out_by_name_group_or_pattern(tmp_path: Path) -> None:
+    """A task of which B has another prompt stops no other: it is left out, and the rest is decided on."""
+    subjects = {"mmlu_pro_a": right(300, 600), "mmlu_pro_b": right(150, 200)}
+    for name in ("a", "b"):
+        write_group(tmp_path / name, subjects)
+        line = {"prompt_hash": digest(name)}
+        write_run(tmp_path / name, right(50, 100), task="gsm8k", time="2026-01-02T03-04-06", line=line)
+
+    def compared(*options: str) -> tuple[int, dict[str, Any]]:
+        done = cli("compare", "a", "b", "--max-drop", "5", "--json", *options, cwd=tmp_path)
+        return done.returncode, json.loads(done.stdout or "{}")
+
+    code, whole = compared()
+    assert (code, whole["decision"]["invalid"]) == (2, True)
+    for options in (("--exclude", "gsm8k"), ("--tasks", "mmlu_pro"), ("--tasks", "mmlu_*"), ("--exclude", "gsm*")):
+        code, rest = compared(*options)
+        assert (code, rest["decision"]["outcome"]) == (0, "SHIP")
+        assert [one["name"] for one in rest["tasks"]] == ["mmlu_pro", *subjects]
+        assert "A: left out by name: gsm8k" in rest["notes"]
+    code, one = compared("--tasks", "mmlu_pro_a,gsm8k", "--exclude", "gsm8k")
+    assert [task["name"] for task in one["tasks"]] == ["mmlu_pro_a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--exclude", "gsm8"], "--exclude: there is no task 'gsm8' here; did you mean 'gsm8k'?"),
+        (["--tasks", "gsm8k", "--exclude", "gsm8k"], "no task is left"),
+    ],
+)
+def test_a_choice_that_is_a_mistake_is_one_message(tmp_path: Path, options: list[str], message: str) -> None:
+    write_run(tmp_path / "out", right(50, 100), task="gsm8k")
+    for command in (["report", "out"], ["compare", "out", "out"]):
+        done = cli(*command, *options, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in " ".join(done.stderr.split())
+
+
+def test_a_pack_is_judged_on_the_tasks_that_are_chosen(tmp_path: Path) -> None:
+    """A task of the pack that was not run forbids SHIP, unless it is left out; also a damaged one."""
+    after = [0.0] * 5 + right(645, 645) + [1.0] * 5 + [0.0] * 345
+    write_run(tmp_path / "out", after, recorded=[True] * 650 + [False] * 350)
+    write_run(tmp_path / "out", [1, 0], task="meta_torn", time="2026-01-02T03-04-06")
+    (torn,) = (tmp_path / "out").glob("samples_meta_torn_*")
+    torn.write_text("{")
+    write_pack(tmp_path / "pack", manifest(meta_some=entry(N), meta_other=entry(5, docs_file="o"), meta_torn=entry(2)))
+    words = ("report", "out", "--pack", "pack", "--max-drop", "1", "--json")
+    assert cli(*words, cwd=tmp_path).returncode == 2
+    done = cli(*words, "--exclude", "meta_other,meta_torn", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "SHIP")
+    assert cli(*words, "--tasks", "meta_some", cwd=tmp_path).returncode == 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest
     from meta_eval.report.fidelity import FidelityReport
     from meta_eval.report.model import Report
+    from meta_eval.results.choice import Choice
     from meta_eval.results.run import Run
 
 
@@ -25,6 +26,8 @@ def report(
     margin: float | None = None,
     gate: Gate | Path | str | None = None,
     cluster: Mapping[str, str] | None = None,
+    tasks: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
@@ -47,6 +50,8 @@ def report(
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
         cluster: By task (or by a pattern such as ``mmlu_*``) the field of its docs that says which share a passage, a
             question or a source, and so are not independent; beside what the gate names.
+        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all.
+        exclude: None of these.
         repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
@@ -57,17 +62,20 @@ def report(
     from meta_eval.judging.judge import judge
     from meta_eval.report.build import build_report
     from meta_eval.results.baseline import read_baseline
+    from meta_eval.results.choice import Choice
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
     given = [results] if isinstance(results, Path | str) else results
+    choice = Choice(tuple(tasks), tuple(exclude))
     run = _read(
-        given, folder, manifest, clusters={**rules.cluster, **(cluster or {})}, repeats=repeats,
+        given, folder, manifest, clusters={**rules.cluster, **(cluster or {})}, choice=choice, repeats=repeats,
         skip_damaged=skip_damaged, progress=progress,
     )  # fmt: skip
+    _check_choice(choice, [run], manifest)
     progress("judging")
     baseline = read_baseline(folder, manifest) if folder and manifest else None
-    judged = judge(run, manifest, baseline, rules)
+    judged = judge(run, manifest, baseline, rules, choice)
     places = [Path(one) for one in given]
     return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None, places=places)
 
@@ -81,6 +89,8 @@ def compare(
     margin: float | None = None,
     gate: Gate | Path | str | None = None,
     cluster: Mapping[str, str] | None = None,
+    tasks: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
@@ -101,6 +111,8 @@ def compare(
         margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
         cluster: As of `report`.
+        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all.
+        exclude: None of these.
         repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
@@ -111,17 +123,22 @@ def compare(
     from meta_eval.judging.compare import compare as run_compare
     from meta_eval.report.build import build_report_of_two
     from meta_eval.results.baseline import read_baseline
+    from meta_eval.results.choice import Choice
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
-    clusters = {**rules.cluster, **(cluster or {})}
+    clusters, choice = {**rules.cluster, **(cluster or {})}, Choice(tuple(tasks), tuple(exclude))
     before, after = [
-        _read([one], folder, manifest, clusters=clusters, repeats=repeats, skip_damaged=skip_damaged, progress=progress)
+        _read(
+            [one], folder, manifest, clusters=clusters, choice=choice, repeats=repeats, skip_damaged=skip_damaged,
+            progress=progress,
+        )
         for one in (a, b)
-    ]
+    ]  # fmt: skip
+    _check_choice(choice, [before, after], manifest)
     progress("comparing")
     baseline = read_baseline(folder, manifest) if folder and manifest else None
-    judged = run_compare(before, after, manifest, baseline, rules)
+    judged = run_compare(before, after, manifest, baseline, rules, choice)
     return build_report_of_two(judged, before, after, gated=gate is not None)
 
 
@@ -190,6 +207,7 @@ def _read(
     manifest: Manifest | None,
     *,
     clusters: Mapping[str, str],
+    choice: Choice,
     repeats: bool,
     skip_damaged: bool,
     progress: Progress,
@@ -201,6 +219,16 @@ def _read(
     count_tokens = token_counter(manifest.run.tokenizer_of()) if manifest else None
     paths = [Path(one) for one in results]
     run = read_run(
-        paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, clusters=clusters, step=progress
-    )
+        paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, clusters=clusters, choice=choice,
+        groups=manifest.groups if manifest else {}, step=progress,
+    )  # fmt: skip
     return run if manifest is None else check_pack(run, manifest, pack=str(folder))
+
+
+def _check_choice(choice: Choice, runs: Sequence[Run], manifest: Manifest | None) -> None:
+    """Refuse names that neither runs nor pack have, and a choice that leaves nothing."""
+    known = [name for run in runs for name in (*run.tasks, *run.left_out)]
+    groups = dict(manifest.groups) if manifest else {}
+    for run in runs:
+        groups |= run.known_groups
+    choice.check([*known, *(manifest.tasks if manifest else ())], groups)

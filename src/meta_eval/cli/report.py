@@ -30,6 +30,8 @@ _CLUSTER = typer.Option(
     [], "--cluster", metavar="TASK=FIELD",
     help="Docs of TASK with the same FIELD are not independent; TASK may be a pattern such as 'mmlu_*'.",
 )  # fmt: skip
+_TASKS = typer.Option([], "--tasks", metavar="NAMES", help="Only these tasks, groups or patterns, with commas.")
+_EXCLUDE = typer.Option([], "--exclude", metavar="NAMES", help="None of these tasks, groups or patterns.")
 _REPEATS = typer.Option(
     False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
 )
@@ -49,6 +51,8 @@ def report(
     margin: float | None = _MARGIN,
     gate: Path | None = _GATE,
     max_drop: float | None = _MAX_DROP,
+    tasks: list[str] = _TASKS,
+    exclude: list[str] = _EXCLUDE,
     cluster: list[str] = _CLUSTER,
     repeats: bool = _REPEATS,
     skip_damaged: bool = _SKIP_DAMAGED,
@@ -64,7 +68,8 @@ def report(
     rules, fields = _rules_of(margin, gate, max_drop), read_fields(cluster)
     with working("reading") as progress:
         found = api.report(
-            results, pack=pack, margin=margin, gate=rules, cluster=fields, repeats=repeats, skip_damaged=skip_damaged,
+            results, pack=pack, margin=margin, gate=rules, cluster=fields, tasks=options.listed(tasks),
+            exclude=options.listed(exclude), repeats=repeats, skip_damaged=skip_damaged,
             progress=progress,
         )  # fmt: skip
         progress("writing")
@@ -82,6 +87,8 @@ def compare(
     margin: float | None = _MARGIN,
     gate: Path | None = _GATE,
     max_drop: float | None = _MAX_DROP,
+    tasks: list[str] = _TASKS,
+    exclude: list[str] = _EXCLUDE,
     cluster: list[str] = _CLUSTER,
     repeats: bool = _REPEATS,
     skip_damaged: bool = _SKIP_DAMAGED,
@@ -97,7 +104,8 @@ def compare(
     rules, fields = _rules_of(margin, gate, max_drop), read_fields(cluster)
     with working("reading") as progress:
         found = api.compare(
-            a, b, pack=pack, margin=margin, gate=rules, cluster=fields, repeats=repeats, skip_damaged=skip_damaged,
+            a, b, pack=pack, margin=margin, gate=rules, cluster=fields, tasks=options.listed(tasks),
+            exclude=options.listed(exclude), repeats=repeats, skip_damaged=skip_damaged,
             progress=progress,
         )  # fmt: skip
         progress("writing")

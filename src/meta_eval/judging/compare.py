@@ -12,12 +12,13 @@ from dataclasses import replace
 from meta_eval.judging.alarms import INVALID, Raised, alarms
 from meta_eval.judging.drafts import Draft, conclude
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.groups import decided_on, draft_groups, members_of
+from meta_eval.judging.groups import chosen, decided_on, draft_groups
 from meta_eval.judging.judge import RUN_A, draft
 from meta_eval.judging.model import Alarmed, Judgement
 from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.choice import Choice
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
@@ -32,6 +33,7 @@ def compare(
     manifest: Manifest | None = None,
     baseline: Baseline | None = None,
     rules: Gate | None = None,
+    choice: Choice | None = None,
 ) -> Judgement:
     """Compare two runs, task by task.
 
@@ -41,6 +43,7 @@ def compare(
         manifest: The pack of both, which names each task's published metric; else the runs say it.
         baseline: Meta's recorded answers, for rules that ask for them.
         rules: What is asked.
+        choice: Of which tasks; what is left out is no part of the decision, whatever the rules say.
 
     Raises:
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
@@ -54,12 +57,12 @@ def compare(
             hint="Both need samples of the same task: run lm_eval with --log_samples",
         )
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
-    entries = manifest.tasks if manifest else {}
+    entries, groups, left_out = chosen([before, after], manifest, choice or Choice())
+    gate = gate.without(left_out)
     common = sorted(first & second)
     lacking = sorted((first ^ second) | (set(entries) - first - second))
     # What the pack does not have, or B has besides, nobody asked for.
     asked = sorted({*common, *(first - second), *entries})
-    groups = members_of([before, after], manifest.groups if manifest else {})
     gate.among([*asked, *groups])
     ruled = gate.spread(groups)
     shared = shared_questions([before.tasks[name].docs for name in common])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -84,6 +84,17 @@ class Gate(_Rule):
         """What is asked of one task. Its margin is None where it is the gate's own."""
         own = self.tasks.get(task, Rule())
         return Rule(margin=own.margin, against=own.against or self.against, min_docs=own.min_docs or self.min_docs)
+
+    def without(self, left_out: Container[str]) -> Gate:
+        """The same without these tasks.
+
+        Raises:
+            ConfigError: It names no other.
+        """
+        tasks = {name: rule for name, rule in self.tasks.items() if name not in left_out}
+        if self.tasks and not tasks:
+            raise ConfigError("all of the gate's tasks are left out", hint="Name others with --tasks or --exclude")
+        return self.model_copy(update={"tasks": tasks})
 
     def spread(self, groups: Mapping[str, Sequence[str]]) -> Gate:
         """The same with the tasks of its groups, each by the group's rule where it has none of its own."""

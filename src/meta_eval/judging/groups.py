@@ -16,6 +16,8 @@ from meta_eval.judging.drafts import Draft
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.model import Score, Task
 from meta_eval.judging.sides import both
+from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.results.choice import Choice
 from meta_eval.results.results_file import Group
 from meta_eval.results.run import Run
 from meta_eval.stats import Drop
@@ -95,10 +97,19 @@ def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> boo
     return False if math.isclose(stats.mean(values), value, abs_tol=_SAME) else None
 
 
-def members_of(runs: Sequence[Run], packed: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """The tasks of every group that a gate may name, by the group: of the runs and of the pack."""
-    found = {name: tuple(tasks) for name, tasks in packed.items()}
-    return found | {name: group.tasks for run in runs for name, group in run.groups.items()}
+def chosen(
+    runs: Sequence[Run], manifest: Manifest | None, choice: Choice
+) -> tuple[dict[str, TaskEntry], dict[str, tuple[str, ...]], frozenset[str]]:
+    """Of what was chosen the pack's tasks, and the tasks of each group that a gate may name; and what was left out."""
+    packed = dict(manifest.groups) if manifest else {}
+    groups = packed | {name: group.tasks for run in runs for name, group in run.groups.items()}
+    for run in runs:
+        packed |= run.known_groups
+    names = choice.of(manifest.tasks, packed) if manifest else []
+    entries = {name: manifest.tasks[name] for name in names} if manifest else {}
+    left_out = {name for run in runs for name in run.left_out} | ({*manifest.tasks} - {*entries} if manifest else set())
+    kept = {name: tuple(task for task in tasks if task not in left_out) for name, tasks in groups.items()}
+    return entries, {name: tasks for name, tasks in kept.items() if tasks}, frozenset(left_out)
 
 
 def decided_on(

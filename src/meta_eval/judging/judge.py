@@ -25,12 +25,13 @@ from meta_eval.judging.decide import Evidence
 from meta_eval.judging.drafts import Draft, conclude
 from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.groups import decided_on, draft_groups, members_of
+from meta_eval.judging.groups import chosen, decided_on, draft_groups
 from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
 from meta_eval.judging.numbers import cut_answers, gaps, incomparable, no_shares, numbers
 from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.choice import Choice
 from meta_eval.results.model import Doc
 from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
@@ -45,7 +46,11 @@ MOST = 0.9
 
 
 def judge(
-    run: Run, manifest: Manifest | None, baseline: Baseline | None = None, rules: Gate | None = None
+    run: Run,
+    manifest: Manifest | None,
+    baseline: Baseline | None = None,
+    rules: Gate | None = None,
+    choice: Choice | None = None,
 ) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
 
@@ -56,14 +61,15 @@ def judge(
         manifest: Its pack. Without one there are scores, and nothing that they are compared with.
         baseline: Meta's recorded answers as the pack grades them.
         rules: What is asked.
+        choice: Of which tasks; what is left out is no part of the decision, whatever the rules say.
 
     Raises:
         ConfigError: The rules name a task that is not there, or a baseline run.
     """
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
-    entries = manifest.tasks if manifest else {}
+    entries, groups, left_out = chosen([run], manifest, choice or Choice())
+    gate = gate.without(left_out)
     names = sorted({*run.tasks, *entries})
-    groups = members_of([run], manifest.groups if manifest else {})
     asked = sorted(entries) if manifest else names
     gate.among([*asked, *groups])
     ruled = gate.spread(groups)

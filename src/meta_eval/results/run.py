@@ -15,11 +15,13 @@ from pathlib import Path
 from meta_eval.pack.integrity import edited_notice
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.answers import LOWER_IS_BETTER
+from meta_eval.results.choice import Choice, Groups
 from meta_eval.results.clusters import Fields, check_fields, field_of
 from meta_eval.results.find import Files, Found, find
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.record_docs import as_docs_of_record
+from meta_eval.results.repeats import check_repeat
 from meta_eval.results.results_file import Aggregate, Group, mapping
 from meta_eval.results.samples import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
@@ -75,12 +77,16 @@ class Run:
             very results.
         repeats: The older runs of each task, the newest first, where repeats were asked for: of the same model, the
             same docs in the same order, and the same settings but for the seed.
+        left_out: The tasks that are there and were not chosen.
+        known_groups: The tasks of each group that has a score in any results file.
     """
 
     tasks: Mapping[str, TaskRun]
     notices: tuple[str, ...]
     groups: Mapping[str, Group]
     repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    known_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def all_runs(self, task: str) -> tuple[TaskRun, ...]:
         """Every run of a task, the newest first; none of a task that was not run."""
@@ -94,6 +100,8 @@ def read_run(
     repeats: bool = False,
     count_tokens: Callable[[str], int] | None = None,
     clusters: Fields | None = None,
+    choice: Choice | None = None,
+    groups: Groups | None = None,
     step: Say = lambda _: None,
 ) -> Run:
     """Read what lm_eval wrote.
@@ -105,6 +113,8 @@ def read_run(
         repeats: Keep all runs of a task, to be averaged, and not only the newest.
         count_tokens: See `read_samples`.
         clusters: By task, or by a pattern such as ``mmlu_*``, the field that names the cluster of each doc.
+        choice: The tasks to read; None for all.
+        groups: Further groups that the choice may name, those of a pack.
         step: Called with what is being read.
 
     Raises:
@@ -125,7 +135,9 @@ def read_run(
         _check_models(files)
     tasks: dict[str, TaskRun] = {}
     older: dict[str, tuple[TaskRun, ...]] = {}
-    for task, candidates in files.tasks.items():
+    known_groups = {name: one.tasks for file in files.results.values() for name, one in file.groups().items()}
+    names = (choice or Choice()).of(files.tasks, {**(groups or {}), **known_groups})
+    for task, candidates in ((name, files.tasks[name]) for name in names):
         step(f"reading {task}")
         for chosen in [[one] for one in candidates] if repeats else [candidates]:
             found = read_newest(
@@ -133,18 +145,21 @@ def read_run(
                 cluster_field=field_of(clusters or {}, task), say=notices.append,
             )  # fmt: skip
             if found is not None and task in tasks:
-                _check_repeat(tasks[task], found)
+                check_repeat(tasks[task], found)
                 older[task] = (*older.get(task, ()), found)
             elif found is not None:
                 tasks[task] = found
         if task in older:
             notices.append(f"{task}: {1 + len(older[task])} runs are averaged, doc by doc")
-    if not tasks:
+    left_out = tuple(name for name in files.tasks if name not in names)
+    if not tasks and not left_out:
         raise ResultsError("nothing is left that is not damaged", where=", ".join(map(str, paths)))
+    if left_out:
+        notices.append(f"left out by name: {', '.join(left_out)}")
     one_model({task: result.provenance for task, result in tasks.items()})
     if not repeats and any(len(candidates) > 1 for candidates in files.tasks.values()):
         notices.append("the newest run of each task counts; with --repeats, runs of a task are averaged")
-    return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older)
+    return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older, left_out, known_groups)
 
 
 def _check_models(files: Files) -> None:
@@ -211,44 +226,6 @@ def read_newest(
             say(f"{candidate.task}: {len(candidates)} runs; {which} is taken: {file}")
         return found
     return None
-
-
-def _check_repeat(newest: TaskRun, other: TaskRun) -> None:
-    """Repeats differ in nothing but their answers and their seeds.
-
-    Raises:
-        ResultsError: They do, or are one run that lies there twice.
-    """
-    pairs = [
-        ("limit", newest.provenance.limit, other.provenance.limit),
-        ("backend", newest.provenance.backend, other.provenance.backend),
-        ("generation settings", newest.provenance.gen_kwargs, other.provenance.gen_kwargs),
-        ("chat template", newest.provenance.chat_template, other.provenance.chat_template),
-        ("system instruction", newest.provenance.system_instruction, other.provenance.system_instruction),
-        ("docs of the pack", newest.provenance.docs_sha256, other.provenance.docs_sha256),
-        ("evals dataset", newest.provenance.dataset_revision, other.provenance.dataset_revision),
-        ("number of docs", len(newest.docs), len(other.docs)),
-    ]
-    ours, theirs = newest.provenance.model_args, other.provenance.model_args
-    pairs += [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs} - {"seed"})]
-    where, hint = _listed((newest.samples_file, other.samples_file)), "Name runs of one model and pack alone"
-    for what, one, another in pairs:
-        if one != another:
-            raise ResultsError(
-                f"{newest.task}: these are no repeats of one run, since the {what} differs: {one!s:.80} and "
-                f"{another!s:.80}",
-                where=where,
-                hint=hint,
-            )
-    if newest.time == other.time and (newest.time or newest.docs == other.docs):
-        raise ResultsError(
-            f"{newest.task}: this is one run that lies there twice, and no repeat", where=where, hint=hint
-        )
-    if any(
-        (a.doc_id, a.question_hash, a.prompt_hashes) != (b.doc_id, b.question_hash, b.prompt_hashes)
-        for a, b in zip(newest.docs, other.docs, strict=True)
-    ):
-        raise ResultsError(f"{newest.task}: these runs are of other docs or prompts", where=where, hint=hint)
 
 
 def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:

@@ -1,0 +1,56 @@
+"""Which tasks of a run are meant: those that are named, less those that are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from meta_eval.errors import ConfigError, suggestion
+
+Groups = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Names of tasks and groups, and patterns such as ``mmlu_*``.
+
+    Attributes:
+        tasks: Only these; empty for all.
+        exclude: None of these.
+    """
+
+    tasks: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def of(self, known: Iterable[str], groups: Groups) -> list[str]:
+        """The tasks that are meant, of those that are known; names that nobody knows are passed over."""
+        names = list(known)
+        wanted = _matching(self.tasks, names, groups) if self.tasks else set(names)
+        return [name for name in names if name in wanted - _matching(self.exclude, names, groups)]
+
+    def check(self, known: Iterable[str], groups: Groups) -> None:
+        """Refuse a name that nothing has.
+
+        Raises:
+            ConfigError: There is one, or no task is left.
+        """
+        names = sorted({*known})
+        for option, given in (("--tasks", self.tasks), ("--exclude", self.exclude)):
+            for name in given:
+                if not _matching((name,), names, groups):
+                    every = [*names, *groups]
+                    raise ConfigError(
+                        f"there is no task {name!r} here{suggestion(name, every)}", where=option,
+                        hint=f"Tasks: {', '.join(names)}",
+                    )  # fmt: skip
+        if not self.of(names, groups):
+            raise ConfigError("no task is left", where="--tasks and --exclude", hint=f"Tasks: {', '.join(names)}")
+
+
+def _matching(given: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
+    found: set[str] = set()
+    for pattern in given:
+        found.update(name for name in names if fnmatchcase(name, pattern))
+        found.update(set(groups.get(pattern, ())) & set(names))
+    return found

@@ -1,0 +1,48 @@
+"""Whether two results of one task are repeats of one run, which may be averaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meta_eval.results.model import ResultsError
+
+if TYPE_CHECKING:
+    from meta_eval.results.run import TaskRun
+
+
+def check_repeat(newest: TaskRun, other: TaskRun) -> None:
+    """Repeats differ in nothing but their answers and their seeds.
+
+    Raises:
+        ResultsError: They do, or are one run that lies there twice.
+    """
+    pairs = [
+        ("limit", newest.provenance.limit, other.provenance.limit),
+        ("backend", newest.provenance.backend, other.provenance.backend),
+        ("generation settings", newest.provenance.gen_kwargs, other.provenance.gen_kwargs),
+        ("chat template", newest.provenance.chat_template, other.provenance.chat_template),
+        ("system instruction", newest.provenance.system_instruction, other.provenance.system_instruction),
+        ("docs of the pack", newest.provenance.docs_sha256, other.provenance.docs_sha256),
+        ("evals dataset", newest.provenance.dataset_revision, other.provenance.dataset_revision),
+        ("number of docs", len(newest.docs), len(other.docs)),
+    ]
+    ours, theirs = newest.provenance.model_args, other.provenance.model_args
+    pairs += [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs} - {"seed"})]
+    where, hint = f"{newest.samples_file}, {other.samples_file}", "Name runs of one model and pack alone"
+    for what, one, another in pairs:
+        if one != another:
+            raise ResultsError(
+                f"{newest.task}: these are no repeats of one run, since the {what} differs: {one!s:.80} and "
+                f"{another!s:.80}",
+                where=where,
+                hint=hint,
+            )
+    if newest.time == other.time and (newest.time or newest.docs == other.docs):
+        raise ResultsError(
+            f"{newest.task}: this is one run that lies there twice, and no repeat", where=where, hint=hint
+        )
+    if any(
+        (a.doc_id, a.question_hash, a.prompt_hashes) != (b.doc_id, b.question_hash, b.prompt_hashes)
+        for a, b in zip(newest.docs, other.docs, strict=True)
+    ):
+        raise ResultsError(f"{newest.task}: these runs are of other docs or prompts", where=where, hint=hint)
