@@ -260,4 +260,4 @@ def _entry(task: Task, metric: str) -> TaskEntry:
 
 def _manifest(entries: dict[str, TaskEntry]) -> Manifest:
     run = RunSettings(model_name="m", tasks=tuple(entries), include_path="p")
-    return Manifest.model_construct(tasks=entries, run=run)
+    return Manifest.model_construct(tasks=entries, run=run, groups={})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os.path
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -392,14 +392,10 @@ def one_model(found: Mapping[str, Provenance]) -> None:
         listed = "; ".join(f"{' '.join(one)} ({task})" for one, (task, _) in models.items())
         raise ResultsError(
             f"these results are of {len(models)} models: {listed}",
-            where=_listed(provenance.results_file for _, provenance in models.values()),
+            where=", ".join(str(provenance.results_file) for _, provenance in models.values()),
             hint="Name the folders of one model",
         )
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more tasks" if len(names) > 3 else "")
-
-
-def _listed(paths: Iterable[Path | None]) -> str:
-    return ", ".join(map(str, paths))
