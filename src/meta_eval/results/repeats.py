@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from meta_eval.results.model import ResultsError
-
-if TYPE_CHECKING:
-    from meta_eval.results.run import TaskRun
+from meta_eval.results.task_run import TaskRun
 
 
 def check_repeat(newest: TaskRun, other: TaskRun) -> None:

@@ -18,52 +18,16 @@ from meta_eval.results.answers import LOWER_IS_BETTER
 from meta_eval.results.choice import Choice, Groups
 from meta_eval.results.clusters import Fields, check_fields, field_of
 from meta_eval.results.find import Files, Found, find
-from meta_eval.results.model import Doc, ResultsError
+from meta_eval.results.model import ResultsError
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.record_docs import as_docs_of_record
 from meta_eval.results.repeats import check_repeat
-from meta_eval.results.results_file import Aggregate, Group, mapping
+from meta_eval.results.results_file import Group, mapping
 from meta_eval.results.samples import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
+from meta_eval.results.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRun:
-    """One task as a model ran it.
-
-    Attributes:
-        task: Its name.
-        time: The time in the file's name; of lm-eval before 0.4.3 that in the results file.
-        docs: By doc id; none when no samples were logged.
-        filters: The filters of its answers, in lm-eval's order; without samples those of its averages.
-        aggregates: lm-eval's own averages with their standard errors, by ``metric,filter``; all there is of a task
-            without samples and of metrics that are no shares (perplexity, BLEU).
-        only_aggregated: The ``metric,filter`` whose average the values of the docs do not give, because the task has a
-            way of its own to average (an F1 of the whole, a weighted mean). Their values are not kept in the docs.
-        samples_file: Where the docs stand; `meta_eval.results.samples.open_samples` reads a whole one.
-        skipped: Damaged samples and docs that were left out.
-        published_metrics: The metrics that answer published numbers, from the template.
-        verdict: The ``metric,filter`` that says whether one answer is right, from the template.
-        reading: The one that says what Meta's ``is_correct`` says, where that is something else; from the template.
-        provenance: Where all this came from.
-        lower_is_better: The metrics of which less is better.
-    """
-
-    task: str
-    time: str
-    docs: tuple[Doc, ...]
-    filters: tuple[str, ...]
-    aggregates: Mapping[str, Aggregate]
-    only_aggregated: tuple[str, ...]
-    samples_file: Path | None
-    skipped: int
-    published_metrics: tuple[str, ...]
-    verdict: str | None
-    reading: str | None
-    provenance: Provenance
-    lower_is_better: frozenset[str] = LOWER_IS_BETTER
 
 
 @dataclass(frozen=True, slots=True)
