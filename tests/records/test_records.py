@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,11 @@ from meta_eval.stats import Apart
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a TiB of nothing": lambda path: (path.touch(), os.truncate(path, 2**40)),
+}
 
 
 @pytest.fixture(scope="module")
@@ -489,3 +496,30 @@ def test_an_edited_pack_whose_recorded_metrics_are_none_is_named(text: str, old:
     edit_docs(pack, "tiny_free", damage)
     proof = verify(pack, edited=True).tasks["tiny_free"]
     assert (proof.status, "doc 0: recorded_metrics is no JSON object" in str(proof.reason)) == ("failed", True), proof
+
+
+@pytest.mark.parametrize("obstacle", ["a pipe", "a device", "a TiB of nothing"])
+def test_what_is_no_file_hangs_nothing_wherever_it_lies(obstacle: str, old: Path) -> None:
+    time = "2026-11-21T16-00-44.533161"
+    cache = old.parent / "datasets--a--b"
+    for commit in "ab":
+        shutil.copytree(old, cache / "snapshots" / commit)
+    templates = Path(shutil.copytree(TASKS, old.parent / "tasks"))
+    (cache / "refs").mkdir()
+    names = ("x.json", "y.jsonl", "z_samples.jsonl", "README.md", "rows.parquet")
+    for path in (cache / "refs" / "main", templates / "x.yaml", templates / "x.py", *(old / name for name in names)):
+        NO_FILES[obstacle](path)
+    tiny(old, template_dir=str(templates))
+    report([old])
+    for name in (
+        f"results_{time}.json",
+        f"samples_tiny_text_{time}.jsonl",
+        "details_gsm8k|5_2024-01-01T00-00-00.parquet",
+    ):
+        NO_FILES[obstacle](old / name)
+    with suppress(UserError):
+        tiny(old, template_dir=str(templates))
+    with suppress(UserError):
+        report([old])
+    with pytest.raises(UserError, match="datasets--a--b"):
+        prepare(old.parent / "other", "recorded", evals_dataset=str(cache))
