@@ -17,11 +17,13 @@ from packs import prepare, read_docs
 from places import REPOSITORY
 from runs import TIME
 
-from meta_eval import compare, report
+from meta_eval import compare, report, verify
 from meta_eval.errors import ConfigError
 from meta_eval.judging.decide import TaskDecision
+from meta_eval.pack.manifest import read_manifest
 from meta_eval.report.model import Report
 from meta_eval.results.answers import Answer, Doc, ResultsError
+from meta_eval.results.baseline import read_baseline
 from meta_eval.results.clusters import content_keys, name_clusters, read_fields
 from meta_eval.results.run import read_run
 from meta_eval.results.scores import scores
@@ -205,3 +207,13 @@ def test_copies_are_asked_together_where_a_run_may_stop() -> None:
     clusters = task_docs("t", docs, known, frozenset()).clusters
     assert clusters is not None
     assert len(set(clusters)) == 5
+
+
+def test_verify_keeps_the_copies_in_a_pack_with_its_baseline(tmp_path: Path) -> None:
+    """What decides when a run stops knows of them: a question of the sample is there twice."""
+    pack = prepare(tmp_path / "pack", "meta_mmlu_pretrain")
+    verify(pack)
+    docs = read_baseline(pack, read_manifest(pack)).docs["meta_mmlu_pretrain"]
+    named = [doc for doc in docs if doc.cluster is not None]
+    assert len(named) == 2
+    assert len({(doc.cluster, doc.question_hash) for doc in named}) == 1

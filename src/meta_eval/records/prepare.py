@@ -108,6 +108,12 @@ def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
         )
     if name == LM_EVAL:
         return _prepare_tasks(config, config_place, progress)
+    if config.cluster:
+        raise ConfigError(
+            f"names fields of the docs of {name}, whose templates say what docs share",
+            where=f"{config_place}: cluster",
+            hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
+        )
     return of_meta.assemble(config, config_place, progress)
 
 
