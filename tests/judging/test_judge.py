@@ -860,6 +860,7 @@ def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
     assert (drop_of(task).before, drop_of(task).after) == (pytest.approx(0.9), pytest.approx(0.8))
     assert (drop_of(task).value, drop_of(task).recovery) == (pytest.approx(-0.1), None)
     assert "lower is better in pct,strict-match" in str(why(task))
+    assert "it is below its baseline, by about 10.0 points" in str(why(task))
     worse = fewer(tmp_path / "worse", right(800, 1000), right(900, 1000))
     assert (worse.decision.outcome, worse.decision.exit_code) == ("DON'T", 1)
     assert drop_of(worse.tasks[0]).value == pytest.approx(0.1)

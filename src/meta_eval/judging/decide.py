@@ -257,7 +257,9 @@ def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float
     elif outcome == "not shown" and interval.lower > 0 and p_corrected >= ALPHA:
         said.append(f"the interval leaves out 0, which chance does to some task where {count} are looked at")
     elif interval.upper < 0 and p_corrected < ALPHA:
-        said.append(f"it is above its baseline, by about {_points(-drop.value)}")
+        said.append(
+            f"it is {'below' if drop.lower_is_better else 'above'} its baseline, by about {_points(-drop.value)}"
+        )
     if not drop.paired:
         said.append("no answers of the baseline are known, so the noise of both scores is in the interval")
     return "; ".join(said) or None
