@@ -48,7 +48,7 @@ def make_doc(row: dict) -> dict:
     Raises:
         ValueError: The correct responses name no choice, or several.
     """
-    prompts = [prompt.removeprefix(rows.BOS) for prompt in row["input_final_prompts"]]
+    prompts = [rows.families.without_bos(prompt) for prompt in row["input_final_prompts"]]
     completions = row.get("output_choice_completions") or []
     context, continuations = split(prompts)
     right = gold_index(row, prompts, continuations, completions)

@@ -6,13 +6,17 @@ import json
 import math
 import string
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import datasets
 
-# Meta's prompts hold every special token but this one, which the engine adds: one that brings it would have it twice.
-BOS = "<|begin_of_text|>"
+_spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / "_common" / "load.py")
+_spec.loader.exec_module(load := module_from_spec(_spec))
+
+families = load.module(".._common.families")
 
 # What lm-eval's regex filter hands on when nothing matched.
 NO_MATCH = "[invalid]"
@@ -45,7 +49,7 @@ def make_doc(row: dict) -> dict:
     """
     return {
         "question": row["input_question"],
-        "prompt": row["input_final_prompts"][0].removeprefix(BOS),
+        "prompt": families.without_bos(row["input_final_prompts"][0]),
         # Several subsets wrap the letter in quotation marks.
         "gold": row["input_correct_responses"][0].strip('"'),
         "subtask_name": row.get("subtask_name"),

@@ -35,6 +35,7 @@ _spec = spec_from_file_location(__file__, Path(__file__).resolve().parents[1] / 
 _spec.loader.exec_module(load := module_from_spec(_spec))
 
 rows, runner = load.module(".._common.rows"), load.module(".runner")
+given = rows.families.begun_answer
 
 
 # Docs
@@ -83,11 +84,6 @@ def helpers(stub: str, name: str) -> str:
     tree = _parsed(stub)
     nodes = [] if tree is None else [node for node in tree.body if getattr(node, "name", None) != name]
     return ast.unparse(ast.Module(nodes, []))
-
-
-def given(prompt: str) -> str:
-    """What the prompt holds of the assistant's answer already."""
-    return prompt.rpartition("<|start_header_id|>assistant<|end_header_id|>\n\n")[2]
 
 
 def entry_point(tests: list[str]) -> str:

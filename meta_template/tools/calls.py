@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from .._common.families import AROUND_ANSWERS
 from .expressions import (
     MAX_DEPTH,
     MAX_INT_BITS,
@@ -31,7 +32,7 @@ __all__ = [
 
 MAX_TRIES = 64  # places of one text at which a call or a JSON value is sought in vain
 
-_SPECIAL = re.compile(r"<\|(?:python_tag|eot_id|eom_id|end_of_text)\|>")
+_SPECIAL = re.compile("|".join(map(re.escape, AROUND_ANSWERS)))
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _TAGGED = re.compile(r"<function=([^>\s]+)>\s*(\{.*?\})\s*(?:</function>|\Z)", re.DOTALL)
 _START = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.[^\W\d]\w*)*\(")

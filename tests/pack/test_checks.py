@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import make_row
 
+from meta_eval.catalog.families import bos_tokens
 from meta_eval.errors import DataError
-from meta_eval.pack.checks import BOS, Checked, check_rows, warning_in_words
+from meta_eval.pack.checks import Checked, check_rows, warning_in_words
 from meta_eval.source.rows import Place
+
+(BOS,) = bos_tokens()
 
 PLACE = Place("my/evals", "mmlu_pro")
 

@@ -25,7 +25,7 @@ INSTRUCT_33 = StubDataset(
 
 
 # What every pack holds for the functions of its tasks.
-COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES / "_common").glob("*.py"))]
+COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES / "_common").glob("*.*"))]
 
 
 def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:

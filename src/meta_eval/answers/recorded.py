@@ -10,11 +10,9 @@ from pathlib import Path
 from meta_eval.answers.match import until
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.boundary.inputs import read_table
+from meta_eval.catalog.families import answer_ends
 from meta_eval.pack.manifest import Manifest
 from meta_eval.verify.evaluate import Evaluator
-
-# What ends an answer of a Llama and is none of its words; where a recorded text keeps it, it is taken off.
-_ENDS = ("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def forcing(request: Request, recorded: Recorded | None) -> Request | None:
     if request.kind == "choices":
         return request
     text = until(recorded.text or "", request.stop)
-    for end in _ENDS:
+    for end in answer_ends():  # where a recorded text keeps it
         text = text.removesuffix(end)
     if not text:
         return None

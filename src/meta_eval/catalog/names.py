@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from meta_eval.catalog.families import families
+
 Variant = Literal["instruct", "pretrain"]
 
 
@@ -27,21 +29,18 @@ class Identity:
 
 NOBODY = Identity(None, None, None)
 
-# The config name of a subset goes on after the dataset's own name: Llama-3.1-8B-Instruct-evals__mmlu_pro__details.
-_NAME = re.compile(
-    r"(?:Meta-)?Llama-(?P<family>3\.\d+)-(?P<size>\d+(?:\.\d+)?B)(?P<instruct>-Instruct)?-evals(?:__.*)?", re.IGNORECASE
-)
-
 
 def identify(name: str) -> Identity:
     """What a hub id, a folder or a config name is an evals dataset of, by its last path component; all None if it is
     none such as ``Llama-3.1-8B-Instruct-evals``, in any case and with or without the old ``Meta-``.
     """
-    match = _NAME.fullmatch(re.split(r"[/\\]", name.rstrip("/\\"))[-1])
-    if not match:
-        return NOBODY
-    model = f"Llama-{match['family']}-{match['size'].upper()}{'-Instruct' if match['instruct'] else ''}"
-    return Identity(model, match["family"], "instruct" if match["instruct"] else "pretrain")
+    last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    for family in families():
+        if match := family.pattern.fullmatch(last):
+            instruct = "-Instruct" if match["instruct"] else ""
+            model = family.model.format(family=match["family"], size=match["size"].upper(), instruct=instruct)
+            return Identity(model, match["family"], "instruct" if instruct else "pretrain")
+    return NOBODY
 
 
 def common_identity(names: Iterable[str]) -> Identity:

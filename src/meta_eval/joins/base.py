@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from meta_eval.boundary.inputs import reason
+from meta_eval.catalog.families import families
 from meta_eval.errors import DataError, JoinError
 from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown, sha256
 
@@ -263,7 +264,11 @@ def need_texts(original: Mapping[str, Any], columns: Sequence[str], where: str) 
 def _last_request(row: Row) -> str:
     """The last user turn of a rendered prompt: the shots before it show other problems. Else the whole prompt."""
     prompt = str(row["input_final_prompts"][0])
-    return prompt.rpartition("<|start_header_id|>user<|end_header_id|>")[2].partition("<|eot_id|>")[0]
+    for family in families():
+        _, head, request = prompt.rpartition("user".join(family.header))
+        if head:
+            return request.partition(family.end_of_turn)[0]
+    return prompt
 
 
 def _join_error(

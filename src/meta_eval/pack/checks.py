@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from meta_eval.catalog.families import bos_tokens
 from meta_eval.errors import DataError
 from meta_eval.joins.match import sha256
 from meta_eval.source.rows import Place, Row
-
-BOS = "<|begin_of_text|>"
 
 
 @dataclass(slots=True)
@@ -222,8 +221,9 @@ def _count_warnings(rows: Sequence[Row], warnings: Counter[str]) -> None:
 
 
 def _bare(prompt: str) -> str:
-    while prompt.startswith(BOS):
-        prompt = prompt[len(BOS) :]
+    for bos in bos_tokens():
+        while prompt.startswith(bos):
+            prompt = prompt[len(bos) :]
     return prompt
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.boundary.inputs import open_parquet
-from meta_eval.pack.checks import BOS
+from meta_eval.catalog.families import family_of
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, longest_prompt
 from meta_eval.preflight.check import Check, failed, not_checked, passed
@@ -16,8 +16,6 @@ from meta_eval.preflight.check import Check, failed, not_checked, passed
 if TYPE_CHECKING:
     import pyarrow as pa
     from tokenizers import Tokenizer
-
-_SPECIAL = (BOS, "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 
 
 def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
@@ -54,9 +52,9 @@ def _prompts(pack: Path, entry: TaskEntry) -> Prompts:
 
 
 def _special_of(manifest: Manifest) -> tuple[str, ...]:
-    """The special tokens that prompts may hold, BOS first: Llama's, or of a record its tokenizer's BOS, if any."""
+    """The special tokens that prompts may hold, BOS first: a family's, or of a record its tokenizer's BOS, if any."""
     if any(entry.record is None for entry in manifest.tasks.values()):
-        return _SPECIAL
+        return family_of(next(iter(manifest.tasks.values())).model).special
     found = (entry.record.bos for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos)
     return tuple(dict.fromkeys(found))[:1]
 

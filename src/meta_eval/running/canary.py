@@ -32,6 +32,7 @@ from typing import Any
 from meta_eval.answers.match import until
 from meta_eval.answers.recorded import Recorded
 from meta_eval.answers.requests import Request
+from meta_eval.catalog.families import families, family_of
 from meta_eval.running.client import Ask, BackendError, Client, Said
 from meta_eval.running.evidence import Evidence, evidence, forced_asks, other_bos, other_number
 
@@ -52,9 +53,6 @@ ALIKE = 1e-4
 
 # The share of texts that begin with one and the same token where a model has an opening of its own.
 OPENS_ALIKE = 0.8
-
-# Tokens from which Llama 3.1's scaling of rotary embeddings matters: original_max_position_embeddings.
-_LONG = 8192
 
 _GO_ON = "Fix it, or go on all the same with --no-canary. These answers were not kept"
 
@@ -150,12 +148,15 @@ def compared(ask: Ask, said: Said, recorded: Recorded, cut: Cut) -> Compared:
     )
     return Compared(
         ask.request, tokens, alike=alike, of=len(other), equal=text.strip() == right.strip(),
-        empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_HEADS),
+        empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_heads()),
         opening=one[0] if one else None,
     )  # fmt: skip
 
 
-_HEADS = ("<|start_header_id|>", "<|begin_of_text|>", "assistant\n", "assistant<|")
+def _heads() -> tuple[str, ...]:
+    """How an answer begins that is the head of a turn."""
+    tokens = (token for family in families() for token in (family.header[0], family.bos))
+    return (*tokens, "assistant\n", "assistant<|")
 
 
 def _degenerate(text: str) -> str:
@@ -289,7 +290,8 @@ class Canary:
         if said and not given:
             raise CanaryError(f"none of {len(said)} first requests is answered: {said[0][1].error}", hint=_GO_ON)
         seen = self._compared(given)
-        long = [one for one in seen if (one.tokens or 0) > _LONG]
+        long_from = family_of(self.client.model.rpartition("/")[2]).rope_scaled_from
+        long = [one for one in seen if (one.tokens or 0) > long_from]
         forced = forced_asks([ask for ask, _ in given], self.recorded, self.cut) if self.bos is not None else []
         found = evidence(self.client, forced)
         other = other_bos(self.client, forced, found, self.bos or 0) if found is not None else None
@@ -306,7 +308,7 @@ class Canary:
             cause = (
                 "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
             )
-            raise CanaryError(f"of prompts beyond {_LONG:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
+            raise CanaryError(f"of prompts beyond {long_from:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, found)
 
     def _compared(self, given: Iterable[tuple[Ask, Said]]) -> list[Compared]:

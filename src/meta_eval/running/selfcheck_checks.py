@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from meta_eval.answers.requests import Request
+from meta_eval.catalog.families import families
 from meta_eval.running.client import Said
 
 # Nats that a likelihood in float32 may be off: sums of a few tokens differ by some 1e-5 from engine to engine.
@@ -17,7 +18,7 @@ CLOSE = 1e-3
 ROUNDED = 0.25
 
 MAX_MODEL_LEN = 4096
-END = "<|eot_id|>"
+END = families()[0].end_of_turn
 
 
 @dataclass(frozen=True, slots=True)

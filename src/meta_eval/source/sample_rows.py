@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from meta_eval.boundary.inputs import read_regular
+from meta_eval.catalog.families import families
 from meta_eval.source.rows import Row
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 TEXTS: Final = "texts.yaml"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_BOS: Final = "<|begin_of_text|>"
-_HEADER: Final = "<|start_header_id|>{}<|end_header_id|>\n\n"
+_FAMILY: Final = families()[0]
 # What every eval_config of Meta's says alike, by task type.
 _SAMPLING: Final = {"num_generations": 1, "temperature": 0.0, "top_k": 0, "top_p": 0}
 _CONFIG: Final = {
@@ -155,7 +155,7 @@ class _Subset:
         def value(name: str) -> Any:
             return said[name] if name in said else self.fill(shared[name], scope)
 
-        prompt = scope["final_prompt"] = _BOS * scope["bos"] + self._prompt(shared, scope)
+        prompt = scope["final_prompt"] = _FAMILY.bos * scope["bos"] + self._prompt(shared, scope)
         if "likelihoods" in said:
             kind, ends = "Choice", scope.get("ends") or list(scope["choices"])
             prompts, completions = [f"{prompt} {end}" for end in ends], [f"Answer: {end}" for end in ends]
@@ -201,7 +201,7 @@ class _Subset:
         shown = "".join(self._shot(shared, scope["subtask"], shot) for shot in shots)
         if "text" in form:
             return f"{before}{shown}{self.fill(form['text'], scope)}"
-        return f"{before}{shown}{_turn('user', self.fill(form['user'], scope))}{_HEADER.format('assistant')}{prefix}"
+        return f"{before}{shown}{_turn('user', self.fill(form['user'], scope))}{_FAMILY.head('assistant')}{prefix}"
 
     def _shot(self, shared: Row, subtask: str | None, shot: Row) -> str:
         """A question with its answer, as it stands in a prompt; made once for all rows of a subtask."""
@@ -224,7 +224,7 @@ class _Subset:
 
 
 def _turn(role: str, text: str) -> str:
-    return f"{_HEADER.format(role)}{text}<|eot_id|>"
+    return f"{_FAMILY.head(role)}{text}{_FAMILY.end_of_turn}"
 
 
 def _translated(question: Row, language: str) -> Row:

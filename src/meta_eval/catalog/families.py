@@ -1,0 +1,84 @@
+"""The families of models that evals datasets are of: their names and special tokens.
+
+They stand in ``meta_template/_common/families.json``, which every pack brings along for its graders. Another family is
+another entry there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from meta_eval import assets
+
+FILE = "meta_template/_common/families.json"
+
+
+class Family(BaseModel):
+    """One family.
+
+    Attributes:
+        name: What it is called in messages.
+        evals_dataset: A regular expression of the names of its evals datasets, whose groups are family, size, instruct.
+        model: The name of a model, with these groups in braces.
+        bos: The token in front of every prompt, as text.
+        header: The tokens before and behind the role that begins a turn.
+        after_header: What stands between a header and the text of its turn.
+        end_of_turn: The token behind the text of a turn.
+        ends: The tokens that end an answer.
+        tool_call: The token that begins a tool call.
+        rope_scaled_from: Tokens from which its rotary embeddings are scaled.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    evals_dataset: str
+    model: str
+    bos: str
+    header: tuple[str, str]
+    after_header: str
+    end_of_turn: str
+    ends: tuple[str, ...]
+    tool_call: str
+    rope_scaled_from: Annotated[int, Field(gt=0)]
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The names of its evals datasets, in any case."""
+        return re.compile(self.evals_dataset, re.IGNORECASE)
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """The tokens that its prompts may hold, BOS first."""
+        return (self.bos, *self.header, self.end_of_turn)
+
+    def head(self, role: str) -> str:
+        """The head of a turn."""
+        return f"{self.header[0]}{role}{self.header[1]}{self.after_header}"
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    """Every family, the oldest first."""
+    return tuple(Family.model_validate(one) for one in json.loads(assets.read(FILE)))
+
+
+def bos_tokens() -> tuple[str, ...]:
+    """The BOS of every family."""
+    return tuple(family.bos for family in families())
+
+
+def answer_ends() -> tuple[str, ...]:
+    """What ends an answer in any family."""
+    return tuple(dict.fromkeys(end for family in families() for end in family.ends))
+
+
+def family_of(model: str | None) -> Family:
+    """The family of a model's name, such as ``Llama-3.1-8B``; the first where no name tells."""
+    name = f"{model or ''}-evals"
+    return next((family for family in families() if family.pattern.fullmatch(name)), families()[0])

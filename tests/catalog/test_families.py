@@ -1,0 +1,58 @@
+"""What is known of a family of models stands in one data file, which packs bring along."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from packs import prepare
+from places import REPOSITORY
+
+from meta_eval import catalog
+from meta_eval.catalog.families import answer_ends, bos_tokens, families, family_of
+from meta_eval.catalog.names import Identity
+
+FILE = REPOSITORY / "meta_template/_common/families.json"
+
+
+def test_every_pack_brings_the_file_along(tmp_path: Path) -> None:
+    pack = prepare(tmp_path / "pack", "meta_gpqa")
+    assert (pack / "_common/families.json").read_bytes() == FILE.read_bytes()
+
+
+def test_special_tokens_stand_nowhere_else() -> None:
+    """Prose may name them; code takes them from the family."""
+    tokens = {token for family in families() for token in (*family.special, *family.ends, family.tool_call)}
+    code = [*(REPOSITORY / "src/meta_eval").rglob("*.py"), *(REPOSITORY / "meta_template").rglob("*.py")]
+    found = {
+        path.relative_to(REPOSITORY).as_posix()
+        for path in code
+        for token in tokens
+        if f'"{token}' in path.read_text(encoding="utf-8")
+    }
+    assert found == set()
+
+
+def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (llama3,) = json.loads(FILE.read_text(encoding="utf-8"))
+    other = llama3 | {
+        "name": "Quokka 2",
+        "evals_dataset": r"Quokka-(?P<family>2)-(?P<size>\d+B)(?P<instruct>-Instruct)?-evals(?:__.*)?",
+        "model": "Quokka-{family}-{size}{instruct}",
+        "bos": "<bos>",
+        "header": ["<|header|>", "<|/header|>"],
+        "ends": ["<eos>"],
+    }
+    file = tmp_path / "families.json"
+    file.write_text(json.dumps([llama3, other]), encoding="utf-8")
+    monkeypatch.setattr("meta_eval.assets.read", lambda name: file.read_bytes())
+    families.cache_clear()
+    try:
+        assert family_of("Quokka-2-7B").head("user") == "<|header|>user<|/header|>\n\n"
+        assert family_of("some-model").name == "Llama 3"
+        assert catalog.identify("org/Quokka-2-7B-Instruct-evals") == Identity("Quokka-2-7B-Instruct", "2", "instruct")
+        assert bos_tokens() == ("<|begin_of_text|>", "<bos>")
+        assert answer_ends()[-1] == "<eos>"
+    finally:
+        families.cache_clear()
