@@ -34,7 +34,7 @@ MAX_FILE = 64 * _MIB
 MAX_DATA = 16 * 2**30
 
 
-# What Git LFS leaves in the place of a file: how it begins, and the bytes that it has at most (git-lfs, docs/spec.md).
+# What Git LFS leaves in the place of a file: how it begins, and the bytes that it has at most (git-lfs/spec).
 _POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
 POINTER = "a Git LFS pointer and not the file itself: run `git lfs pull` there"
 
