@@ -37,6 +37,7 @@ from meta_eval.fidelity.causes import (
     MODEL,
     MORE_BOS,
     NO_BOS,
+    NORMS,
     POSITIONS,
     PROMPT,
     QUANTISED,
@@ -93,7 +94,7 @@ TRUTH = {
     "template_twice": TEMPLATE, "truncated": TRUNCATION, "rope_off": ROPE, "rope_theta": POSITIONS, "shards": DAMAGE,
     "chat_model": CHAT, "kv4": CACHE, "kv8": CACHE, "int4": QUANTISED, "int8": QUANTISED, "noise1": QUANTISED,
     "noise3": QUANTISED, "noise10": QUANTISED, "qk_int4": QUERIES, "qk_shards": QUERIES, "attention_scale": SCALE,
-    "window": WINDOW, "window64": WINDOW, "logit_scale": FUNCTION, "gelu": FUNCTION, "norm_eps": FUNCTION,
+    "window": WINDOW, "window64": WINDOW, "logit_scale": FUNCTION, "gelu": FUNCTION, "norm_eps": NORMS,
     "half_layer": DAMAGE, "adapter": DAMAGE, "v_int3": QUANTISED, "rope_linear": ROPE,
 }  # fmt: skip
 SHORT = {

@@ -28,6 +28,7 @@ from meta_eval.fidelity.causes import (
     MODEL,
     MORE_BOS,
     NO_BOS,
+    NORMS,
     POSITIONS,
     PROMPT,
     QUANTISED,
@@ -77,7 +78,7 @@ MISTAKES: dict[str, tuple[str, tuple[Group, ...]]] = {
 # By copy what is wrong with it, in the words of the causes.
 UNNAMED = {
     "qk_int4": QUERIES, "qk_shards": QUERIES, "attention_scale": SCALE, "window": WINDOW, "window64": WINDOW,
-    "logit_scale": FUNCTION, "gelu": FUNCTION, "norm_eps": FUNCTION, "half_layer": DAMAGE, "adapter": DAMAGE,
+    "logit_scale": FUNCTION, "gelu": FUNCTION, "norm_eps": NORMS, "half_layer": DAMAGE, "adapter": DAMAGE,
     "v_int3": QUANTISED, "rope_linear": ROPE,
 }  # fmt: skip
 

@@ -22,7 +22,8 @@ CACHE = "coarser numbers while it computes: a quantised KV cache, or activations
 QUANTISED = "coarser weights (quantised), or slightly other ones"
 DTYPE = "another dtype than the baseline's"
 DAMAGE = "other weights, or weights put together wrongly (a mis-sharded layer)"
-FUNCTION = "another function of the same weights: activation, normalisation, scale of the logits"
+FUNCTION = "another function of the same weights: activation, scale of the logits"
+NORMS = "another normalisation, such as its epsilon"
 CHAT = "a chat model under prompts for a base model"
 TOKENIZER = "another tokenizer than the weights'"
 
@@ -60,14 +61,14 @@ START = Group(
 )
 ATTENTION = Group(
     "attention weighs other tokens",
-    (POSITIONS, ROPE, SCALE, QUERIES),
+    (POSITIONS, ROPE, SCALE, QUERIES, NORMS),
     "behind a single token, where attention has one key, it is the same, and farther on it is not",
     "Compare rope_parameters (rope_theta, rope_scaling) of its config.json with the model's, and run it with queries "
     "and keys that are not quantised",
 )
 WEIGHTS = Group(
     "weights, or what is computed with them",
-    (QUANTISED, DAMAGE, FUNCTION, DTYPE),
+    (QUANTISED, DAMAGE, FUNCTION, NORMS, DTYPE),
     "it is off behind a single token, and by the same amounts one place further",
     "Run both in one dtype: bfloat16 beside float32 looks like this, and only an A/A pair of one dtype tells. Compare "
     "its config.json and the checksums of its weights with the model's, and load them on one device",

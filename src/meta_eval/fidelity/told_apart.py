@@ -54,6 +54,8 @@ _SETTLED = 8
 _LATER, _EARLY, _LATE = 3.0, 512, 1024
 # The part of an error that is another one place further: of weights 0.2 to 0.35, of a KV cache 0.75 to 1.
 DRAWN_ANEW = 0.55
+# From here on nothing but rounding is drawn anew so much.
+_SURELY_ANEW = 0.7
 
 Floats = NDArray[np.float64]
 Doc = tuple[str, int]
@@ -239,7 +241,7 @@ def numbers(probes: Probing, apart: float, margin: float) -> Finding:
     told = f"off by {apart:.2g} nats, also behind a single token; one place further {100 * anew:.0f} % of it is new"
     if anew < DRAWN_ANEW:
         return find(f"{told}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
-    if anew * size >= margin / 2:
+    if anew >= _SURELY_ANEW and anew * size >= margin / 2:
         return find(f"{told}: it comes of rounding while the model computes", causes.ROUNDING)
     return find(
         f"{told}: it comes of rounding while the model computes, and some may lie in the weights",
