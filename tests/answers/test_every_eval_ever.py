@@ -15,8 +15,6 @@ from command import cli
 from packs import prepare, read_docs
 from recorded_runs import record
 
-from meta_eval.errors import UserError
-
 TASKS = ["meta_gsm8k", "meta_mmlu_pretrain"]
 
 
@@ -110,11 +108,6 @@ def test_no_word_of_a_doc_or_an_answer_is_written_and_no_path(home: Path) -> Non
                         assert piece not in written
                         assert json.dumps(piece)[1:-1] not in written
     assert str(home) not in written
-
-
-def test_an_export_has_no_prompts_and_is_no_evals_dataset(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be asked again"):
-        prepare(tmp_path / "pack", "recorded", evals_dataset=str(home / "out"))
 
 
 def test_the_same_results_give_the_same_bytes(home: Path) -> None:

@@ -367,20 +367,20 @@ def test_tasks_are_chosen_and_left_out_by_name_group_or_pattern(tmp_path: Path) 
 
     code, whole = compared()
     assert (code, whole["decision"]["invalid"]) == (2, True)
-    for options in (("--exclude", "gsm8k"), ("--tasks", "mmlu_pro"), ("--tasks", "mmlu_*"), ("--exclude", "gsm*")):
+    for options in (("--tasks", "-gsm8k"), ("--tasks", "mmlu_pro"), ("--tasks", "mmlu_*"), ("--tasks", "-gsm*")):
         code, rest = compared(*options)
         assert (code, rest["decision"]["outcome"]) == (0, "SHIP")
         assert [one["name"] for one in rest["tasks"]] == ["mmlu_pro", *subjects]
         assert "A: left out by name: gsm8k" in rest["notes"]
-    code, one = compared("--tasks", "mmlu_pro_a,gsm8k", "--exclude", "gsm8k")
+    code, one = compared("--tasks", "mmlu_pro_a,gsm8k,-gsm8k")
     assert [task["name"] for task in one["tasks"]] == ["mmlu_pro_a"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--exclude", "gsm8"], "--exclude: there is no task 'gsm8' here; did you mean 'gsm8k'?"),
-        (["--tasks", "gsm8k", "--exclude", "gsm8k"], "no task is left"),
+        (["--tasks", "-gsm8"], "--tasks: there is no task 'gsm8' here; did you mean 'gsm8k'?"),
+        (["--tasks", "gsm8k,-gsm8k"], "no task is left"),
     ],
 )
 def test_a_choice_that_is_a_mistake_is_one_message(tmp_path: Path, options: list[str], message: str) -> None:
@@ -401,6 +401,6 @@ def test_a_pack_is_judged_on_the_tasks_that_are_chosen(tmp_path: Path) -> None:
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N), meta_other=entry(5, docs_file="o"), meta_torn=entry(2)))
     words = ("report", "out", "--pack", "pack", "--max-drop", "1", "--json")
     assert cli(*words, cwd=tmp_path).returncode == 2
-    done = cli(*words, "--exclude", "meta_other,meta_torn", cwd=tmp_path)
+    done = cli(*words, "--tasks", "-meta_other,-meta_torn", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "SHIP")
     assert cli(*words, "--tasks", "meta_some", cwd=tmp_path).returncode == 0

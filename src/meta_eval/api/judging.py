@@ -27,7 +27,6 @@ def report(
     gate: Gate | Path | str | None = None,
     cluster: Mapping[str, str] | None = None,
     tasks: Sequence[str] = (),
-    exclude: Sequence[str] = (),
     repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
@@ -50,8 +49,8 @@ def report(
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
         cluster: By task (or by a pattern such as ``mmlu_*``) the field of its docs that says which share a passage, a
             question or a source, and so are not independent; beside what the gate names.
-        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all.
-        exclude: None of these.
+        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all. A minus leaves one out:
+            ``-mmlu_law``.
         repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
@@ -67,7 +66,7 @@ def report(
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
     given = [results] if isinstance(results, Path | str) else results
-    choice = Choice(tuple(tasks), tuple(exclude))
+    choice = Choice.of_names(tasks)
     run = _read(
         given, folder, manifest, clusters={**rules.cluster, **(cluster or {})}, choice=choice, repeats=repeats,
         skip_damaged=skip_damaged, progress=progress,
@@ -90,7 +89,6 @@ def compare(
     gate: Gate | Path | str | None = None,
     cluster: Mapping[str, str] | None = None,
     tasks: Sequence[str] = (),
-    exclude: Sequence[str] = (),
     repeats: bool = False,
     skip_damaged: bool = False,
     progress: Progress = silent,
@@ -111,8 +109,8 @@ def compare(
         margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
         cluster: As of `report`.
-        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all.
-        exclude: None of these.
+        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all. A minus leaves one out:
+            ``-mmlu_law``.
         repeats: Average all runs of a task instead of taking the newest.
         skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
         progress: Called with the file that is being read.
@@ -127,7 +125,7 @@ def compare(
 
     rules = _rules(margin, gate)
     folder, manifest = _pack(pack)
-    clusters, choice = {**rules.cluster, **(cluster or {})}, Choice(tuple(tasks), tuple(exclude))
+    clusters, choice = {**rules.cluster, **(cluster or {})}, Choice.of_names(tasks)
     before, after = [
         _read(
             [one], folder, manifest, clusters=clusters, choice=choice, repeats=repeats, skip_damaged=skip_damaged,

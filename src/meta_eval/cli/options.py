@@ -34,7 +34,9 @@ CANARY = typer.Option(
     True, "--canary/--no-canary", help="Compare the first 32 answers with the recorded, stop if they are far off."
 )
 OVERRIDES = typer.Option([], "--set", metavar="KEY=VALUE", help="Override a key, as of prepare.")
-TASKS = typer.Option([], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas.")
+TASKS = typer.Option(
+    [], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas; -NAME leaves one out."
+)
 SHARD = typer.Option("0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1).")
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")

@@ -30,8 +30,7 @@ _CLUSTER = typer.Option(
     [], "--cluster", metavar="TASK=FIELD",
     help="Docs of TASK with the same FIELD are not independent; TASK may be a pattern such as 'mmlu_*'.",
 )  # fmt: skip
-_TASKS = typer.Option([], "--tasks", metavar="NAMES", help="Only these tasks, groups or patterns, with commas.")
-_EXCLUDE = typer.Option([], "--exclude", metavar="NAMES", help="None of these tasks, groups or patterns.")
+_TASKS = typer.Option([], "--tasks", metavar="NAMES", help="Only these tasks, groups or patterns; -NAME: not this.")
 _REPEATS = typer.Option(
     False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
 )
@@ -52,7 +51,6 @@ def report(
     gate: Path | None = _GATE,
     max_drop: float | None = _MAX_DROP,
     tasks: list[str] = _TASKS,
-    exclude: list[str] = _EXCLUDE,
     cluster: list[str] = _CLUSTER,
     repeats: bool = _REPEATS,
     skip_damaged: bool = _SKIP_DAMAGED,
@@ -69,7 +67,7 @@ def report(
     with working("reading") as progress:
         found = api.report(
             results, pack=pack, margin=margin, gate=rules, cluster=fields, tasks=options.listed(tasks),
-            exclude=options.listed(exclude), repeats=repeats, skip_damaged=skip_damaged,
+            repeats=repeats, skip_damaged=skip_damaged,
             progress=progress,
         )  # fmt: skip
         progress("writing")
@@ -88,7 +86,6 @@ def compare(
     gate: Path | None = _GATE,
     max_drop: float | None = _MAX_DROP,
     tasks: list[str] = _TASKS,
-    exclude: list[str] = _EXCLUDE,
     cluster: list[str] = _CLUSTER,
     repeats: bool = _REPEATS,
     skip_damaged: bool = _SKIP_DAMAGED,
@@ -105,7 +102,7 @@ def compare(
     with working("reading") as progress:
         found = api.compare(
             a, b, pack=pack, margin=margin, gate=rules, cluster=fields, tasks=options.listed(tasks),
-            exclude=options.listed(exclude), repeats=repeats, skip_damaged=skip_damaged,
+            repeats=repeats, skip_damaged=skip_damaged,
             progress=progress,
         )  # fmt: skip
         progress("writing")

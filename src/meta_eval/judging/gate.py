@@ -93,7 +93,7 @@ class Gate(_Rule):
         """
         tasks = {name: rule for name, rule in self.tasks.items() if name not in left_out}
         if self.tasks and not tasks:
-            raise ConfigError("all of the gate's tasks are left out", hint="Name others with --tasks or --exclude")
+            raise ConfigError("all of the gate's tasks are left out", hint="Name others with --tasks")
         return self.model_copy(update={"tasks": tasks})
 
     def spread(self, groups: Mapping[str, Sequence[str]]) -> Gate:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Self
 
+from meta_eval.boundary.names import split_excluded
 from meta_eval.errors import ConfigError, suggestion
 
 Groups = Mapping[str, Sequence[str]]
@@ -17,17 +19,23 @@ class Choice:
 
     Attributes:
         tasks: Only these; empty for all.
-        exclude: None of these.
+        excluded: None of these.
     """
 
     tasks: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def of_names(cls, names: Sequence[str]) -> Self:
+        """What names mean of which those after a minus are left out: ``mmlu_*``, ``-mmlu_law``."""
+        tasks, excluded = split_excluded(names)
+        return cls(tuple(tasks), tuple(excluded))
 
     def of(self, known: Iterable[str], groups: Groups) -> list[str]:
         """The tasks that are meant, of those that are known; names that nobody knows are passed over."""
         names = list(known)
         wanted = _matching(self.tasks, names, groups) if self.tasks else set(names)
-        return [name for name in names if name in wanted - _matching(self.exclude, names, groups)]
+        return [name for name in names if name in wanted - _matching(self.excluded, names, groups)]
 
     def check(self, known: Iterable[str], groups: Groups) -> None:
         """Refuse a name that nothing has.
@@ -36,16 +44,14 @@ class Choice:
             ConfigError: There is one, or no task is left.
         """
         names = sorted({*known})
-        for option, given in (("--tasks", self.tasks), ("--exclude", self.exclude)):
-            for name in given:
-                if not _matching((name,), names, groups):
-                    every = [*names, *groups]
-                    raise ConfigError(
-                        f"there is no task {name!r} here{suggestion(name, every)}", where=option,
-                        hint=f"Tasks: {', '.join(names)}",
-                    )  # fmt: skip
+        for name in (*self.tasks, *self.excluded):
+            if not _matching((name,), names, groups):
+                raise ConfigError(
+                    f"there is no task {name!r} here{suggestion(name, [*names, *groups])}", where="--tasks",
+                    hint=f"Tasks: {', '.join(names)}",
+                )  # fmt: skip
         if not self.of(names, groups):
-            raise ConfigError("no task is left", where="--tasks and --exclude", hint=f"Tasks: {', '.join(names)}")
+            raise ConfigError("no task is left", where="--tasks", hint=f"Tasks: {', '.join(names)}")
 
 
 def _matching(given: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
