@@ -677,6 +677,13 @@ def test_real_runs_are_compared_in_their_published_metric(replayed: Run) -> None
     assert all((drop_of(one).value, drop_of(one).p(), drop_of(one).recovery) == (0, 1, 1) for one in found.values())
 
 
+def test_a_comparison_without_a_pack_has_one_score_for_a_task(replayed: Run) -> None:
+    """IFEval has four metrics: the score in every table is the one of the drop."""
+    (ifeval,) = (one for one in compare(replayed, replayed).tasks if one.name == "meta_ifeval")
+    assert [score.metric for score in ifeval.scores] == [ifeval.metric] == ["mean_acc,none"]
+    assert ifeval.scores[0].value == pytest.approx(drop_of(ifeval).after)
+
+
 def test_what_else_was_not_the_same_forbids_ship(tmp_path: Path) -> None:
     first = read_run([write_run(tmp_path / "a", right(500, 1000))])
     second = read_run([write_run(tmp_path / "b", right(500, 1000), config={"gen_kwargs": {"temperature": 1}})])

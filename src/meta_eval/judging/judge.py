@@ -120,7 +120,12 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         subtasks=_subtasks(one.ours, spec, one.pair) if spec else (),
         # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
         scores=numbers(
-            name, result, one.ours, entry, None if entry and entry.baseline else one.answers or one.verdicts
+            name,
+            result,
+            one.ours,
+            entry,
+            None if entry and entry.baseline else one.answers or one.verdicts,
+            None if isinstance(found, str) else found.spec,
         ),
         gaps=gaps(entry, result),
         cut=_cut(one, found),

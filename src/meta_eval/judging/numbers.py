@@ -19,14 +19,27 @@ from meta_eval.source.open import SAMPLE
 _NEARLY = 0.99
 
 
-def numbers(name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None) -> tuple[Score, ...]:
+def numbers(
+    name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None, spec: str | None = None
+) -> tuple[Score, ...]:
+    """The scores of a task beside its published numbers; without a pack the one in the metric of its drop.
+
+    Args:
+        name: The task.
+        result: What was read of it.
+        ours: Its docs.
+        entry: What the pack says of it; None without a pack.
+        meta: The recorded answers; None where there are none.
+        spec: The ``metric,filter`` of the drop; None where there is none.
+    """
     published = [one for one in entry.published if is_share(one)] if entry else []
     if published:
         of_entry = tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in published)
         # A record has a score in each of its metrics, of which several are averaged alike.
         return tuple(replace(one, averaging=one.metric) for one in of_entry) if entry and entry.record else of_entry
     wanted = shares_of(result) if entry is None and _is_plain(result) else []
-    chosen = wanted or [verdict_spec(result, entry) or ""]
+    own = spec if entry is None and spec else verdict_spec(result, entry)
+    chosen = wanted or [own or ""]
     found = tuple(_score(name, result, ours, entry, None, one, None) for one in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
     return tuple(replace(one, averaging=one.metric) for one in found) if len(found) > 1 else found
