@@ -4,7 +4,7 @@
     python benchmarks/engine.py VENV choices    one of them: sample, choices
 
 VENV is a virtual environment with vLLM, lm-eval and what meta-eval imports, such as `.ci/engine-venv` makes. The model
-is selfcheck's tiny Llama: what is measured is everything around a model, and how many prompts it is given. ``choices``
+is doctor's tiny Llama: what is measured is everything around a model, and how many prompts it is given. ``choices``
 is 200 questions in four subjects, each behind the five shots of its subject: stock lm_eval asks each choice by itself
 with prompt_logprobs, run asks each question once. Both are asked of the same pack, one after the other.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/fidelity.py            where vLLM is, such as the environment of `.ci/engine-venv`
 
-The model is a Llama of random weights with the tokenizer of selfcheck's; what it says is nonsense, and takes as long as
+The model is a Llama of random weights with the tokenizer of doctor's; what it says is nonsense, and takes as long as
 sense. The engine works in this process, so that its CPU seconds can be told: wall seconds would be those of whatever
 else the machine does. Each way is measured three times in turn, after one round that is not counted.
 """

@@ -10,7 +10,7 @@ that of run, in turn and with an empty cache each time; once with a cache that h
 that holds a few prompts. ``endings`` is 56 questions with four endings of about 30 tokens each, whose log-likelihoods
 are asked for with contexts from the cache, and as vLLM does it by itself. ``letters`` is 56 questions with four
 letters, asked for a likelihood each as stock lm_eval does, for one of the four tokens as it does of ``choice_scoring:
-next_token``, and for the log-probabilities of the four as run does. The model is selfcheck's.
+next_token``, and for the log-probabilities of the four as run does. The model is doctor's.
 """
 
 from __future__ import annotations

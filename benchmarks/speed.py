@@ -1,4 +1,4 @@
-"""The table of speed in one command: grading, prepare, verify, preflight, the joins and the start.
+"""The table of speed in one command: grading, prepare, verify, doctor, the joins and the start.
 
     git clone https://github.com/ZubinGou/math-evaluation-harness    # db77bc6
     python benchmarks/speed.py --data math-evaluation-harness        two minutes on two quiet cores
@@ -86,7 +86,7 @@ def works(folder: Path, scale: float = 1.0) -> dict[str, tuple[Callable[[], Cost
     return {
         "prepare of 12,032 rows with 9 KB prompts": (on("prepare", "large"), "2.5 s, 0.5 GB"),
         "verify of that pack": (on("verify", "large"), "4 s, 0.6 GB"),
-        "preflight of it": (on("preflight", "large"), "2 s, 0.5 GB"),
+        "doctor of it": (on("doctor", "large"), "2 s, 0.5 GB"),
         "the recipe's two joins, as it makes them": (lambda: recipes_joins(small), "-"),
         "prepare with these joins": (on("prepare", "small"), "1.0 s"),
         "`--help`": (lambda: meta_eval("--help"), "0.15 s"),

@@ -1,4 +1,4 @@
-"""Time and memory of ``meta-eval verify`` (and ``preflight``) over packs as large as the real ones.
+"""Time and memory of ``meta-eval verify`` (and ``doctor``) over packs as large as the real ones.
 
     python benchmarks/verify_full_size.py                    all of them
     python benchmarks/verify_full_size.py mmlu_pro --scale 0.1
@@ -152,7 +152,7 @@ def main() -> None:
             keys = generate(folder, SIZES[name], scale)
             config = folder / "eval_config.yaml"
             config.write_text(json.dumps(keys), encoding="utf-8")
-            for verb in ("prepare", "verify", "preflight"):
+            for verb in ("prepare", "verify", "doctor"):
                 seconds, _, memory, said = meta_eval(verb, "-c", str(config))
                 docs = f"{max(1, int(SIZES[name].rows * scale)):,}"
                 line = re.search(rf"^{SIZES[name].task}.*", said, re.MULTILINE)

@@ -188,7 +188,7 @@ def test_a_template(text: str) -> None:
         one_template(here, text)
         ends_well("tasks", "--template-dir", here, "--json")
         if len(text) % 16 == 0:  # it reads the shipped templates too
-            ends_well("new-task", "new", "--subset", "s", "--like", "my_task", "--template-dir", here)
+            ends_well("tasks", "new", "new", "--subset", "s", "--like", "my_task", "--template-dir", here)
 
 
 # Names
@@ -496,7 +496,7 @@ def test_a_manifest(text: str) -> None:
 def test_preflight_of_a_manifest(tree: Any) -> None:
     with folder() as here, patch("meta_eval.preflight.asking.find_lm_eval", lambda: None):
         write(here / "pack" / "manifest.json", json.dumps(tree))
-        ends_well("preflight", here / "pack", "--json")
+        ends_well("doctor", here / "pack", "--json")
 
 
 @pytest.mark.parametrize(
@@ -509,7 +509,7 @@ def test_preflight_of_a_manifest(tree: Any) -> None:
 def test_preflight_of_an_odd_manifest(change: dict[str, Any]) -> None:
     with folder() as here, patch("meta_eval.preflight.asking.find_lm_eval", lambda: None):
         write(here / "pack" / "manifest.json", json.dumps({**PACK, **change}))
-        assert ends_well("preflight", here / "pack", "--json") in (1, 2)
+        assert ends_well("doctor", here / "pack", "--json") in (1, 2)
 
 
 # Records

@@ -216,12 +216,12 @@ def test_any_path_may_be_written(job: str, path: str, made: Path) -> None:
 
 COMMANDS = [
     "prepare -c PATH", "prepare -c c.yaml --set work_dir=PATH", "prepare -c c.yaml --set template_dir=PATH",
-    "prepare -c c.yaml --set evals_dataset=PATH", "verify PATH", "verify work_dir --regrade PATH", "preflight PATH",
+    "prepare -c c.yaml --set evals_dataset=PATH", "verify PATH", "verify work_dir --regrade PATH", "doctor PATH",
     "export PATH", "export work_dir -o PATH", "grade PATH --pack work_dir", "grade answers.jsonl --pack PATH",
     "grade answers.jsonl --pack work_dir -o PATH", "report PATH", "report out --pack PATH", "report out --gate PATH",
     "report out --html PATH", "report out --markdown PATH", "report out --eval-results PATH", "compare out PATH",
     "compare PATH out", "compare out out --pack PATH", "init PATH", "tasks --template-dir PATH",
-    "tasks --evals-dataset PATH", "new-task x --subset s --template-dir PATH",
+    "tasks --evals-dataset PATH", "tasks new x --subset s --template-dir PATH",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Make what ``meta-eval selfcheck`` knows by heart: the shipped model, and what it says, computed with numpy alone.
+"""Make what ``meta-eval doctor`` knows by heart: the shipped model, and what it says, computed with numpy alone.
 
     python tools/tiny_llama.py TAUGHT --answers tools/selfcheck_pairs.jsonl     some minutes; needs torch, transformers
     python tools/selfcheck_known.py TAUGHT    writes src/meta_eval/assets/selfcheck
@@ -310,7 +310,7 @@ def read_pairs() -> list[dict[str, str]]:
 
 def main() -> int:
     """Write the model, if one is named, and what it says."""
-    parser = argparse.ArgumentParser(description="Make the model and the known answers of meta-eval selfcheck.")
+    parser = argparse.ArgumentParser(description="Make the model and the known answers of meta-eval doctor --engine.")
     parser.add_argument("taught", type=Path, nargs="?", help="what tools/tiny_llama.py wrote; default: what is shipped")
     arguments = parser.parse_args()
     if arguments.taught:

@@ -128,14 +128,6 @@ def test_an_aggregate_that_was_edited_is_not_replaced(home: Path, tmp_path: Path
     assert aggregate.read_bytes() == edited
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"), [(["--to", "every-eval-ever"], "Give both"), (["--results", "run"], "Give both")]
-)
-def test_results_and_form_belong_together(words: list[str], hint: str, home: Path) -> None:
-    done = cli("export", "pack", *words, cwd=home)
-    assert (done.returncode, hint in done.stderr) == (2, True)
-
-
 @pytest.mark.every_eval_ever
 def test_its_own_validator_takes_both_files(home: Path) -> None:
     files = json.loads((home / "said.json").read_text(encoding="utf-8"))

@@ -114,7 +114,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     reseal(pack)
     commands: dict[str, list[str | Path]] = {
         "verify": [pack, "--min-agreement", "0"],
-        "preflight": [pack],  # another process loads it, and is ended
+        "doctor": [pack],  # another process loads it, and is ended
         "export": [pack, "-o", asked],
         "grade": [answers, "--pack", pack, "-o", place / "out"],
     }
@@ -139,8 +139,8 @@ def test_prepare_ends_whatever_a_template_leaves_at_work(running: Running) -> No
 def test_so_does_every_other_command_on_a_pack(running: Running) -> None:
     for name, process in running.others.items():
         _, err = process.communicate(timeout=120)
-        assert process.returncode == (0 if name == "preflight" else 2), f"{name}: {err}"
-        assert name == "preflight" or ", in forever: a thread (Thread-" in err, f"{name}: {err}"
+        assert process.returncode == (0 if name == "doctor" else 2), f"{name}: {err}"
+        assert name == "doctor" or ", in forever: a thread (Thread-" in err, f"{name}: {err}"
 
 
 def test_a_forked_process_is_ended_by_sigterm_while_this_one_is_interrupted_by_it() -> None:

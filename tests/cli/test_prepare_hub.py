@@ -108,7 +108,7 @@ def test_a_pack_from_the_hub_records_the_commits_and_no_secret(hub: FakeHub, tmp
 
 def test_a_published_pack_is_made_anew_of_the_commits_that_were_read(hub: FakeHub, tmp_path: Path) -> None:
     assert run(hub, tmp_path / "one", "tasks=meta_gpqa_cot,meta_math_hard").returncode == 0
-    done = cli("publish", "work_dir", "--dry-run", cwd=tmp_path / "one")
+    done = cli("export", "work_dir", "--to", "recipe", "--dry-run", cwd=tmp_path / "one")
     assert done.returncode == 0, done.stderr
     math = "DigitalLearningGmbH/MATH-lighteval"
     for name in (EVALS, math):  # what is newest is not what was read

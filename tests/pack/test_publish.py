@@ -44,12 +44,19 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = {"model_name": "my/model", "evals_dataset": "sample", "tasks": TASKS, "work_dir": "./work_dir"}
     (home / "eval_config.yaml").write_text(json.dumps(settings), encoding="utf-8")
     assert cli("prepare", cwd=home).returncode == 0
-    done = cli("publish", "--dry-run", "--json", cwd=home)
+    done = cli("export", "--to", "recipe", "--dry-run", "--json", cwd=home)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["folder"], said["publication"]["evals_dataset"]) == ("published", "sample")
     assert all(name in done.stderr for name in files_of(home / "published"))
     return home
+
+
+def test_the_former_verb_writes_the_same_files(home: Path, tmp_path: Path) -> None:
+    done = cli("publish", home / "work_dir", "--dry-run", "--json", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["folder"]) == (0, "published")
+    assert done.stderr.startswith("note: `meta-eval publish` is now `meta-eval export --to recipe`\n")
+    assert files_of(tmp_path / "published") == files_of(home / "published")
 
 
 def test_whoever_has_the_rows_makes_the_same_bytes(home: Path, tmp_path: Path) -> None:
@@ -108,12 +115,12 @@ def test_a_clone_keeps_what_is_the_users(home: Path, tmp_path: Path) -> None:
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_bytes(content)
     for _ in range(2):
-        done = cli("publish", home / "work_dir", "--dry-run", "-o", ".", cwd=clone)
+        done = cli("export", home / "work_dir", "--to", "recipe", "--dry-run", "-o", ".", cwd=clone)
         assert done.returncode == 0, done.stderr
         assert "stays as it is: .git, LICENSE, notes" in done.stderr
     (clone / "README.md").write_bytes(b"edited")  # a page, without which the publication is as good
     for _ in range(2):
-        done = cli("publish", home / "work_dir", "--dry-run", "-o", clone, cwd=tmp_path)
+        done = cli("export", home / "work_dir", "--to", "recipe", "--dry-run", "-o", clone, cwd=tmp_path)
         assert (done.returncode, "README.md was edited" in " ".join(done.stderr.split())) == (0, True)
     assert files_of(clone).items() >= {**theirs, "README.md": b"edited"}.items()
     (clone / PUBLICATION).write_bytes(b"edited")
@@ -369,7 +376,7 @@ def test_without_access_to_the_rows_it_is_one_message(home: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["publish", "work_dir"], "Add --dry-run"),
+        (["export", "work_dir", "--to", "recipe"], "Add --dry-run"),
         (["prepare", "--from", "work_dir", "--set", "model_name=m"], "is no publication"),
         (["prepare", "--from", "published", "--set", "tasks=x"], "another would make another pack"),
         (["prepare", "--from", "published", "--set", "originals.math.id=x"], "another would make another pack"),

@@ -71,7 +71,7 @@ def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_pa
     before = tree(sample)
     keys = {"model_name": "m", "evals_dataset": "sample", "tasks": "meta_instruct", "work_dir": str(sample)}
     (tmp_path / "eval_config.yaml").write_text(json.dumps(keys))
-    done = forked("preflight", "--json", cwd=tmp_path)
+    done = forked("doctor", "--json", cwd=tmp_path)
     payload = json.loads(done.stdout)
     assert (done.returncode, payload["passed"]) == (0, True)
     statuses = {check["name"]: check["status"] for check in payload["checks"]}
@@ -103,7 +103,7 @@ def test_without_a_manifest_nothing_else_is_asked(tmp_path: Path) -> None:
     check = only(list(preflight.preflight(tmp_path)))
     assert (check.name, check.status) == ("manifest", "failed")
     assert "meta-eval prepare" in str(check.hint)
-    done = cli("preflight", tmp_path, cwd=tmp_path)
+    done = cli("doctor", tmp_path, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
 
 
@@ -421,7 +421,3 @@ def test_too_little_disk_is_caught(pack: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "output_path" in str(check.hint)
     set_manifest(pack, "run", "log_samples", value=False)
     assert only(checks(pack, "disk")).status == "not checked"
-
-
-def test_its_former_name_still_works(tmp_path: Path) -> None:
-    assert cli("validate", tmp_path, cwd=tmp_path).stderr == cli("preflight", tmp_path, cwd=tmp_path).stderr

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 from command import cli
 from known_llama import NumpyClient, model, tool
+from packs import prepare
 
-from meta_eval.running.selfcheck import model_folder, read_known, selfcheck
+from meta_eval import preflight
+from meta_eval.cli import doctor
+from meta_eval.running.selfcheck import Diagnosis, model_folder, read_known, selfcheck
 
 BOS = "exactly one BOS"
 KEPT = "special tokens are kept"
@@ -97,11 +101,44 @@ def test_what_is_shipped_is_small() -> None:
 
 
 def test_the_line_that_serves_the_model_is_printed_alone() -> None:
-    done = cli("selfcheck", "--show-command")
+    done = cli("doctor", "--show-command")
     assert done.stdout == f"vllm serve {model_folder()} --dtype float32 --max-model-len 4096\n"
 
 
+@pytest.mark.parametrize(("fault", "code"), [("", 0), ("ignores the end", 1)])
+def test_doctor_asks_the_engine_of_a_whole_pack(
+    fault: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone as selfcheck did; with a pack after the pack, whose backend it is."""
+    pack, asked = prepare(tmp_path / "pack", "meta_gpqa"), []
+
+    def diagnose(backend: str, *_: object) -> Diagnosis:
+        asked.append(backend)
+        return selfcheck(NumpyClient(fault))
+
+    monkeypatch.setattr(doctor, "_diagnose", diagnose)
+    monkeypatch.setattr(preflight, "preflight", preflight.cheap)
+    for words in (["--engine"], ["--backend", "server"], ["--base-url", "http://h:1/v1"]):
+        done = cli("doctor", *words, "--json")
+        found = json.loads(done.stdout)
+        assert (done.returncode, found["passed"], list(found)) == (
+            code, not code, ["engine", "seconds", "passed", "checks"],
+        )  # fmt: skip
+    done = cli("doctor", pack, "--engine", "--json")
+    both = json.loads(done.stdout)
+    assert (done.returncode, both["passed"], both["pack"]) == (code, not code, str(pack))
+    assert [check["status"] for check in both["checks"]] == ["passed"] * 3
+    assert both["installation"]["checks"] == found["checks"]
+    assert asked == ["vllm", "server", "server", "vllm"]
+
+
+def test_doctor_asks_no_engine_where_the_pack_is_broken(tmp_path: Path) -> None:
+    done = cli("doctor", tmp_path, "--engine", "--json")
+    assert (done.returncode, json.loads(done.stdout)["passed"]) == (2, False)
+    assert "the engine was not asked: first mend what failed" in done.stderr
+
+
 def test_an_unknown_backend_is_one_message() -> None:
-    done = cli("selfcheck", "--backend", "vlm")
+    done = cli("doctor", "--backend", "vlm")
     assert done.returncode == 2
     assert "no backend 'vlm'; did you mean 'vllm'?" in done.stderr

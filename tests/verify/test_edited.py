@@ -143,7 +143,7 @@ def test_a_pack_that_is_whole_is_marked_nowhere(pack: Path) -> None:
 def test_preflight_runs_nothing_of_an_edited_pack(pack: Path, tmp_path: Path) -> None:
     with (pack / ROWS).open("a") as file:
         file.write(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    done = cli("preflight", pack)
+    done = cli("doctor", pack)
     assert done.returncode == 2
     assert "is not run" in done.stderr
     assert not (tmp_path / "ran").exists()

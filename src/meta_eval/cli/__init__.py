@@ -9,29 +9,16 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.text import Text
+from typer.core import TyperGroup
 
-from meta_eval.cli import (
-    export,
-    fidelity,
-    grade,
-    init,
-    new_task,
-    preflight,
-    prepare,
-    publish,
-    report,
-    run,
-    selfcheck,
-    slurm,
-    tasks,
-    verify,
-)  # fmt: skip
+from meta_eval.cli import doctor, export, fidelity, grade, init, prepare, renamed, report, run, slurm, tasks, verify
 from meta_eval.cli.console import err, notes, say
 from meta_eval.errors import UserError, refused
 from meta_eval.notes import log
@@ -43,33 +30,57 @@ _INTERRUPTED = 130
 # What typer raises of a wrong command line; it keeps the class to itself.
 _USAGE: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
 
+_MAKE, _RUN, _JUDGE, _EXTEND = "Make and prove", "Run", "Judge", "Extend"
+
+
+class _Verbs(TyperGroup):
+    """Its help lists the verbs below the headings of their ``rich_help_panel``, as plain text of 80 columns."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (it is called with it)
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            if not command.hidden:
+                line = (name, command.get_short_help_str(formatter.width))
+                panels.setdefault(command.rich_help_panel, []).append(line)  # type: ignore[attr-defined]
+        for heading, lines in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+
+
 app = typer.Typer(
     name="meta-eval",
-    help="Prepare, prove and judge lm-eval task packs that reproduce the published numbers of Llama 3.1, 3.2 and 3.3.",
+    cls=_Verbs,
+    help="Make lm-eval task packs of recorded evaluations, prove them, run them, and judge a run: did the model get "
+    "worse?",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# Each whole in 80 columns; the first sentence of a command's own help says more.
-app.command("prepare", short_help="Make a task pack, and print the lm_eval command that runs it.")(prepare.prepare)
-app.command("preflight", short_help="Check what can go wrong before generation, without a GPU.")(preflight.preflight)
-# Its name until lm-eval had a `validate` of its own, which checks something else.
-app.command("validate", hidden=True)(preflight.preflight)
-app.command("verify", short_help="Prove a pack: replay recorded answers, compare every verdict.")(verify.verify)
-app.command("run", short_help="Ask the model and judge it; the same command goes on.")(run.run)
-app.command("fidelity", short_help="Is it the same model? Recorded answers, token by token.")(fidelity.fidelity)
-app.command("selfcheck", short_help="Check an engine with a model whose answers are known.")(selfcheck.selfcheck)
-app.command("slurm", short_help="Write the jobs of a run for a Slurm cluster.")(slurm.slurm)
-app.command("export", short_help="Write what a pack asks as a file that anything can answer.")(export.export)
-app.command("grade", short_help="Score answers from anywhere as lm_eval would.")(grade.grade)
-app.command("publish", short_help="Write what others need to make a pack anew: no rows.")(publish.publish)
-app.command("report", short_help="Judge a run beside recorded answers and published numbers.")(report.report)
-app.command("compare", short_help="Compare two runs doc by doc, such as a model and a quantised one.")(report.compare)
-app.command("init", short_help="Write eval_config.yaml and meta_template/ to edit.")(init.init)
-app.add_typer(tasks.app, name="tasks")
-app.command("new-task", short_help="Write a template folder to start from.")(new_task.new_task)
+
+
+def _add(panel: str, verb: Callable[..., None], short_help: str) -> None:
+    """Add a verb that is named as its function is; its line must be whole in 80 columns."""
+    app.command(verb.__name__, short_help=short_help, rich_help_panel=panel)(verb)
+
+
+_add(_MAKE, init.init, "Write eval_config.yaml and meta_template/ to edit.")
+_add(_MAKE, prepare.prepare, "Make a task pack, and print the lm_eval command that runs it.")
+_add(_MAKE, verify.verify, "Prove a pack: replay recorded answers, compare every verdict.")
+_add(_MAKE, doctor.doctor, "Check a pack and this machine; with --engine, the engine too.")
+_add(_RUN, run.run, "Ask the model and judge it; the same command goes on.")
+_add(_RUN, slurm.slurm, "Write the jobs of a run for a Slurm cluster.")
+_add(_RUN, export.export, "Write what a pack asks, or the pack itself, for other tools.")
+_add(_RUN, grade.grade, "Score answers from anywhere as lm_eval would.")
+_add(_JUDGE, report.report, "Judge a run beside recorded answers and published numbers.")
+_add(_JUDGE, report.compare, "Compare two runs doc by doc, such as a model and a quantised one.")
+_add(_JUDGE, fidelity.fidelity, "Is it the same model? Recorded answers, token by token.")
+app.add_typer(
+    tasks.app, name="tasks", short_help="List the tasks, show one, or begin a new one.", rich_help_panel=_EXTEND
+)
+for old, command in renamed.COMMANDS.items():
+    app.command(old, hidden=True)(command)
 
 
 def _version(wanted: bool) -> None:

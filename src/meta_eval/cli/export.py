@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +20,25 @@ class Form(StrEnum):
     requests = "requests"
     lighteval = "lighteval"
     every_eval_ever = "every-eval-ever"
+    recipe = "recipe"
+
+
+# Where each form goes, and the options that it takes besides --output and --json.
+_OUTPUTS = {
+    Form.requests: "requests.jsonl",
+    Form.lighteval: "lighteval_tasks",
+    Form.every_eval_ever: "every_eval_ever",
+    Form.recipe: "published",
+}
+_TAKEN = {
+    Form.requests: {"--tasks", "--force", "--edited"},
+    Form.lighteval: {"--tasks", "--edited"},
+    Form.every_eval_ever: {"--results"},
+    Form.recipe: {"--dry-run"},
+}
+
+
+DRY_RUN = typer.Option(False, "--dry-run", help="With --to recipe: write the repository's files and upload nothing.")
 
 
 def export(
@@ -29,14 +48,15 @@ def export(
     to: Form = typer.Option(
         Form.requests,
         "--to",
-        help="Requests as JSON Lines, the pack as custom tasks of lighteval, or results of a run.",
+        help="Requests as JSON Lines, the pack as custom tasks of lighteval, results of a run, or the recipe of the "
+        "pack: all that others need to make it anew, and none of its rows.",
     ),
     output: Path | None = typer.Option(
         None,
         "--output",
         "-o",
         metavar="PATH",
-        help="Where to write; default: requests.jsonl, or the folder lighteval_tasks or every_eval_ever.",
+        help="Where to write; default: requests.jsonl, or the folder lighteval_tasks, every_eval_ever or published.",
         show_default=False,
     ),
     results: Path | None = typer.Option(
@@ -45,28 +65,37 @@ def export(
     force: bool = typer.Option(
         False, "--force", help="Write what `fidelity` asks instead: the recorded answers, token by token."
     ),
+    dry_run: bool = DRY_RUN,
     edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Write what a pack asks, request by request, for an engine that lm-eval does not know. docs/answers.md says how
-    to answer it; `meta-eval grade` scores the answers. Or write the pack for another harness (docs/others.md)."""
+    to answer it; `meta-eval grade` scores the answers. Or write the pack for another harness, or its recipe: whoever
+    has access to the rows makes the same pack with `meta-eval prepare --from FOLDER` (docs/others.md)."""
     folder = options.pack_folder(pack, config)
     names = options.listed(tasks)
-    if (results is not None) != (to is Form.every_eval_ever):
+    _refuse(to, {"--tasks": names, "--force": force, "--edited": edited, "--results": results, "--dry-run": dry_run})
+    output = output or Path(_OUTPUTS[to])
+    if to is Form.recipe:
+        export_recipe(folder, output, dry_run=dry_run, as_json=as_json)
+    elif to is Form.lighteval:
+        _to_lighteval(folder, output, names, edited, as_json)
+    elif results is not None:
+        _results(folder, results, output, as_json)
+    else:
+        _requests(folder, output, names, force, edited, as_json)
+
+
+def _refuse(to: Form, given: Mapping[str, object]) -> None:
+    """Refuse an option that the form does not take, and results that are missing."""
+    for option, value in given.items():
+        if value and option not in _TAKEN[to]:
+            forms = " or ".join(f"--to {form.value}" for form, taken in _TAKEN.items() if option in taken)
+            raise ConfigError(f"--to {to.value} does not take it", where=option, hint=f"Leave it out, or give {forms}")
+    if to is Form.every_eval_ever and not given["--results"]:
         raise ConfigError(
-            "results of a run are what --to every-eval-ever writes, and nothing else",
-            where="--results",
-            hint="Give both, or neither",
+            "needs results of a run of the pack", where=f"--to {to.value}", hint="Name them with --results"
         )
-    if results is not None:
-        _results(folder, results, output or Path("every_eval_ever"), as_json)
-        return
-    if to is Form.lighteval:
-        if force:
-            raise ConfigError("lighteval forces no recorded answers", where="--force", hint="Leave out --force or --to")
-        _to_lighteval(folder, output or Path("lighteval_tasks"), names, edited, as_json)
-        return
-    _requests(folder, output or Path("requests.jsonl"), names, force, edited, as_json)
 
 
 def _requests(folder: Path, output: Path, names: Sequence[str], force: bool, edited: bool, as_json: bool) -> None:
@@ -104,3 +133,28 @@ def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
     if as_json:
         said = {"aggregate": str(done.aggregate), "instances": str(done.instances)}
         say(json.dumps({**said, "results": done.results, "rows": done.rows}))
+
+
+def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> None:
+    """Write a dataset repository of what makes a pack (datasets, settings, templates, hashes), and show it."""
+    from meta_eval.pack.publish import publish
+
+    if not dry_run:
+        raise ConfigError(
+            "meta-eval uploads nothing itself",
+            where="--to recipe",
+            hint="Add --dry-run, read what it wrote, and upload the folder with `hf upload`",
+        )
+    done = publish(pack, output)
+    said = done.publication.model_dump(mode="json", exclude={"contents", "files"})
+    err.print(f"wrote {output}; published is what stands there, and nothing else:", soft_wrap=True)
+    for name in done.files:
+        err.print(f"  {name}", soft_wrap=True, highlight=False, markup=False)
+    for key, value in said.items():
+        err.print(f"  {key}: {json.dumps(value)}", soft_wrap=True, highlight=False, markup=False)
+    if done.kept:
+        err.print(f"stays as it is: {', '.join(done.kept)}", soft_wrap=True, highlight=False, markup=False)
+    err.print(f"not published: {len(done.withheld)} files of the pack, the model, its engine, addresses, folders")
+    if as_json:
+        files = {"folder": str(output), "files": list(done.files), "withheld": list(done.withheld)}
+        say(json.dumps({**files, "publication": said}))

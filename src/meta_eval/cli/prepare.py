@@ -31,8 +31,8 @@ def prepare(
         None,
         "--from",
         metavar="FOLDER",
-        help="Make the pack anew that `publish` wrote this folder of, and check that it is the same. The configuration "
-        "says the model, its engine and folders only.",
+        help="Make the pack anew whose recipe `export` wrote into this folder, and check that it is the same. The "
+        "configuration says the model, its engine and folders only.",
     ),
     template_dir: Path | None = typer.Option(
         None,

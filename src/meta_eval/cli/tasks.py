@@ -1,4 +1,4 @@
-"""``meta-eval tasks``: what there is to evaluate, and what one task looks like."""
+"""``meta-eval tasks``: what there is to evaluate, what one task looks like, and a template to start another from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from meta_eval.templates.listing import TaskLine
 
 app = typer.Typer(
-    help="List the tasks, or show one (`meta-eval tasks show NAME`).",
+    help="List the tasks (also without `list`), show one, or begin a new one.",
     invoke_without_command=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -33,6 +33,7 @@ _EVALS = typer.Option(
     None, "--evals-dataset", metavar="X", help="Only what this evals dataset offers: a hub id, a folder, or `sample`."
 )
 _DIR = typer.Option(_TEMPLATES, "--template-dir", metavar="DIR", help="The templates; the shipped ones if missing.")
+_AS_JSON = typer.Option(False, "--json", help="Print one JSON array on stdout.")
 
 
 @app.callback()
@@ -40,11 +41,20 @@ def tasks(
     context: typer.Context,
     evals_dataset: str | None = _EVALS,
     template_dir: Path = _DIR,
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON array on stdout."),
+    as_json: bool = _AS_JSON,
 ) -> None:
     """List task, subset, groups, shots, tokens, metric, join, published number and format status."""
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        list_all(evals_dataset, template_dir, as_json)
+
+
+@app.command("list", short_help="List the tasks, with where they come from and how they are graded.")
+def list_all(
+    evals_dataset: str | None = _EVALS,
+    template_dir: Path = _DIR,
+    as_json: bool = _AS_JSON,
+) -> None:
+    """List task, subset, groups, shots, tokens, metric, join, published number and format status."""
     from meta_eval.templates.listing import list_tasks
 
     folder, datasets = _open(template_dir, evals_dataset)
@@ -56,7 +66,7 @@ def tasks(
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))
 
 
-@app.command("show")
+@app.command("show", short_help="Print the template of a task and its first doc.")
 def show(
     name: str = typer.Argument(..., help="A task, as `meta-eval tasks` lists it."),
     evals_dataset: str | None = _EVALS,
@@ -79,6 +89,25 @@ def show(
             out.print(Text.assemble((f"{column}: ", "bold"), str(value)), soft_wrap=True)
     settings = template.settings.get("generation_kwargs", "the likelihood of each continuation")
     out.print(Text.assemble(("answered by: ", "bold"), str(settings)), soft_wrap=True)
+
+
+@app.command("new", short_help="Write a template folder to start from, and say what to edit.")
+def new(
+    name: str = typer.Argument(..., help="The new task's name; its folder is named so too."),
+    subset: str = typer.Option(..., "--subset", metavar="S", help="The details subset that it reads."),
+    like: str = typer.Option("mmlu_pro", "--like", metavar="TASK", help="The task, or folder of tasks, to start from."),
+    template_dir: Path = typer.Option(_TEMPLATES, "--template-dir", metavar="DIR", help="Where templates stand."),
+) -> None:
+    """Write a template folder that works as it is, and say what to edit."""
+    from meta_eval.templates.new_task import write_template
+
+    written = write_template(template_dir, name, subset=subset, like=like)
+    for path in written.files:
+        err.print(f"wrote {path}", soft_wrap=True)
+    err.print("now edit, in this order:")
+    for line in written.edits:
+        err.print(f"  {line}", soft_wrap=True)
+    err.print(f"then: meta-eval prepare --set tasks={name}")
 
 
 def _open(

@@ -156,7 +156,7 @@ def read_publication(folder: Path) -> Publication:
         PackError: There is no publication, or it is damaged.
     """
     path = folder / PUBLICATION
-    hint = "Name a folder that this version of `meta-eval publish` wrote"
+    hint = "Name a folder that this version of `meta-eval export --to recipe` wrote"
     try:
         text = read_text(path)
         parse_json(text)  # no deeper than a tree may be

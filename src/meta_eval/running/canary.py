@@ -8,7 +8,7 @@ What stops a run, and why it is certain enough (each number is reasoned; real mo
   over. No working Llama answers so on every doc; `FEWEST` docs must say so.
 * **Hardly a text begins as the recorded one**, in its first token: k of n do, and of a copy that begins alike on one
   doc in three so few would with a probability below `CHANCE`; 0 of 12, 2 of 24, 4 of 32. (Not one is too strict a rule:
-  the tiny Llama of selfcheck without BOS, which is wrong on every doc, begins 1 of 24 right by chance.) A model that
+  the tiny Llama of doctor without BOS, which is wrong on every doc, begins 1 of 24 right by chance.) A model that
   opens all its answers in a way of its own (``<think>``) is let go on where it can be forced and finds most tokens of
   the recorded answers; else it is stopped, by mistake: a minute is lost by that, and hours by the contrary.
 * **The recorded answers are likelier with another number of BOS**, where the engine can be forced

@@ -2,7 +2,7 @@
 
 A copy that is sound finds most tokens of the recorded answers the likeliest ones, whatever it would have begun with
 itself; one whose weights or tokens are scrambled finds hardly any. What no share shows is a wrong prompt: behind the
-first words of an answer any language model goes on well, and the tiny Llama of selfcheck finds 79 % of them without
+first words of an answer any language model goes on well, and the tiny Llama of doctor finds 79 % of them without
 BOS. So a good share excuses one thing alone, a model that opens every answer in a way of its own.
 """
 

@@ -89,7 +89,7 @@ class Evaluator:
                 f"lm-eval cannot run it: {type(error).__name__}: {error} ({Path(last.filename).name}, "
                 f"line {last.lineno})",
                 where=where,
-                hint="`meta-eval preflight` says what is missing; else run `meta-eval prepare` again",
+                hint="`meta-eval doctor` says what is missing; else run `meta-eval prepare` again",
             ) from None
 
     def load(self, name: str, *, listed: bool = True) -> Any:

@@ -1,0 +1,177 @@
+"""``meta-eval doctor``: is the pack whole, can this machine run it, and does the engine do what it is asked?"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+from rich.table import Table
+
+from meta_eval.cli import options
+from meta_eval.cli.console import err, people, say, working
+from meta_eval.errors import ConfigError, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meta_eval.preflight import Check
+    from meta_eval.running.selfcheck import Diagnosis
+
+BASE_URL = typer.Option(
+    [], "--base-url", metavar="URL", help="Of a server that serves the shipped model; see --show-command."
+)
+MODEL = typer.Option(
+    None, "--model", metavar="NAME", help="The name by which that server knows the model; default: its folder."
+)
+MODEL_ARGS = typer.Option("", "--model-args", metavar="A=B,…", help="Further arguments of the engine.")
+SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the line that serves the shipped model, and end.")
+
+_STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
+_MARKS = {True: ("passed", "green"), False: ("FAILED", "bold red"), None: ("not told", "yellow")}
+
+
+def doctor(
+    pack: Path | None = options.PACK,
+    config: Path = options.CONFIG_OF_PACK,
+    engine: bool = typer.Option(
+        False, "--engine", help="Ask the engine what a tiny shipped model must answer; of PACK too where it is named."
+    ),
+    backend: str | None = typer.Option(
+        None,
+        "--backend",
+        metavar="NAME",
+        help="Ask this engine, as the key backend of the configuration. Default: that of PACK, else vllm, or server "
+        "with --base-url.",
+        show_default=False,
+    ),
+    base_url: list[str] = BASE_URL,
+    model: str | None = MODEL,
+    model_args: str = MODEL_ARGS,
+    show_command: bool = SHOW_COMMAND,
+    as_json: bool = options.AS_JSON,
+) -> None:
+    """Check a pack and this machine before generation, in seconds and without a GPU.
+
+    With --engine, --backend or --base-url, ask the engine instead, or also where PACK is named: a tiny model whose
+    answers are known tells whether BOS, stop texts, end token, limits, special tokens, long prompts, greedy decoding
+    and likelihoods are right. Needs no hub and no GPU.
+
+    Exit codes: 0 nothing failed, 1 the engine answered wrongly, 2 something that you can fix.
+    """
+    if show_command:
+        show_serve_command()
+        return
+    if not (engine or backend or base_url or model or model_args):
+        end(check_pack(options.pack_folder(pack, config)), as_json, failed=2)
+    found: dict[str, Any] = {}
+    if pack is not None:
+        found = check_pack(pack)
+        if not found["passed"]:
+            err.print("the engine was not asked: first mend what failed")
+            end(found, as_json, failed=2)
+    name = backend or ("server" if base_url else _backend_of(pack) if pack else "vllm")
+    asked = check_engine(name, base_url, model, model_args, as_json=as_json)
+    end({**found, "passed": asked["passed"], "installation": asked} if found else asked, as_json, failed=1)
+
+
+def end(found: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
+    """Print what was found for machines, if they want it, and end with 0 or, where it did not pass, with ``failed``."""
+    if as_json:
+        say(json.dumps(found))
+    raise typer.Exit(0 if found["passed"] else failed)
+
+
+def _backend_of(pack: Path) -> str:
+    from meta_eval.pack.manifest import read_manifest
+
+    return read_manifest(pack).run.backend
+
+
+def check_pack(folder: Path) -> dict[str, Any]:
+    """Check a pack and this machine, one line a check on stderr, and return the JSON object of it."""
+    from meta_eval.preflight import preflight
+
+    checks: list[Check] = []
+    with err.status("checking"):
+        for check in preflight(folder):
+            checks.append(check)
+            err.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
+            err.print(str(check), soft_wrap=True)
+    bad = sum(check.status == "failed" for check in checks)
+    err.print(f"{bad} of {len(checks)} checks failed" if bad else "nothing failed", style="bold")
+    return {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
+
+
+def show_serve_command() -> None:
+    """Print the line that serves the shipped model."""
+    from meta_eval.running.selfcheck import serve_command
+
+    say(shlex.join(serve_command()))
+
+
+def check_engine(
+    backend: str, base_url: Sequence[str], model: str | None, model_args: str, *, as_json: bool
+) -> dict[str, Any]:
+    """Ask an engine what the shipped model must answer, show a table of it, and return the JSON object of it.
+
+    Raises:
+        ConfigError: There is no such backend, or it takes no such setting.
+    """
+    found = _diagnose(backend, base_url, model, model_args)
+    _show(found, as_json=as_json)
+    checks = [asdict(check) for check in found.checks]
+    return {"engine": found.engine, "seconds": found.seconds, "passed": found.passed, "checks": checks}
+
+
+def _diagnose(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> Diagnosis:
+    from pydantic import ValidationError
+
+    from meta_eval.engines import ENGINES
+    from meta_eval.running.clients import client_of
+    from meta_eval.running.selfcheck import END, selfcheck, settings_of
+
+    if backend not in ENGINES:
+        raise ConfigError(f"there is no backend {backend!r}{suggestion(backend, ENGINES)}", where="--backend")
+    make_client = client_of(backend)
+    try:
+        settings = settings_of(backend, base_url=base_url, model_args=model_args)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
+    logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # stays where something failed: messages name it
+    with (
+        working(f"starting {backend}; its log: {logs}") as progress,
+        make_client(settings, model=model or settings.model_name, logs=logs, end=(END,)) as client,
+    ):
+        progress(f"asking {client.engine}")
+        found = selfcheck(client)
+    if found.passed:
+        shutil.rmtree(logs, ignore_errors=True)
+    else:
+        err.print(f"the log: {logs}", soft_wrap=True)
+    return found
+
+
+def _show(found: Diagnosis, *, as_json: bool) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("check", "", "found"):
+        table.add_column(name, overflow="fold")
+    for check in found.checks:
+        mark, style = _MARKS[check.passed]
+        table.add_row(check.name, mark, check.found, style=style if check.passed is not True else None)
+    console = err if as_json else people()
+    console.print(table)
+    for check in found.checks:
+        if check.passed is False:
+            console.print(f"{check.name}: {check.hint}", soft_wrap=True)
+    passed = sum(check.passed is True for check in found.checks)
+    console.print(
+        f"{passed} of {len(found.checks)} passed; {found.engine}, {found.seconds:.0f} s besides its start",
+        soft_wrap=True,
+    )

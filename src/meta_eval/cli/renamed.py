@@ -1,0 +1,63 @@
+"""The verbs by the names that they had: hidden, they do what they did, and say the new name on stderr."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from meta_eval.cli import doctor, export, options, tasks
+from meta_eval.cli.console import warn
+
+
+def _preflight(
+    pack: Path | None = options.PACK, config: Path = options.CONFIG_OF_PACK, as_json: bool = options.AS_JSON
+) -> None:
+    doctor.end(doctor.check_pack(options.pack_folder(pack, config)), as_json, failed=2)
+
+
+def _selfcheck(
+    backend: str = typer.Option("vllm", "--backend", metavar="NAME", help="As the key backend of the configuration."),
+    base_url: list[str] = doctor.BASE_URL,
+    model: str | None = doctor.MODEL,
+    model_args: str = doctor.MODEL_ARGS,
+    show_command: bool = doctor.SHOW_COMMAND,
+    as_json: bool = options.AS_JSON,
+) -> None:
+    if show_command:
+        doctor.show_serve_command()
+    else:
+        found = doctor.check_engine(backend, base_url, model, model_args, as_json=as_json)
+        doctor.end(found, as_json, failed=1)
+
+
+def _publish(
+    pack: Path | None = options.PACK,
+    config: Path = options.CONFIG_OF_PACK,
+    dry_run: bool = export.DRY_RUN,
+    output: Path = typer.Option(Path("published"), "--output", "-o", metavar="FOLDER", help="Where to write them."),
+    as_json: bool = options.AS_JSON,
+) -> None:
+    export.export_recipe(options.pack_folder(pack, config), output, dry_run=dry_run, as_json=as_json)
+
+
+def _says_new_name(old: str, new: str, command: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def renamed(*arguments: object, **options: object) -> None:
+        warn(f"`meta-eval {old}` is now `meta-eval {new}`")
+        command(*arguments, **options)
+
+    renamed.__doc__ = f"This is now `meta-eval {new}`."
+    return renamed
+
+
+_NEW_NAMES: dict[str, tuple[str, Callable[..., None]]] = {
+    "preflight": ("doctor", _preflight),
+    "validate": ("doctor", _preflight),
+    "selfcheck": ("doctor --engine", _selfcheck),
+    "publish": ("export --to recipe", _publish),
+    "new-task": ("tasks new", tasks.new),
+}
+COMMANDS = {old: _says_new_name(old, new, command) for old, (new, command) in _NEW_NAMES.items()}

@@ -1,0 +1,65 @@
+"""The verbs: what `--help` lists, and the names that they had."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from command import cli
+
+
+def test_help_lists_a_dozen_verbs_in_four_groups_each_whole_in_eighty_columns() -> None:
+    panels = re.split(r"\n\n(\S.*):\n", cli("--help").stdout.partition("Options:\n")[2])[1:]
+    lines = dict(zip(panels[::2], (panel.splitlines() for panel in panels[1::2]), strict=True))
+    assert {panel: [line.split()[0] for line in verbs] for panel, verbs in lines.items()} == {
+        "Make and prove": ["init", "prepare", "verify", "doctor"],
+        "Run": ["run", "slurm", "export", "grade"],
+        "Judge": ["report", "compare", "fidelity"],
+        "Extend": ["tasks"],
+    }
+    for line in (line for verbs in lines.values() for line in verbs):
+        assert line.endswith((".", ").")), line
+        assert not line.endswith("..."), line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "arguments"),
+    [
+        ("preflight", "doctor", "nothing --json"),
+        ("validate", "doctor", "nothing"),
+        ("selfcheck", "doctor --engine", "--show-command"),
+        ("selfcheck", "doctor --engine", "--backend vlm"),
+        ("publish", "export --to recipe", "nothing --dry-run"),
+        ("publish", "export --to recipe", "nothing"),
+        ("new-task", "tasks new", "a/b --subset s"),
+        ("new-task", "tasks new", "mine"),
+    ],
+)
+def test_a_former_name_does_the_same_and_says_the_new_one(
+    old: str, new: str, arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before, now = cli(old, *arguments.split()), cli(*new.split(), *arguments.split())
+    note = f"note: `meta-eval {old}` is now `meta-eval {new}`\n"
+    assert (before.returncode, before.stdout) == (now.returncode, now.stdout)
+    if "Usage" in now.stderr:  # a wrong command line, of which each verb says its own
+        assert before.stderr.replace(old, new) == now.stderr
+    else:
+        assert before.stderr == note + now.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--to recipe --tasks x", "--tasks: --to recipe does not take it. Leave it out, or give --to requests or --to"),
+        ("--dry-run", "--dry-run: --to requests does not take it. Leave it out, or give --to recipe"),
+        ("--to lighteval --force", "--force: --to lighteval does not take it. Leave it out, or give --to requests"),
+        ("--results x", "--results: --to requests does not take it. Leave it out, or give --to every-eval-ever"),
+        ("--to every-eval-ever", "--to every-eval-ever: needs results of a run of the pack. Name them with --results"),
+    ],
+)
+def test_export_takes_what_its_form_takes(words: str, said: str) -> None:
+    done = cli("export", "work_dir", *words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
