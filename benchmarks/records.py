@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.catalog.boards import boards
-from meta_eval.records.code import find_code
+from meta_eval.records.task_code import find_code
 
 STAMP = "2026-11-01T12-00-00.000000"
 # Name, docs, version, shots, samples.
@@ -98,7 +98,7 @@ def write(out: Path, tasks: Callable[[random.Random], Iterator[Task]]) -> None:
         results["configs"][task] = {"task": task}
         results["versions"][task], results["n-shot"][task] = version, shots
         results["n-samples"][task] = {"original": count, "effective": count}
-    results |= {"config": {"model": "vllm", "model_args": {"pretrained": "org/Made-Up"}}, "date": 1793534400.0}
+    results |= {"config": {"model": "vllm", "model_args": {"pretrained": "org/CandidateTask-Up"}}, "date": 1793534400.0}
     (out / f"results_{STAMP}.json").write_text(json.dumps({"results": results.pop("results"), **results}))
 
 

@@ -9,7 +9,7 @@ Name it in your package's pyproject.toml, and `evals_dataset` and `baseline` rea
 import csv
 
 from meta_eval.records.format import Place, Record, RecordFormat
-from meta_eval.records.texts import TextAnswer, TextRecord
+from meta_eval.records.text_record import TextAnswer, TextRecord
 
 
 class CsvFormat(RecordFormat):

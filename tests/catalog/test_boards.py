@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from meta_eval.catalog import boards
 from meta_eval.catalog.boards import normalised, part_value
-from meta_eval.records.code import find_code, group_members, has_task
+from meta_eval.records.task_code import find_code, group_members, has_task
 
 NOWHERE = Path("no such folder")
 PARTS = [(board.name, part) for board in boards.boards().values() if not board.recorded for part in board.parts]

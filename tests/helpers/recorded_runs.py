@@ -150,7 +150,7 @@ def own_gsm8k(folder: Path, its_rows: Sequence[Mapping[str, Any]] = GSM8K, **cha
 
 def whole_tasks(folder: Path, names: Sequence[str]) -> Path:
     """A template folder in which installed tasks, of YAML alone, read our rows; nothing is included from elsewhere."""
-    from meta_eval.records.code import find_code
+    from meta_eval.records.task_code import find_code
 
     folder.mkdir()
     for name in names:
@@ -165,7 +165,7 @@ def whole_tasks(folder: Path, names: Sequence[str]) -> Path:
 
 
 def _yaml_of(installed: Path, name: str) -> Path:
-    from meta_eval.records.code import find_code
+    from meta_eval.records.task_code import find_code
 
     code = find_code(name, Path("nowhere"))
     return installed / code.file

@@ -16,7 +16,7 @@ from places import REPOSITORY
 from meta_eval import export, verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.records import registry
+from meta_eval.records import format_registry
 
 EXAMPLE = REPOSITORY / "examples" / "csv_record.py"
 
@@ -33,8 +33,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         def load(self) -> Any:
             return module.CsvFormat
 
-    points = {registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", registry.ENTRY_POINTS)]}
-    monkeypatch.setattr(registry, "entry_points", lambda group: points.get(group, []))
+    points = {format_registry.ENTRY_POINTS: [Point("csv", "csv_record:CsvFormat", format_registry.ENTRY_POINTS)]}
+    monkeypatch.setattr(format_registry, "entry_points", lambda group: points.get(group, []))
     yield
 
 

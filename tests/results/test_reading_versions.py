@@ -18,7 +18,7 @@ from meta_eval.judging.alarms import changed_prompts
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
 from meta_eval.records.format import ALL, Place
-from meta_eval.records.registry import find_format
+from meta_eval.records.format_registry import find_format
 from meta_eval.report import eval_results
 from meta_eval.report.build import build_report, build_report_of_two
 from meta_eval.report.model import Report

@@ -26,7 +26,7 @@ from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
-from meta_eval.records.code import INCLUDED
+from meta_eval.records.task_code import COPIED_SUFFIX
 from meta_eval.templates.folder import Reading, merged
 from meta_eval.templates.spec import FunctionRef
 from meta_eval.verify.evaluate import Evaluator
@@ -271,6 +271,6 @@ def _code(pack: Path, manifest: Manifest, new: NewFiles) -> None:
     docs = {entry.docs_file for entry in manifest.tasks.values()}
     for name in manifest.files:
         last = PurePosixPath(name).name
-        if name in docs or last.endswith((".yaml", "_yaml", INCLUDED)) or last in (".gitignore", "pack_docs.py"):
+        if name in docs or last.endswith((".yaml", "_yaml", COPIED_SUFFIX)) or last in (".gitignore", "pack_docs.py"):
             continue
         new.write(f"code/{name}", read_regular(pack / name))

@@ -22,8 +22,8 @@ from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.records.format import ALL, Reading, Record
-from meta_eval.records.registry import find_format, find_place, formats
-from meta_eval.records.rows import Row, Rows
+from meta_eval.records.format_registry import find_format, find_place, formats
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 
 # What a baseline's answers are called in a pack's folder.
 FOLDER = "baseline"
@@ -160,18 +160,18 @@ def _docs(content: bytes) -> list[_Doc]:
     return [_Doc(a, b, c, tuple(d or ()), tuple(e or ())) for a, b, c, d, e in zip(*columns, strict=True)]
 
 
-def _pairs(docs: Sequence[_Doc], rows: Rows) -> dict[int, Row]:
+def _pairs(docs: Sequence[_Doc], rows: RecordedDocs) -> dict[int, RecordedDoc]:
     """By number of the pack's doc the row that answers it: with its prompt, else of its question and target, else of
     its question; of several the first goes with the first."""
-    keys: list[tuple[Callable[[_Doc], Hashable], Callable[[Row], Hashable]]] = [
+    keys: list[tuple[Callable[[_Doc], Hashable], Callable[[RecordedDoc], Hashable]]] = [
         (lambda doc: (doc.question_hash, doc.prompt), lambda row: (row.question_hash, row.prompt)),
         (lambda doc: (doc.question_hash, doc.gold), lambda row: (row.question_hash, _gold(row))),
         (lambda doc: doc.question_hash, lambda row: row.question_hash),
     ]
-    found: dict[int, Row] = {}
+    found: dict[int, RecordedDoc] = {}
     left = list(rows.rows)
     for of_doc, of_row in keys:
-        waiting: dict[Hashable, list[Row]] = {}
+        waiting: dict[Hashable, list[RecordedDoc]] = {}
         for row in reversed(left):
             waiting.setdefault(of_row(row), []).append(row)
         for number, doc in enumerate(docs):
@@ -181,12 +181,12 @@ def _pairs(docs: Sequence[_Doc], rows: Rows) -> dict[int, Row]:
     return found
 
 
-def _gold(row: Row) -> str:
+def _gold(row: RecordedDoc) -> str:
     own = row.doc.get("gold")
     return own if isinstance(own, str) else row.gold
 
 
-def _line(number: int, doc: _Doc, row: Row, *, regraded: bool) -> Mapping[str, Any]:
+def _line(number: int, doc: _Doc, row: RecordedDoc, *, regraded: bool) -> Mapping[str, Any]:
     same = (doc.prompt, doc.prompts) == (row.prompt, row.prompts)
     same = same and (not row.continuations or doc.continuations == row.continuations)
     # As many answers as the doc has requests, or today's graders cannot take them.

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.code import TaskCode
-from meta_eval.records.rows import Rows
+from meta_eval.records.recorded_docs import RecordedDocs
+from meta_eval.records.task_code import TaskCode
 from meta_eval.source.base import Repository
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class RecordedTask:
         about: What the format keeps for its own `Record.grader`.
     """
 
-    rows: Rows
+    rows: RecordedDocs
     output_type: str
     revision: str
     entry: RecordEntry

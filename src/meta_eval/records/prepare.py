@@ -20,16 +20,16 @@ from meta_eval.pack.published import recorded_number
 from meta_eval.pack.task import Context, PreparedTask
 from meta_eval.pack.write import check_target, write_pack
 from meta_eval.records.baseline import open_baseline, with_baseline
-from meta_eval.records.boards import board_groups
-from meta_eval.records.by_token import by_next_token
-from meta_eval.records.chat import Chat, chat_of
-from meta_eval.records.code import TaskCode, find_allowed_code, group_text
+from meta_eval.records.board_groups import board_groups
+from meta_eval.records.chat_template import Chat, chat_of
 from meta_eval.records.format import Place, Reading, Record, RecordFormat
-from meta_eval.records.frozen import LM_EVAL, freeze, revision_of, wanted
-from meta_eval.records.registry import find_format, find_place
-from meta_eval.records.request_parity import Made, check_requests
+from meta_eval.records.format_registry import find_format, find_place
+from meta_eval.records.lm_eval_tasks import LM_EVAL, find_lm_eval_tasks, read_lm_eval_task, revision_of
+from meta_eval.records.next_token_choices import with_next_token_choices
+from meta_eval.records.pack_task import filters_of, make_task, verdict_of
+from meta_eval.records.request_parity import CandidateTask, check_requests
 from meta_eval.records.selection import select
-from meta_eval.records.task import filters_of, make_task, verdict_of
+from meta_eval.records.task_code import TaskCode, find_allowed_code, group_text
 from meta_eval.results.clusters import check_fields
 from meta_eval.source.open import SAMPLE
 from meta_eval.templates.folder import TemplateFolder
@@ -140,7 +140,7 @@ def _prepare_record(
     )
 
 
-def recorded_task(record: Record, name: str, context: Context) -> Made:
+def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     """A task of a recorded run, with what grades it.
 
     Raises:
@@ -169,26 +169,26 @@ def recorded_task(record: Record, name: str, context: Context) -> Made:
             verdict=grader.verdict, filters=grader.filters, published=published, delimiter=delimiter,
         )  # fmt: skip
 
-    return Made(made(grader.delimiter), recorded.rows, where, made)
+    return CandidateTask(made(grader.delimiter), recorded.rows, where, made)
 
 
 def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pack:
     """lm-eval's own tasks, with nobody's answers."""
     if not config.bundle:
         raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
-    shots, groups = wanted(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
+    shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
     chat = chat_of(config, f"{config_place}: apply_chat_template")
 
-    def make(name: str, context: Context) -> Made:
+    def make(name: str, context: Context) -> CandidateTask:
         code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
         return _frozen(code, shots[name], context, chat)
 
     return _pack_of(config, list(shots), groups, make, progress)
 
 
-def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> Made:
+def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> CandidateTask:
     context.progress(f"{code.name}: asking lm-eval for its docs")
-    rows, shots = freeze(code, shots, chat)
+    rows, shots = read_lm_eval_task(code, shots, chat)
     entry = RecordEntry(
         model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=chat.bos if chat else None,
         chat_template=chat is not None, shots=str(shots), task_version=code.version, code=code.origin,
@@ -203,16 +203,16 @@ def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | No
         )  # fmt: skip
 
     def finish(task: PreparedTask) -> PreparedTask:
-        return by_next_token(task, rows, code, context)
+        return with_next_token_choices(task, rows, code, context)
 
-    return Made(made(None), rows, f"{LM_EVAL}, {code.name}", made, finish)
+    return CandidateTask(made(None), rows, f"{LM_EVAL}, {code.name}", made, finish)
 
 
 def _pack_of(
     config: Config,
     names: Sequence[str],
     groups: Mapping[str, tuple[str, ...]],
-    make: Callable[[str, Context], Made],
+    make: Callable[[str, Context], CandidateTask],
     progress: Progress,
     record_groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pack:
@@ -243,7 +243,7 @@ def _pack_of(
             shots = {name: record.shots if record else None for name, record in entries.items()}
             groups = {**groups, **board_groups(shots, record_groups)}
         context.templates = _groups_folder(folder, left_out.without(groups))
-        return build_pack([one.finish(one.task) for one in checked], groups, context)
+        return build_pack([one.postprocess(one.task) for one in checked], groups, context)
 
 
 def _groups_folder(folder: Path, groups: Mapping[str, Sequence[str]]) -> TemplateFolder:

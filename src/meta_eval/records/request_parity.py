@@ -11,7 +11,7 @@ from meta_eval.errors import DataError, UserError
 from meta_eval.notes import Progress
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.task import PreparedTask
-from meta_eval.records.rows import Row, Rows
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 
 if TYPE_CHECKING:
     from meta_eval.verify.evaluate import Evaluator
@@ -21,25 +21,27 @@ _CHUNK = 512
 
 
 @dataclass(slots=True)
-class Made:
+class CandidateTask:
     """A task of a record.
 
     Attributes:
         task: As it goes into the pack.
         rows: What it was made of.
         where: The record and the task, for messages.
-        again: Makes it with another delimiter between prompt and choice.
-        finish: What becomes of the task when it asks as it should.
+        rebuild: Makes it with another delimiter between prompt and choice.
+        postprocess: What becomes of the task when it asks as it should.
     """
 
     task: PreparedTask
-    rows: Rows
+    rows: RecordedDocs
     where: str
-    again: Callable[[str], PreparedTask]
-    finish: Callable[[PreparedTask], PreparedTask] = lambda task: task
+    rebuild: Callable[[str], PreparedTask]
+    postprocess: Callable[[PreparedTask], PreparedTask] = lambda task: task
 
 
-def check_requests(tasks: Sequence[Made], scratch: Path, left_out: LeftOut, progress: Progress) -> list[Made]:
+def check_requests(
+    tasks: Sequence[CandidateTask], scratch: Path, left_out: LeftOut, progress: Progress
+) -> list[CandidateTask]:
     """Have lm-eval build the requests of every doc, and compare each with the recorded one.
 
     Args:
@@ -73,7 +75,7 @@ def check_requests(tasks: Sequence[Made], scratch: Path, left_out: LeftOut, prog
     return checked
 
 
-def _check(made: Made, evaluator: Evaluator) -> None:
+def _check(made: CandidateTask, evaluator: Evaluator) -> None:
     try:
         task = evaluator.load(made.task.name)
     except UserError as error:
@@ -88,7 +90,7 @@ def _check(made: Made, evaluator: Evaluator) -> None:
     if not fits and str(task.OUTPUT_TYPE) == "multiple_choice" and own:
         task.config.target_delimiter = ""  # as under a chat template
         if _fits(made.rows.rows[0], _requests(evaluator, task, made, split, docs[:1])):
-            made.task = made.again("")
+            made.task = made.rebuild("")
     for start in range(0, len(docs), _CHUNK):
         chunk = docs[start : start + _CHUNK]
         built: dict[int, list[Any]] = {}
@@ -100,7 +102,7 @@ def _check(made: Made, evaluator: Evaluator) -> None:
                 raise _differs(row, start + number, built.get(number, []), made)
 
 
-def _requests(evaluator: Evaluator, task: Any, made: Made, split: str, docs: Any) -> list[Any]:
+def _requests(evaluator: Evaluator, task: Any, made: CandidateTask, split: str, docs: Any) -> list[Any]:
     task.dataset = {split: list(docs)}
     return evaluator.instances(made.task.name, task)
 
@@ -110,18 +112,18 @@ def _asked(instances: Sequence[Any]) -> Iterator[tuple[str, ...]]:
         yield tuple(text for text in one.args if isinstance(text, str))
 
 
-def _fits(row: Row, instances: Sequence[Any]) -> bool:
+def _fits(row: RecordedDoc, instances: Sequence[Any]) -> bool:
     return list(_asked(instances)) == _wanted(row)
 
 
-def _wanted(row: Row) -> list[tuple[str, ...]]:
+def _wanted(row: RecordedDoc) -> list[tuple[str, ...]]:
     if not row.continuations:
         return [(row.prompt,)]
     alone = [("", text) for text in row.continuations] if row.unconditional else []
     return [*zip(row.prompts or [row.prompt] * len(row.continuations), row.continuations, strict=True), *alone]
 
 
-def _differs(row: Row, number: int, instances: Sequence[Any], made: Made) -> DataError:
+def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], made: CandidateTask) -> DataError:
     asked = list(_asked(instances))
     what = f"{len(asked)} requests and {len(_wanted(row))} were recorded"
     wanted = _wanted(row)

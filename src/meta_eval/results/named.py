@@ -22,7 +22,7 @@ class NamedAnswer:
         doc: The number of the doc.
         question_hash: Its question's.
         same_prompt: Whether it answers the pack's own prompt, to the letter.
-        responses: By request, as `meta_eval.records.rows.Row` has them; None where the pack cannot grade them.
+        responses: By request, as `meta_eval.records.recorded_docs.Row` has them; None where the pack cannot grade them.
         metrics: What it was given, by ``metric,filter``.
     """
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
 from meta_eval.records.details.contexts import without_bos
-from meta_eval.records.details.samples import Sample
+from meta_eval.records.details.first_board import DetailsRow
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NORMALISED = re.compile(r"acc:logprob_normalization=LogProbCharNorm\(name='norm', ignore_first_space=(True|False)\)")
 
 
-def lighteval_sample(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None) -> Sample:
+def read_lighteval_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None) -> DetailsRow:
     """A row of lighteval's.
 
     Args:
@@ -48,7 +48,7 @@ def lighteval_sample(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | 
     text, likelihoods = _answer(doc, response, where)
     prompt, rebuilt = _prompt(doc, response, tokenizer, where)
     metrics = {_named(name): float(value) for name, value in metric.items() if isinstance(value, (bool, int, float))}
-    return Sample(
+    return DetailsRow(
         query=doc["query"],
         prompt=prompt,
         choices=tuple(map(str, choices)) if likelihoods is not None else (),

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from meta_eval.errors import DataError
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.details.rows import details_code
+from meta_eval.records.details.graded_docs import grader_code
 from meta_eval.records.format import ALL, Grader, Reading, Record, RecordedTask, Score
-from meta_eval.records.rows import Row, Rows, doc_json
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
 from meta_eval.stats import mean
 
 VERDICT = "em,none"
@@ -69,7 +69,7 @@ class TextRecord(Record):
         verdicts = [float(one.is_right) for one in answers if one.is_right is not None]
         digest = hashlib.sha256("".join(f"{one!r}\n" for one in answers).encode("utf-8", "surrogatepass"))
         return RecordedTask(
-            rows=Rows(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
+            rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
             output_type="generate_until",
             revision=f"sha256:{digest.hexdigest()}",
             entry=RecordEntry(
@@ -82,14 +82,14 @@ class TextRecord(Record):
         )  # fmt: skip
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
-        return Grader(details_code("exact_match", task), VERDICT)
+        return Grader(grader_code("exact_match", task), VERDICT)
 
 
-def _row(one: TextAnswer, where: str) -> Row:
+def _row(one: TextAnswer, where: str) -> RecordedDoc:
     if not one.prompt:
         raise DataError("was asked with an empty prompt", where=where)
     doc = {"query": one.prompt, "gold": one.gold, "golds": [one.gold]}
-    return Row(
+    return RecordedDoc(
         doc=doc,
         prompt=one.prompt,
         continuations=(),

@@ -24,9 +24,9 @@ from meta_eval.pack.columns import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.task import Context, PreparedTask, length_entry
-from meta_eval.records.checks import check_rows
-from meta_eval.records.code import TaskCode, included
-from meta_eval.records.rows import Row, Rows, doc_json
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
+from meta_eval.records.task_code import TaskCode, included
+from meta_eval.records.text_checks import check_rows
 from meta_eval.results.clusters import field_of, field_text, missing_field
 from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
 from meta_eval.templates.spec import MAX_GEN_TOKS, TaskSpec, Template
@@ -42,7 +42,7 @@ _HEAD = """\
 
 def make_task(
     code: TaskCode,
-    rows: Rows,
+    rows: RecordedDocs,
     record: RecordEntry,
     context: Context,
     *,
@@ -136,7 +136,7 @@ def make_task(
     return PreparedTask(code.name, entry, code.files(), made, ifeval)
 
 
-def docs_table(rows: Rows, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
+def docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
     """The docs as they stand in a pack: the task's own as text, and beside it what every doc has."""
     import pyarrow as pa
 
@@ -244,7 +244,7 @@ def _check_metrics(code: TaskCode, where: str) -> None:
         )
 
 
-def _hashes(row: Row) -> list[str]:
+def _hashes(row: RecordedDoc) -> list[str]:
     if not row.prompts:
         return [row.prompt_hash]
     return [hashlib.sha256(one.encode("utf-8", "surrogatepass")).hexdigest() for one in row.prompts]
@@ -288,19 +288,19 @@ def verdict_of(code: TaskCode) -> str:
     return _template(code, None).verdict
 
 
-def _output(row: Row) -> str | None:
+def _output(row: RecordedDoc) -> str | None:
     """The answer where it is one text."""
     first = row.responses[0] if row.responses else []
     return first[0] if first and isinstance(first[0], str) else None
 
 
-def _costs(row: Row) -> list[float] | None:
+def _costs(row: RecordedDoc) -> list[float] | None:
     if row.responses is None or len(row.responses) != len(row.continuations) * (1 + row.unconditional):
         return None
     return [-float(request[0][0]) for request in row.responses[: len(row.continuations)]]
 
 
-def _is_correct(row: Row, verdict: str) -> bool | None:
+def _is_correct(row: RecordedDoc, verdict: str) -> bool | None:
     value = (row.metrics or {}).get(verdict)
     return bool(value) if isinstance(value, (bool, int, float)) and value in (0, 1) else None
 
@@ -309,7 +309,7 @@ def _json(value: object) -> str | None:
     return None if value is None else json.dumps(value)
 
 
-def _clusters(rows: Rows, task: str, context: Context) -> list[str | None]:
+def _clusters(rows: RecordedDocs, task: str, context: Context) -> list[str | None]:
     field = field_of(context.config.cluster, task)
     found = [field_text(row.doc, field or "cluster") for row in rows.rows]
     if field is not None and not any(found):

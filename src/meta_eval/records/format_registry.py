@@ -8,9 +8,9 @@ from importlib.metadata import entry_points
 
 from meta_eval.boundary.inputs import expand
 from meta_eval.notes import Progress, log
-from meta_eval.records.details.record import DetailsFormat
+from meta_eval.records.details.details_record import DetailsFormat
 from meta_eval.records.format import Place, RecordFormat
-from meta_eval.records.lm_eval.record import LmEvalFormat
+from meta_eval.records.lm_eval.run_record import LmEvalFormat
 from meta_eval.records.selection import snapshot_in
 
 ENTRY_POINTS = "meta_eval.record_formats"

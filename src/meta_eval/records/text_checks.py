@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from meta_eval.errors import DataError
-from meta_eval.records.rows import Row, Rows
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 from meta_eval.shown import quoted
 
 _HINT = "The record is damaged: take the file as its run wrote it"
 
 
-def check_rows(rows: Rows, where: str) -> None:
+def check_rows(rows: RecordedDocs, where: str) -> None:
     """Check the texts and the generation settings of a task's docs.
 
     Args:
@@ -32,7 +32,7 @@ def check_rows(rows: Rows, where: str) -> None:
             )
 
 
-def _texts(row: Row) -> Iterator[str]:
+def _texts(row: RecordedDoc) -> Iterator[str]:
     yield from (row.prompt, row.gold, row.question_hash, *row.continuations, *row.prompts, *(row.metrics or ()))
     yield from (one for request in row.responses or () for one in request if isinstance(one, str))
 

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from meta_eval.records.details.samples import Sample
+from meta_eval.records.details.first_board import DetailsRow
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -46,7 +46,7 @@ class TokenCheck:
             whole = self.tokenizer.encode("a").ids
             self._added = whole[: max(0, len(whole) - len(plain))] if whole[-len(plain) :] == plain else []
 
-    def see(self, number: int, sample: Sample) -> None:
+    def compare(self, number: int, sample: DetailsRow) -> None:
         """Compare the ids of a doc; one whose prompt was cut, or without ids, is passed over."""
         if self.tokenizer is None or sample.tokens is None or sample.truncated:
             return

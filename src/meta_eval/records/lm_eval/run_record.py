@@ -9,11 +9,11 @@ from meta_eval import stats
 from meta_eval.errors import DataError
 from meta_eval.notes import log
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.code import TaskCode, find_allowed_code
 from meta_eval.records.format import Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
-from meta_eval.records.lm_eval.files import RecordFiles, find_here, find_on_hub, holds_record, holds_samples
-from meta_eval.records.rows import IN_WORDS, Rows, asked_with_bos, bos_of, read_rows
-from meta_eval.records.task import filters_of
+from meta_eval.records.lm_eval.run_files import RecordFiles, find_here, find_on_hub, holds_record, holds_samples
+from meta_eval.records.pack_task import filters_of
+from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs, asked_with_bos, bos_of, read_rows
+from meta_eval.records.task_code import TaskCode, find_allowed_code
 from meta_eval.results.answers import arguments
 from meta_eval.results.results_file import ResultsFile, mapping
 from meta_eval.results.run import TaskRun, read_newest
@@ -72,7 +72,7 @@ class LmEvalRecord(Record):
             benchmark=task,
             scores=_scores(run, logged),
             specs=[*logged, *run.aggregates],
-            warnings=[f"{count:,} docs {IN_WORDS[key]}" for key, count in rows.warnings.items()],
+            warnings=[f"{count:,} docs {WARNING_TEXTS[key]}" for key, count in rows.warnings.items()],
         )
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:
@@ -84,7 +84,7 @@ class LmEvalRecord(Record):
             )
         return Grader(code, _verdict(code, recorded), filters_of(code))
 
-    def _entry(self, task: str, results: ResultsFile | None, rows: Rows) -> RecordEntry:
+    def _entry(self, task: str, results: ResultsFile | None, rows: RecordedDocs) -> RecordEntry:
         provenance = self._files.provenance(task)
         tree: Mapping[str, Any] = results.tree if results else {}
         versions, shots = mapping(tree.get("versions")).get(task), mapping(tree.get("n-shot")).get(task)

@@ -13,10 +13,10 @@ from meta_eval.catalog import boards
 from meta_eval.errors import ConfigError, DataError, PackError, SourceError, suggestion
 from meta_eval.notes import log
 from meta_eval.pack.choose import ROLLING
-from meta_eval.records.chat import Chat
-from meta_eval.records.code import TaskCode, group_members, has_task
-from meta_eval.records.rows import Row, Rows, split_unconditional
+from meta_eval.records.chat_template import Chat
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, split_unconditional
 from meta_eval.records.selection import without_tasks
+from meta_eval.records.task_code import TaskCode, group_members, has_task
 
 # The evals dataset of this name is whatever tasks the installed lm-eval has.
 LM_EVAL = "lm-eval"
@@ -25,7 +25,7 @@ LM_EVAL = "lm-eval"
 _SEED = 1234
 
 
-def wanted(
+def find_lm_eval_tasks(
     names: Sequence[str], template_dir: Path, where: str
 ) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
     """The tasks that names mean, each with its shots where the user or a board says them, and the groups among them.
@@ -110,7 +110,7 @@ def _ask(tasks: dict[str, int | None], name: str, shots: int | None, where: str)
         raise ConfigError(f"{name} is asked for with two numbers of shots", where=where, hint="Name it once")
 
 
-def freeze(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple[Rows, int]:
+def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple[RecordedDocs, int]:
     """Have lm-eval load a task and build its requests.
 
     Args:
@@ -148,7 +148,7 @@ def freeze(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple
     instances: dict[int, list[Any]] = {}
     for one in evaluator.instances(code.name, task, **_how(chat)):
         instances.setdefault(one.doc_id, []).append(one)
-    rows = Rows([], None, chat.bos if chat else None)
+    rows = RecordedDocs([], None, chat.bos if chat else None)
     with quiet():
         targets = [task.doc_to_target(doc) for doc in docs]
         rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
@@ -180,9 +180,9 @@ def _row(
     target: Any,
     right: int | None,
     where: str,
-    rows: Rows,
+    rows: RecordedDocs,
     chat: Chat | None,
-) -> Row:
+) -> RecordedDoc:
     from lm_eval.utils import handle_non_serializable, hash_string
 
     kind, first = instances[0].request_type, instances[0].args
@@ -208,7 +208,7 @@ def _row(
     if prompt != first[0]:
         rows.warnings["prompt_with_bos"] = rows.warnings.get("prompt_with_bos", 0) + 1
     choices = () if kind in ("generate_until", ROLLING) else tuple(str(one.args[1]) for one in instances)
-    return Row(
+    return RecordedDoc(
         doc=json.loads(text),
         prompt=prompt,
         continuations=choices,
@@ -221,7 +221,7 @@ def _row(
     )
 
 
-def revision_of(rows: Rows) -> str:
+def revision_of(rows: RecordedDocs) -> str:
     """``sha256:`` over all that a task asks: which data the hub gave is seen in what came of them."""
     digest = hashlib.sha256()
     for row in rows.rows:

@@ -25,7 +25,7 @@ from meta_eval.shown import quoted
 
 
 @dataclass(slots=True)
-class Row:
+class RecordedDoc:
     """One doc.
 
     Attributes:
@@ -57,7 +57,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Rows:
+class RecordedDocs:
     """All rows of a task.
 
     Attributes:
@@ -67,13 +67,13 @@ class Rows:
         warnings: How often each oddity was seen.
     """
 
-    rows: list[Row]
+    rows: list[RecordedDoc]
     generation: dict[str, Any] | None
     bos: str | None
     warnings: dict[str, int] = field(default_factory=dict)
 
 
-IN_WORDS = {
+WARNING_TEXTS = {
     "asked_with_two_bos": "were asked with more than one BOS in front; every engine puts one",
     "asked_without_bos": "were asked without the BOS that this model's tokenizer, and so every engine, puts in front",
     "other_token_ids": "have other token ids than this model's tokenizer makes of them",
@@ -100,7 +100,7 @@ def bos_of(results: ResultsFile | None) -> str | None:
     return found if isinstance(found, str) and found and found != "None" else None
 
 
-def asked_with_bos(provenance: Provenance, rows: Rows) -> bool | None:
+def asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
     """Whether a BOS stood before the prompts: they brought it, or the arguments of the run say it."""
     brought = rows.warnings.get("prompt_with_bos", 0)
     said = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
@@ -109,7 +109,7 @@ def asked_with_bos(provenance: Provenance, rows: Rows) -> bool | None:
     return said
 
 
-def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where: str) -> Rows:
+def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where: str) -> RecordedDocs:
     """Read the rows of a task.
 
     Args:
@@ -136,7 +136,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where
     original = results.count(run.task, "original") if results else None
     if original is not None and original > len(reading.rows):
         warnings["partial_run"] = original - len(reading.rows)
-    return Rows(
+    return RecordedDocs(
         reading.rows,
         reading.generation,
         bos if warnings["prompt_with_bos"] else None,
@@ -162,7 +162,7 @@ class _Reading:
     output_type: str
     bos: str | None
     where: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[RecordedDoc] = field(default_factory=list)
     generation: dict[str, Any] | None = None
     warnings: Counter[str] = field(default_factory=Counter)
 
@@ -184,7 +184,7 @@ class _Reading:
             raise DataError(f"has the text of a BOS ({self.bos}) in front of what is scored", where=where)
         hashed = own.get("input_question_hash")
         self.rows.append(
-            Row(
+            RecordedDoc(
                 doc=own,
                 prompt=prompt,
                 continuations=self._continuations(requests),

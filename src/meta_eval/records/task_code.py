@@ -26,7 +26,7 @@ from meta_eval.templates.folder import Reading, closure, merged, place_of
 from meta_eval.templates.spec import FunctionRef, functions_in
 
 # After the name of a YAML that is copied: lm-eval reads it where another includes it, and never as a task.
-INCLUDED = ".lm_eval"
+COPIED_SUFFIX = ".lm_eval"
 
 # Where the installed lm-eval's files go in a pack.
 FOLDER = "lm_eval_tasks"
@@ -88,7 +88,7 @@ class TaskCode:
 
 def included(file: PurePosixPath) -> PurePosixPath:
     """The name of a copied YAML, which lm-eval does not take for a task."""
-    return file.with_name(file.name + INCLUDED) if file.suffix == ".yaml" else file
+    return file.with_name(file.name + COPIED_SUFFIX) if file.suffix == ".yaml" else file
 
 
 def find_code(name: str, template_dir: Path) -> TaskCode:
@@ -299,4 +299,4 @@ def _with_new_names(content: bytes, path: Path) -> bytes:
 
 
 def _new_name(name: str) -> str:
-    return name + INCLUDED if name.endswith(".yaml") else name
+    return name + COPIED_SUFFIX if name.endswith(".yaml") else name

@@ -18,12 +18,12 @@ from meta_eval import stats
 from meta_eval.boundary.inputs import open_parquet, parse_json, read_regular, reason, sha256_of
 from meta_eval.errors import SourceError
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.details.lighteval import lighteval_sample
-from meta_eval.records.details.rows import DetailsRows, details_code, read_details, verdict_of
-from meta_eval.records.details.samples import NESTED, Sample, columns_of, sample_of
-from meta_eval.records.details.tokens import TokenCheck
+from meta_eval.records.details.first_board import NESTED, DetailsRow, columns_of, read_board_row
+from meta_eval.records.details.graded_docs import GradedDocs, grader_code, read_details, verdict_of
+from meta_eval.records.details.lighteval import read_lighteval_row
+from meta_eval.records.details.token_check import TokenCheck
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
-from meta_eval.records.rows import IN_WORDS, Rows
+from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs
 from meta_eval.records.selection import choose, plain_time
 from meta_eval.results.find import Found
 
@@ -51,14 +51,14 @@ class Details:
 
     Attributes:
         name: The task as a pack names it, and as the hub names its configuration: ``harness_arc_challenge_25``.
-        said: As the file names it: ``harness|arc:challenge|25``.
+        source_name: As the file names it: ``harness|arc:challenge|25``.
         shots: Examples in front of each question, as the file says it.
         time: Of the run.
         file: The name of the file inside the record.
     """
 
     name: str
-    said: str
+    source_name: str
     shots: str | None
     time: str
     file: str
@@ -86,23 +86,25 @@ class DetailsRecord(Record):
     def read(self, task: str, reading: Reading) -> RecordedTask:
         details, where = self._details[task], f"{self.name}, {task}"
         check = TokenCheck(reading.tokenizer())
-        found = read_details(self._samples(details, check, where), details.said, where, check.see)
-        found.rows.warnings.update(check.warnings)
-        warnings = [f"{count:,} docs {IN_WORDS[key]}" for key, count in found.rows.warnings.items() if key in IN_WORDS]
+        found = read_details(self._samples(details, check, where), details.source_name, where, check.compare)
+        found.docs.warnings.update(check.warnings)
+        warnings = [
+            f"{count:,} docs {WARNING_TEXTS[key]}" for key, count in found.docs.warnings.items() if key in WARNING_TEXTS
+        ]
         if check.first is not None:
             warnings.append(f"the first doc with other token ids: {check.first}")
-        if found.kept:
-            warnings.append(f"recorded and not graded again: {', '.join(found.kept)}")
+        if found.not_regraded:
+            warnings.append(f"recorded and not graded again: {', '.join(found.not_regraded)}")
         return RecordedTask(
-            rows=found.rows,
+            rows=found.docs,
             output_type="generate_until" if found.delimiter is None else "multiple_choice",
             revision=self._revision(details),
             entry=RecordEntry(
                 model=self._model, time=details.time, results_file=details.file, lm_eval=None, backend=None, bos=None,
                 chat_template=False, shots=details.shots, task_version=None, asked_with_bos=check.with_bos,
             ),
-            benchmark=details.said,
-            scores=_scores(found.metrics, found.rows),
+            benchmark=details.source_name,
+            scores=_scores(found.metrics, found.docs),
             specs=[f"{metric},none" for metric in found.metrics],
             warnings=warnings,
             about=found,
@@ -110,17 +112,17 @@ class DetailsRecord(Record):
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
         found = recorded.about
-        assert isinstance(found, DetailsRows)  # noqa: S101 (what `read` left there)
-        return Grader(details_code(found.kind, task), verdict_of(found.metrics, task), delimiter=found.delimiter)
+        assert isinstance(found, GradedDocs)  # noqa: S101 (what `read` left there)
+        return Grader(grader_code(found.kind, task), verdict_of(found.metrics, task), delimiter=found.delimiter)
 
-    def _samples(self, details: Details, check: TokenCheck, where: str) -> Iterator[Sample]:
+    def _samples(self, details: Details, check: TokenCheck, where: str) -> Iterator[DetailsRow]:
         rows = rows_of(
             self._place.fetch(details.file),
             lambda names: columns_of(names, tokens=check.tokenizer is not None),
             f"{where}, {details.file}",
         )
         for number, row in enumerate(rows):
-            read = lighteval_sample if row.keys() >= NESTED else sample_of
+            read = read_lighteval_row if row.keys() >= NESTED else read_board_row
             yield read(row, f"{where}, doc {number}", check.tokenizer)
 
     def _revision(self, details: Details) -> str:
@@ -131,7 +133,7 @@ class DetailsRecord(Record):
         return f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"
 
 
-def _scores(metrics: Iterable[str], rows: Rows) -> dict[str, Score]:
+def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, Score]:
     found = {}
     for spec in (f"{metric},none" for metric in metrics):
         values = [row.metrics[spec] for row in rows.rows if row.metrics and spec in row.metrics]
@@ -171,19 +173,19 @@ def _found(names: Sequence[str]) -> Iterator[Details]:
         match = _FILE.fullmatch(PurePosixPath(file).name)
         if match is None:
             continue
-        said = match["task"]
-        parts = said.split("|")
+        source_name = match["task"]
+        parts = source_name.split("|")
         shots = next((part for part in reversed(parts[1:]) if part.isdecimal()), None)
         if len(parts) == 4:  # lighteval before 0.10: suite|task|shots|truncation of shots
             shots = parts[2]
-        yield Details(re.sub(r"[^A-Za-z0-9_.]+", "_", said), said, shots, plain_time(match["time"]), file)
+        yield Details(re.sub(r"[^A-Za-z0-9_.]+", "_", source_name), source_name, shots, plain_time(match["time"]), file)
 
 
 def _groups(known: Any) -> dict[str, tuple[str, ...]]:
     """The subjects of one benchmark: ``hendrycksTest-anatomy`` and ``mmlu:anatomy`` are of one each."""
     found: dict[str, dict[str, None]] = {}
     for one in known:
-        group = re.sub(r"[-:][^|]+", "", one.said)
+        group = re.sub(r"[-:][^|]+", "", one.source_name)
         found.setdefault(re.sub(r"[^A-Za-z0-9_.]+", "_", group), {})[one.name] = None
     names = {one.name for one in known}
     return {

@@ -17,8 +17,8 @@ from meta_eval.notes import log
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.next_token import COLUMN, NotOneTokenError, models_of, shared_ids
 from meta_eval.pack.task import Context, PreparedTask
-from meta_eval.records.code import TaskCode
-from meta_eval.records.rows import Rows
+from meta_eval.records.recorded_docs import RecordedDocs
+from meta_eval.records.task_code import TaskCode
 from meta_eval.templates import rewrite
 
 # The number of the right choice, which scores a token.
@@ -27,7 +27,7 @@ RIGHT = "choice_gold"
 _BY_LENGTH = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode("utf-8", "surrogatepass"))}
 
 
-def by_next_token(task: PreparedTask, rows: Rows, code: TaskCode, context: Context) -> PreparedTask:
+def with_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCode, context: Context) -> PreparedTask:
     """The task scored by the next token, if that was asked for and can be; else as it is, and why is logged and kept.
 
     Args:
@@ -68,7 +68,7 @@ def by_next_token(task: PreparedTask, rows: Rows, code: TaskCode, context: Conte
     return replace(task, entry=entry.model_copy(update=kept), files={**task.files, **made})
 
 
-def _check(code: TaskCode, rows: Rows) -> None:
+def _check(code: TaskCode, rows: RecordedDocs) -> None:
     """Raises:
     NotOneTokenError: Its metrics ask more than which choice is the likeliest.
     """

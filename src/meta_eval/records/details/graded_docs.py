@@ -19,15 +19,15 @@ from meta_eval import assets
 from meta_eval.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
 from meta_eval.catalog import boards
 from meta_eval.errors import DataError
-from meta_eval.records.code import TaskCode
-from meta_eval.records.details.samples import Sample
-from meta_eval.records.rows import Row, Rows, doc_json
+from meta_eval.records.details.first_board import DetailsRow
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
+from meta_eval.records.task_code import TaskCode
 from meta_eval.templates.folder import Reading, closure, merged
 
 Kind = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
 
 # What each grades again.
-GRADED: Mapping[Kind, tuple[str, ...]] = {
+METRICS_OF_GRADER: Mapping[Kind, tuple[str, ...]] = {
     "choices": ("acc", "acc_norm"),
     "contexts": ("acc",),
     "truthfulqa_mc": ("mc1", "mc2"),
@@ -45,7 +45,7 @@ _SAME = 1e-4
 _VERDICTS = ("mc2,none", "acc_norm,none", "acc,none")
 
 
-def details_code(kind: Kind, name: str) -> TaskCode:
+def grader_code(kind: Kind, name: str) -> TaskCode:
     """The code that grades a task of details."""
     root = assets.path(_FOLDER)
     file = PurePosixPath(f"{kind}.yaml")
@@ -65,12 +65,12 @@ def verdict_of(metrics: Iterable[str], name: str) -> str:
     return next((one for one in (*shown, *_VERDICTS) if one in there), there[0])
 
 
-def kind_of(sample: Sample, said: str, where: str) -> Kind:
+def find_grader(sample: DetailsRow, source_name: str, where: str) -> Kind:
     """What grades a doc again.
 
     Args:
         sample: The doc.
-        said: The task as its file is named.
+        source_name: The task as its file is named.
         where: The doc, for messages.
 
     Raises:
@@ -80,19 +80,24 @@ def kind_of(sample: Sample, said: str, where: str) -> Kind:
     if sample.likelihoods is None:
         if sample.by_lighteval:
             found = "exact_match"
-        elif "gsm8k" in said.lower():  # of the first board's texts, whose metrics are called alike
+        elif "gsm8k" in source_name.lower():  # of the first board's texts, whose metrics are called alike
             found = "gsm8k"
     elif sample.by_lighteval:
         found = "lighteval_choices"
     else:
         found = "contexts" if sample.prompts else "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
-    if "winogrande" in said.lower() and not sample.by_lighteval and not sample.own_continuations and not sample.prompts:
+    if (
+        "winogrande" in source_name.lower()
+        and not sample.by_lighteval
+        and not sample.own_continuations
+        and not sample.prompts
+    ):
         raise DataError(
             "does not say what stood behind the prompt: the harness scored one ending behind each choice",
             where=where,
             hint="Leave the task out of tasks",
         )
-    if found is not None and set(GRADED[found]) & set(sample.metrics):
+    if found is not None and set(METRICS_OF_GRADER[found]) & set(sample.metrics):
         return found
     raise DataError(
         f"was graded by {', '.join(sample.metrics) or 'nothing'}, which nothing here grades again",
@@ -101,7 +106,7 @@ def kind_of(sample: Sample, said: str, where: str) -> Kind:
     )
 
 
-def choice_doc(sample: Sample, kind: Kind, where: str) -> tuple[str, dict[str, Any]]:
+def make_choice_doc(sample: DetailsRow, kind: Kind, where: str) -> tuple[str, dict[str, Any]]:
     """The delimiter between prompt and choice, and the doc of a choice.
 
     Raises:
@@ -142,7 +147,7 @@ def _two_lists(golds: list[int], where: str) -> dict[str, int]:
     return {"mc1": golds[1], "true": len(golds) - 1}
 
 
-def guard(sample: Sample, doc: dict[str, Any], kind: Kind, where: str) -> None:
+def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind, where: str) -> None:
     """The recorded likelihoods give the recorded verdicts.
 
     Raises:
@@ -153,7 +158,7 @@ def guard(sample: Sample, doc: dict[str, Any], kind: Kind, where: str) -> None:
         computed = truthfulqa_mc(doc, costs)
     else:
         computed = lighteval_choices({"golds": [doc["gold"]], **doc}, costs)
-    for name in GRADED[kind]:
+    for name in METRICS_OF_GRADER[kind]:
         recorded = sample.metrics.get(name)
         if recorded is not None and not math.isclose(computed[name], recorded, rel_tol=0, abs_tol=_SAME):
             raise DataError(
@@ -169,55 +174,57 @@ _MAX_GEN_TOKS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class DetailsRows:
+class GradedDocs:
     """The rows of a task.
 
     Attributes:
         kind: What grades them.
-        rows: As any record's.
+        docs: As any record's.
         delimiter: Between prompt and choice; None where texts were generated.
         metrics: Those that were recorded and are graded again.
-        kept: Those that were recorded and that nothing here grades again.
+        not_regraded: Those that were recorded and that nothing here grades again.
     """
 
     kind: Kind
-    rows: Rows
+    docs: RecordedDocs
     delimiter: str | None
     metrics: tuple[str, ...]
-    kept: tuple[str, ...]
+    not_regraded: tuple[str, ...]
 
 
-def read_details(samples: Iterable[Sample], said: str, where: str, see: Callable[[int, Sample], None]) -> DetailsRows:
-    """Rows of the details of a task.
+def read_details(
+    samples: Iterable[DetailsRow], source_name: str, where: str, check: Callable[[int, DetailsRow], None]
+) -> GradedDocs:
+    """Read the details of a task.
 
     Args:
         samples: Its docs, in their order.
-        said: The task as its file is named.
+        source_name: The task as its file is named.
         where: The record and task, for messages.
-        see: Called with each, before it is let go.
+        check: Called with each, before it is let go.
 
     Raises:
         DataError: They cannot be asked or graded again, or a verdict is not what the recorded likelihoods give.
     """
-    reading = _Reading(said)
+    reading = _Reading(source_name)
     for number, sample in enumerate(samples):
-        see(number, sample)
+        check(number, sample)
         reading.add(sample, f"{where}, doc {number}")
     return reading.end(where)
 
 
 @dataclass(slots=True)
 class _Reading:
-    said: str
+    source_name: str
     kind: Kind | None = None
     delimiter: str | None = None
     generation: dict[str, Any] | None = None
-    rows: list[Row] = field(default_factory=list)
+    rows: list[RecordedDoc] = field(default_factory=list)
     metrics: dict[str, None] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
 
-    def add(self, sample: Sample, where: str) -> None:
-        kind = kind_of(sample, self.said, where)
+    def add(self, sample: DetailsRow, where: str) -> None:
+        kind = find_grader(sample, self.source_name, where)
         if self.kind not in (None, kind):
             raise DataError("was recorded in other metrics than the docs before it", where=where)
         self.kind = kind
@@ -228,7 +235,7 @@ class _Reading:
             self._text(sample, kind, where) if sample.text is not None else self._choice(sample, kind, where)
         )
 
-    def end(self, where: str) -> DetailsRows:
+    def end(self, where: str) -> GradedDocs:
         if self.kind is None:
             raise DataError("holds no row", where=where)
         if self.kind == "gsm8k" and not (self.generation or {}).get("until"):
@@ -236,12 +243,12 @@ class _Reading:
         prompts = Counter((row.prompt, row.continuations) for row in self.rows)
         self.warnings["duplicate_prompts"] = sum(prompts.values()) - len(prompts)
         kept = {name: count for name, count in sorted(self.warnings.items()) if count}
-        graded = [name for name in GRADED[self.kind] if name in self.metrics]
+        graded = [name for name in METRICS_OF_GRADER[self.kind] if name in self.metrics]
         others = [name for name in self.metrics if name not in graded]
-        rows = Rows(self.rows, self.generation, None, kept)
-        return DetailsRows(self.kind, rows, self.delimiter, tuple(graded), tuple(others))
+        rows = RecordedDocs(self.rows, self.generation, None, kept)
+        return GradedDocs(self.kind, rows, self.delimiter, tuple(graded), tuple(others))
 
-    def _text(self, sample: Sample, kind: Kind, where: str) -> Row:
+    def _text(self, sample: DetailsRow, kind: Kind, where: str) -> RecordedDoc:
         golds = [str(one) for gold in sample.golds for one in (gold if isinstance(gold, list) else [gold])]
         if kind == "gsm8k":
             known = self.generation["until"] if self.generation else _STOPS
@@ -256,12 +263,12 @@ class _Reading:
         gold = golds[0] if golds else ""
         return _row(sample, kind, {"query": sample.query, "gold": gold, "golds": golds}, (), gold, [[sample.text]])
 
-    def _choice(self, sample: Sample, kind: Kind, where: str) -> Row:
-        delimiter, doc = choice_doc(sample, kind, where)
+    def _choice(self, sample: DetailsRow, kind: Kind, where: str) -> RecordedDoc:
+        delimiter, doc = make_choice_doc(sample, kind, where)
         if self.delimiter not in (None, delimiter):
             raise DataError("has another space between prompt and choice than the docs before it", where=where)
         self.delimiter = delimiter
-        guard(sample, doc, kind, where)
+        check_recorded_verdicts(sample, doc, kind, where)
         # Nobody recorded whether a choice is what the model would write.
         answers = [[[cost, False]] for cost in sample.likelihoods or ()]
         gold = sample.ending if sample.prompts else doc["choices"][doc.get("gold", 0)]
@@ -270,14 +277,14 @@ class _Reading:
 
 
 def _row(
-    sample: Sample,
+    sample: DetailsRow,
     kind: Kind,
     doc: dict[str, Any],
     continuations: tuple[str, ...],
     gold: str,
     responses: list[list[Any]],
-) -> Row:
-    return Row(
+) -> RecordedDoc:
+    return RecordedDoc(
         doc=doc,
         prompt=sample.prompt,
         continuations=continuations,
@@ -286,7 +293,7 @@ def _row(
         gold=gold,
         prompts=sample.prompts,
         responses=responses,
-        metrics={f"{name},none": value for name, value in sample.metrics.items() if name in GRADED[kind]},
+        metrics={f"{name},none": value for name, value in sample.metrics.items() if name in METRICS_OF_GRADER[kind]},
     )
 
 

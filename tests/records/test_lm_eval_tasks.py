@@ -14,7 +14,7 @@ from small_model import write_tokenizer
 from meta_eval import verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.records.frozen import wanted
+from meta_eval.records.lm_eval_tasks import find_lm_eval_tasks
 
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
 
@@ -60,7 +60,7 @@ def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
 
 
 def test_groups_are_those_of_lm_eval() -> None:
-    tasks, groups = wanted(["mmlu@5", "ai2_arc"], TASKS, "tasks")
+    tasks, groups = find_lm_eval_tasks(["mmlu@5", "ai2_arc"], TASKS, "tasks")
     assert len(groups["mmlu"]) == 57
     assert groups["ai2_arc"] == ("arc_challenge", "arc_easy")
     assert (tasks["mmlu_anatomy"], tasks["arc_easy"]) == (5, None)
@@ -81,7 +81,7 @@ def test_what_is_no_task_is_named(tasks: str, said: str, tmp_path: Path) -> None
 
 
 def test_a_board_is_its_tasks_with_its_shots_and_the_groups_of_lm_eval() -> None:
-    tasks, groups = wanted(["leaderboard_v1"], TASKS, "tasks")
+    tasks, groups = find_lm_eval_tasks(["leaderboard_v1"], TASKS, "tasks")
     shots = {name: tasks[name] for name in ("arc_challenge", "hellaswag", "truthfulqa_mc2", "winogrande", "gsm8k")}
     assert shots == {"arc_challenge": 25, "hellaswag": 10, "truthfulqa_mc2": 0, "winogrande": 5, "gsm8k": 5}
     assert {tasks[name] for name in groups["mmlu"]} == {5}
@@ -89,14 +89,14 @@ def test_a_board_is_its_tasks_with_its_shots_and_the_groups_of_lm_eval() -> None
 
 
 def test_what_lm_eval_cannot_measure_of_a_board_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    wanted(["llama3_others"], TASKS, "tasks")
+    find_lm_eval_tasks(["llama3_others"], TASKS, "tasks")
     assert "llama3_others: WorldSense is left out: lm-eval has no task of it" in caplog.text
     assert "llama3_others: RACE: Meta shows all choices and compares the letters" in caplog.text
 
 
 def test_a_board_has_its_own_shots() -> None:
     with pytest.raises(UserError, match="leaderboard_v1 says the shots of its tasks itself"):
-        wanted(["leaderboard_v1@3"], TASKS, "tasks")
+        find_lm_eval_tasks(["leaderboard_v1@3"], TASKS, "tasks")
 
 
 class Tokenizer:
@@ -112,7 +112,7 @@ class Tokenizer:
 def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, multiturn: bool
 ) -> None:
-    monkeypatch.setattr("meta_eval.records.chat._tokenizer", lambda *_: Tokenizer())
+    monkeypatch.setattr("meta_eval.records.chat_template._tokenizer", lambda *_: Tokenizer())
     templates = own_gsm8k(tmp_path / "templates")
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "fewshot_as_multiturn": multiturn}
     pack = prepare(tmp_path / "pack", "gsm8k@2", apply_chat_template=True, **keys)
@@ -133,7 +133,7 @@ def test_a_chat_template_is_rendered_as_lm_eval_renders_it(
 def test_choices_under_a_chat_template_have_no_delimiter_and_the_same_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("meta_eval.records.chat._tokenizer", lambda *_: Tokenizer())
+    monkeypatch.setattr("meta_eval.records.chat_template._tokenizer", lambda *_: Tokenizer())
     templates = whole_tasks(tmp_path / "templates", ["arc_challenge"])
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "apply_chat_template": True}
     pack = prepare(tmp_path / "pack", "arc_challenge", **keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from meta_eval.catalog import boards
-from meta_eval.records.code import group_members, has_task
+from meta_eval.records.task_code import group_members, has_task
 
 
 def board_groups(tasks: Mapping[str, str | None], known: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -30,7 +30,7 @@ _TOKENS = ("input_tokens", "padded")
 
 
 @dataclass(slots=True)
-class Sample:
+class DetailsRow:
     """One doc of a details file.
 
     Attributes:
@@ -98,7 +98,7 @@ def columns_of(names: Sequence[str], *, tokens: bool) -> list[str]:
     return [name for name in names if name in _COLUMNS or (tokens and name in _TOKENS)]
 
 
-def sample_of(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None = None) -> Sample:
+def read_board_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None = None) -> DetailsRow:
     """A row of the first board's, or of lighteval before 0.10.
 
     Args:
@@ -128,7 +128,7 @@ def sample_of(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None = 
     golds = row.get("gold_index") if likelihoods is not None else None
     if golds is None or golds == []:
         golds = row.get("gold")
-    return Sample(
+    return DetailsRow(
         query=query,
         prompt=prompts[0] if prompts else prompt,
         choices=tuple(map(str, choices)) if isinstance(choices, list) and likelihoods is not None else (),
