@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,32 @@ def test_overrides_do_without_the_default_file_and_without_no_other(
             load_config(Path(path), overrides)
 
 
-def test_the_shipped_file_states_the_defaults() -> None:
-    shipped = load_config(REPOSITORY / "eval_config.yaml")
-    required = {"model_name": "m", "evals_dataset": "e", "tasks": "t"}
-    defaults = Config.model_validate(required).model_dump()
-    assert {k: v for k, v in shipped.model_dump().items() if k not in required} == {
-        k: v for k, v in defaults.items() if k not in required
+REQUIRED = {"model_name": "m", "evals_dataset": "e", "tasks": "t"}
+DEFAULTS = {k: v for k, v in Config.model_validate(REQUIRED).model_dump(mode="json").items() if k not in REQUIRED}
+
+
+def test_the_shipped_file_is_a_screen_of_defaults() -> None:
+    shipped = load_config(REPOSITORY / "eval_config.yaml").model_dump(mode="json")
+    assert {key: value for key, value in shipped.items() if key not in REQUIRED} == DEFAULTS
+    lines = (REPOSITORY / "eval_config.yaml").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 120
+    keys = set(YAML(typ="safe").load("\n".join(lines)))
+    assert keys >= {*REQUIRED, "backend", "work_dir", "margin"}
+    assert all("#" in line for line in lines if line)
+
+
+def test_the_reference_documents_every_key_with_its_default() -> None:
+    page = (REPOSITORY / "docs/configuration.md").read_text(encoding="utf-8")
+    rows = {key: rest for key, *rest in re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \| (.+) \|$", page, re.MULTILINE)}
+    assert set(rows) == set(Config.model_fields)
+    assert {rows[key][0] for key in REQUIRED} == {"(needed)"}
+    said = {key: YAML(typ="safe").load(rows[key][0].strip("`")) for key in DEFAULTS if key != "originals"}
+    assert said == {key: value for key, value in DEFAULTS.items() if key != "originals"}
+    originals = re.findall(r"^\| (\w+) \| `(.+?)` \| (?:`(.+?)`)? \| \w+ \|$", page, re.MULTILINE)
+    assert {name: (id_, fallback or None) for name, id_, fallback in originals} == {
+        name: (original["id"], original["fallback"]) for name, original in DEFAULTS["originals"].items()
     }
-    text = (REPOSITORY / "eval_config.yaml").read_text(encoding="utf-8")
-    assert set(YAML(typ="safe").load(text)) == set(Config.model_fields)
 
 
 @pytest.mark.parametrize(

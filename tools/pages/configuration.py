@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 
@@ -30,7 +31,7 @@ def default_of(name: str, field: FieldInfo) -> str:
     if name == "originals":
         return "below"
     value = field.get_default(call_default_factory=True)
-    return "`null`" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
 def allowed(name: str, field: FieldInfo) -> str:
