@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from meta_eval import stats
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.settings import RunSettings
 from meta_eval.judging.decide import Decision, Evidence, decide
 from meta_eval.judging.judge import cluster_names, judge
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry

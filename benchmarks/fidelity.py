@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.running.client import Ask, with_token_ids
 from meta_eval.running.selfcheck import model_folder, settings_of
-from meta_eval.running.vllm import VllmClient
+from meta_eval.running.vllm_client import VllmClient
 
 DOCS, PROMPT, ANSWER, ROUNDS = 8, 300, 100, 3
 WIDTH, LAYERS = 512, 8

@@ -30,10 +30,10 @@ from tokenizers import Tokenizer
 from verify_full_size import prose
 
 from meta_eval.answers.requests import Request
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.settings import RunSettings
 from meta_eval.running.client import Ask
 from meta_eval.running.prefixes import Beginnings
-from meta_eval.running.vllm import VllmClient
+from meta_eval.running.vllm_client import VllmClient
 
 MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/selfcheck/model"
 SUBJECTS, QUESTIONS, TIMES = 14, 168, 3

@@ -25,7 +25,7 @@ ROOMS = [
     "catalog",  # what Meta published
     "source",  # where rows come from
     "joins",  # what originals bring to them
-    "engines",  # what a pack is run with
+    "backends",  # what a pack is run with
     "config",
     "templates",
     "pack",
@@ -75,7 +75,7 @@ OPENERS = {
     "report/html.py": "files that the wheel carries",
     "running/journal.py": "its own journal, to append to",
     "running/serve.py": "an address, and no file",
-    "running/vllm.py": "the log that it appends to",
+    "running/vllm_client.py": "the log that it appends to",
     "running/watchdog.py": "/proc",
 }
 OPENING = {

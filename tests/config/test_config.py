@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from places import REPOSITORY
 from ruamel.yaml import YAML
 
+from meta_eval.backends.registry import SHIPPED
 from meta_eval.config import Config, load_config
-from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError, UserError
 
 # The keys and values of a file written for Meta's recipe.
@@ -242,7 +242,7 @@ def test_what_is_printed_is_what_was_checked(
     monkeypatch.setenv("HOME", str(tmp_path))
     config = load_config(None, ["model_name=~/model", "evals_dataset=sample", "tasks=meta_gpqa", f"{key}={written!r}"])
     run = config.run_settings(config.tasks, runs_code=False)
-    command = ENGINES["vllm"].command(run)
+    command = SHIPPED["vllm"].command(run)
     option = {"work_dir": "--include_path", "output_path": "--output_path"}[key]
     assert command[command.index(option) + 1] == meant.format(home=tmp_path) == str(getattr(config, key))
     assert f"pretrained={tmp_path}/model," in command[command.index("--model_args") + 1]

@@ -27,9 +27,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from meta_eval.__main__ import main
-from meta_eval.running import force, vllm
+from meta_eval.running import force
+from meta_eval.running.vllm_client import VllmClient
 
-class AddsBos(vllm.VllmClient):
+class AddsBos(VllmClient):
     def answer(self, asks):
         for said in super().answer(replace(ask, prompt_ids=[0, *ask.prompt_ids]) for ask in asks):
             yield replace(said, prompt_tokens=said.prompt_tokens - 1)

@@ -24,7 +24,7 @@ from meta_eval.running.canary import Canary, CanaryError, counted
 from meta_eval.running.client import with_token_ids
 from meta_eval.answers.recorded import Recorded
 from meta_eval.running.selfcheck import END, model_folder, read_known, selfcheck, settings_of
-from meta_eval.running.vllm import VllmClient
+from meta_eval.running.vllm_client import VllmClient
 
 class Broken(VllmClient):
     fed = staticmethod(lambda ids: ids)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.settings import RunSettings
 from meta_eval.pack.manifest import (
     SCHEMA_VERSION,
     LengthEntry,

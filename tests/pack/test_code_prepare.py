@@ -14,8 +14,8 @@ from places import TEMPLATES
 from rows import StubDataset, make_row, write_rows
 
 from meta_eval import prepare
+from meta_eval.backends.registry import SHIPPED
 from meta_eval.config import Config
-from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError, DataError, JoinError
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined, OriginalRows
@@ -81,7 +81,7 @@ def test_prepare_says_what_it_left_out_and_the_command_confirms_only_what_runs(t
 )
 def test_the_command_confirms_only_what_is_allowed_and_runs(allow_code: bool, runs_code: bool, expected: bool) -> None:
     made = Config(model_name="m", evals_dataset="e", tasks=("t",), allow_code=allow_code)
-    command = ENGINES["vllm"].command(made.run_settings(["t"], runs_code=runs_code))
+    command = SHIPPED["vllm"].command(made.run_settings(["t"], runs_code=runs_code))
     assert (FLAG in command) is expected
 
 

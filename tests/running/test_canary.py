@@ -17,6 +17,7 @@ from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
 from meta_eval.answers.read import read_answers
+from meta_eval.backends.vllm import Vllm
 from meta_eval.config import Config, load_config
 from meta_eval.running import run as story
 from meta_eval.running.canary import CanaryError, at_most
@@ -206,7 +207,7 @@ def test_recorded_answers_that_are_likely_excuse_nothing_else(ask: Callable[...,
 def test_nothing_is_forced_where_the_model_would_be_loaded_once_more(
     ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Meta, "loads_anew", True)
+    monkeypatch.setattr(Vllm, "reloads_model", True)
     done = ask(lambda one, client: client.right(one))
     assert done.canary is not None
     assert (done.canary.forced, done.canary.top) == (0, None)

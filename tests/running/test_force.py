@@ -216,11 +216,14 @@ def test_more_likely_tokens_are_asked_for_anew_and_fewer_are_not(pack: Path, cli
 def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
     pack: Path, client: type[FakeClient]
 ) -> None:
-    client.can_force = False
-    with pytest.raises(UserError, match="backend vllm: cannot be asked how likely each token of a text is"):
-        measure(pack=pack)
+    with pytest.raises(
+        UserError, match="backend hf cannot be asked how likely each token of a text is.*vllm, server, ray"
+    ):
+        measure(pack=pack, overrides=["backend=hf"])
     assert client.made == []
-    assert measure(pack=pack, tasks=[CHOICES]).asked > 0, "of choices a sum is all that is wanted"
+    assert measure(pack=pack, tasks=[CHOICES], overrides=["backend=hf"]).asked > 0, (
+        "of choices a sum is all that is wanted"
+    )
 
 
 def test_with_nothing_answered_there_is_no_table(pack: Path) -> None:

@@ -16,9 +16,10 @@ import pytest
 from places import THOROUGH
 
 from meta_eval.answers.requests import Request
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.settings import RunSettings
 from meta_eval.running import completions
-from meta_eval.running.client import Ask, BackendError
+from meta_eval.running.client import Ask
 from meta_eval.running.completions import GarbledError
 from meta_eval.running.connection import Connection
 from meta_eval.running.transport import CutError, Failed, Transport

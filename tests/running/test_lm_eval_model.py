@@ -14,13 +14,13 @@ from lm_eval.models import MODEL_MAPPING
 from tokenizers import Tokenizer, models
 
 from meta_eval.answers.requests import Request
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.lm_eval_model import REFUSED, LmEvalModel
+from meta_eval.backends.registry import SHIPPED
+from meta_eval.backends.settings import RunSettings
 from meta_eval.config import load_config
-from meta_eval.engines import ENGINES
-from meta_eval.engines.lm_eval_model import REFUSED, LmEvalModel
-from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import ConfigError
-from meta_eval.running.client import Ask, BackendError, Said
-from meta_eval.running.clients import client_of
+from meta_eval.running.client import Ask, Said, client_of
 
 NAME = "meta-eval-small"
 BOS = 256
@@ -61,7 +61,7 @@ class Small(LM):  # type: ignore[misc]
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(ENGINES, NAME, LmEvalModel(NAME))  # type: ignore[arg-type]
+    monkeypatch.setitem(SHIPPED, NAME, LmEvalModel(NAME))  # type: ignore[arg-type]
     Small.made.clear()
     yield
 
@@ -81,7 +81,7 @@ def ask(asks: Sequence[Ask], where: Path, end: tuple[str, ...] = ("<end>",), **a
     settings = RunSettings(
         model_name=str(where), backend=NAME, tasks=("t",), include_path="pack", max_model_len=100, model_args=arguments
     )
-    with client_of(NAME)(settings, model=str(where), logs=where / "logs", end=end) as client:
+    with client_of(settings)(settings, model=str(where), logs=where / "logs", end=end) as client:
         return list(client.answer(iter(asks)))
 
 
@@ -115,7 +115,7 @@ def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
             yield text(n, f"say {n}")
 
     settings = RunSettings(model_name="m", backend=NAME, tasks=("t",), include_path="pack", max_model_len=100)
-    with client_of(NAME)(settings, model="m", logs=tmp_path) as client:
+    with client_of(settings)(settings, model="m", logs=tmp_path) as client:
         next(client.answer(asks()))
     assert len(read) <= 66
 
@@ -172,7 +172,7 @@ def test_a_class_that_is_not_installed_is_named(tmp_path: Path) -> None:
     except ModuleNotFoundError:
         with (
             pytest.raises(BackendError, match=r"is not installed here.*lm-eval\[hf\]"),
-            client_of("hf")(settings, model="m", logs=tmp_path),
+            client_of(settings)(settings, model="m", logs=tmp_path),
         ):
             pass
     else:
@@ -181,8 +181,8 @@ def test_a_class_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 def test_every_model_of_lm_eval_is_a_backend_or_refused_with_a_reason() -> None:
     """Held against the registry of whichever lm-eval is installed: its models of later versions may be missing."""
-    assert set(MODEL_MAPPING) <= set(ENGINES) | set(REFUSED)
-    assert not set(ENGINES) & set(REFUSED)
+    assert set(MODEL_MAPPING) <= set(SHIPPED) | set(REFUSED)
+    assert not set(SHIPPED) & set(REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_the_printed_command_has_the_names_of_the_class(backend: str, arguments:
         model_name="m", backend=backend, tasks=("a", "b"), include_path="pack", dtype="float16", max_model_len=9000,
         tensor_parallel_size=2, gpu_memory_utilization=0.8, model_args={"attn_implementation": "sdpa"},
     )  # fmt: skip
-    command = ENGINES[backend].command(run)
+    command = SHIPPED[backend].command(run)
     assert command[:5] == ("lm_eval", "--model", backend, "--model_args", arguments)
-    assert ENGINES[backend].says_bos(command, added=True) == (backend != "gguf")
+    assert SHIPPED[backend].says_bos(command, added=True) == (backend != "gguf")
 
 
 @pytest.mark.parametrize(

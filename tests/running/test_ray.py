@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from meta_eval.engines import ENGINES
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.registry import SHIPPED
+from meta_eval.backends.settings import RunSettings
 from meta_eval.running import ray_rows
-from meta_eval.running.ray import why_ended
+from meta_eval.running.ray_client import why_ended
 
 
 def test_what_travels_needs_nothing_of_meta_eval() -> None:
@@ -107,6 +107,6 @@ def test_why_an_answer_of_max_tokens_ended_is_said_only_where_its_tokens_tell(
 
 def test_the_printed_command_is_that_of_vllm() -> None:
     run = RunSettings(model_name="m", backend="ray", tasks=("a",), include_path="pack")
-    engine = ENGINES["ray"]
-    assert engine.command(run) == ENGINES["vllm"].command(run)
+    engine = SHIPPED["ray"]
+    assert engine.command(run) == SHIPPED["vllm"].command(run)
     assert any("cannot ask a Ray cluster" in one for one in engine.warnings(run))

@@ -23,11 +23,12 @@ from packs import some_templates, yaml_of
 
 from meta_eval import Config
 from meta_eval.answers.requests import Request, requests_of
+from meta_eval.backends.base import BackendError
 from meta_eval.errors import PackError, UserError
 from meta_eval.notes import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
-from meta_eval.running.client import BackendError, Said
+from meta_eval.running.client import Said
 from meta_eval.running.pace import Pace
 from meta_eval.running.run import Ran
 from meta_eval.running.run import run as run_with_canary
@@ -355,7 +356,7 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr("meta_eval.source.hub.download_model_files", lambda name, *_: asked.append(name))
-    monkeypatch.setattr("meta_eval.running.clients.find_spec", lambda _: None)
+    monkeypatch.setattr("meta_eval.backends.base.find_spec", lambda _: None)
     with pytest.raises(BackendError, match=re.escape("pip install 'meta-eval[vllm]', or ask a server")):
         run(config(model_name="org/nobody-has-it"))
     assert not asked

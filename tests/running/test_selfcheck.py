@@ -141,4 +141,4 @@ def test_doctor_asks_no_engine_where_the_pack_is_broken(tmp_path: Path) -> None:
 def test_an_unknown_backend_is_one_message() -> None:
     done = cli("doctor", "--backend", "vlm")
     assert done.returncode == 2
-    assert "no backend 'vlm'; did you mean 'vllm'?" in done.stderr
+    assert "'vlm' is no backend; did you mean 'vllm'?" in done.stderr

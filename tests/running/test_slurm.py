@@ -19,7 +19,7 @@ from forked import forked, passed, python, started
 from places import HELPERS, REPOSITORY, THOROUGH
 from small_model import write_tokenizer
 
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.settings import RunSettings
 from meta_eval.errors import ConfigError
 from meta_eval.running.slurm import SCRIPTS, Jobs, gpus_of_node, scripts
 

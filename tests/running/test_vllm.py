@@ -11,9 +11,9 @@ import pytest
 from places import HELPERS
 
 from meta_eval.answers.requests import Request
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.settings import RunSettings
 from meta_eval.running.client import Ask
-from meta_eval.running.vllm import VllmClient
+from meta_eval.running.vllm_client import VllmClient
 
 CONTEXT = list(range(100, 114))
 

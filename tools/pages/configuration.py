@@ -8,8 +8,8 @@ import typing
 
 from pydantic.fields import FieldInfo
 
+from meta_eval.backends.settings import Settings
 from meta_eval.config import ALLOWED, Config
-from meta_eval.engines.settings import Settings
 from meta_eval.joins import JOINS
 
 

@@ -13,8 +13,8 @@ from meta_eval.notes import Progress, silent
 if TYPE_CHECKING:
     from meta_eval.answers.export import Exported
     from meta_eval.answers.grade import Graded
+    from meta_eval.backends.settings import RunSettings
     from meta_eval.config import Config
-    from meta_eval.engines.settings import RunSettings
     from meta_eval.running.force import Measured
     from meta_eval.running.run import Ran
     from meta_eval.running.stock import Stock

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, working
-from meta_eval.errors import ConfigError, suggestion
+from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,22 +132,21 @@ def check_engine(
 def _diagnose(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> Diagnosis:
     from pydantic import ValidationError
 
-    from meta_eval.engines import ENGINES
-    from meta_eval.running.clients import client_of
+    from meta_eval.backends.registry import UnknownBackendError
+    from meta_eval.running.client import client_of
     from meta_eval.running.selfcheck import END, selfcheck, settings_of
 
-    if backend not in ENGINES:
-        raise ConfigError(f"there is no backend {backend!r}{suggestion(backend, ENGINES)}", where="--backend")
-    make_client = client_of(backend)
     try:
         settings = settings_of(backend, base_url=base_url, model_args=model_args)
+    except UnknownBackendError as error:
+        raise ConfigError(str(error), where="--backend") from None
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # stays where something failed: messages name it
     with (
         working(f"starting {backend}; its log: {logs}") as progress,
-        make_client(settings, model=model or settings.model_name, logs=logs, end=(END,)) as client,
+        client_of(settings)(settings, model=model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
         progress(f"asking {client.engine}")
         found = selfcheck(client)

@@ -56,7 +56,7 @@ def prepare(
             warn(str(check))
     err.print(_table(manifest))
     print_left_out(manifest)
-    serve = manifest.engine.serve(manifest.run)
+    serve = manifest.backend.serve_command(manifest.run)
     if as_json:
         say(
             json.dumps(
@@ -75,8 +75,12 @@ def prepare(
         if serve:
             err.print("start the server with:")
             err.print(shlex.join(serve), soft_wrap=True, highlight=False, markup=False)
-        err.print(f"wrote {prepared.work_dir}; paste this to run it:")
-        say(shlex.join(manifest.command))
+        if manifest.command:
+            err.print(f"wrote {prepared.work_dir}; paste this to run it:")
+            say(shlex.join(manifest.command))
+        else:
+            why = f"lm_eval cannot ask backend {manifest.run.backend}: {manifest.backend.no_command}"
+            err.print(f"wrote {prepared.work_dir}; {why}. Ask it with `meta-eval run`", soft_wrap=True, markup=False)
 
 
 def _of_configuration(config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:

@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from meta_eval.assets import DEFAULT_CONFIG
+from meta_eval.backends.settings import RunSettings, Settings, args_from_text
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.config.messages import Place, first_error
 from meta_eval.config.model import Config
-from meta_eval.engines.settings import RunSettings, Settings, args_from_text
 from meta_eval.errors import ConfigError
 from meta_eval.shown import quoted
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 
-from meta_eval.engines import ENGINES
+from meta_eval.backends.registry import SHIPPED, backend_names
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.shown import quoted
 
 # What a key may be, where pydantic's own words do not say it; docs/configuration.md says the same.
 ALLOWED = {
-    "backend": ", ".join(ENGINES),
+    "backend": ", ".join(SHIPPED),
     "model_name": "a model id of the hub or the path of a local folder; or a list of several, for `meta-eval run`",
     "tokenizer": "null, or a model id of the hub or the path of a local folder that holds tokenizer.json",
     "other_models": "a list of model ids or folders, none twice",
@@ -89,6 +89,8 @@ def first_error(error: ValidationError, place: Place, model: type[BaseModel]) ->
 
 
 def _allowed(key: tuple[str, ...]) -> str | None:
+    if key == ("backend",):
+        return f"Allowed: {', '.join(backend_names())}"
     return f"Allowed: {ALLOWED[key[0]]}" if key and key[0] in ALLOWED else None
 
 

@@ -24,13 +24,12 @@ from pydantic import (
     model_validator,
 )
 
+from meta_eval.backends.registry import find_backend
+from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, seen
 from meta_eval.boundary.models import Public
 from meta_eval.boundary.names import split_excluded
 from meta_eval.config.messages import Place, first_error
-from meta_eval.engines import ENGINES
-from meta_eval.engines.lm_eval_model import REFUSED
-from meta_eval.engines.settings import Name, RunSettings, Scalar, Settings, seen
-from meta_eval.errors import ConfigError, suggestion
+from meta_eval.errors import ConfigError
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
 from meta_eval.secrets import holds_secret, is_secret
@@ -160,7 +159,7 @@ class Config(Settings, Public):
 
     @model_validator(mode="after")
     def _one_tokenizer(self) -> Config:
-        name = ENGINES[self.backend].tokenizer
+        name = find_backend(self.backend).tokenizer
         if self.tokenizer is not None and name is None:
             raise ValueError(f"backend {self.backend} takes no tokenizer that is known here: use model_args")
         if self.tokenizer is not None and name in self.model_args:
@@ -187,17 +186,13 @@ class Config(Settings, Public):
     @field_validator("backend")
     @classmethod
     def _known_backend(cls, backend: str) -> str:
-        if backend in REFUSED:
-            raise ValueError(f"{backend!r} is no backend for a pack: {REFUSED[backend]}")
-        if backend not in ENGINES:
-            raise ValueError(f"{backend!r} is no backend{suggestion(backend, ENGINES)}")
-        return backend
+        return find_backend(backend).name
 
     @field_validator("model_args")
     @classmethod
     def _no_reserved_argument(cls, args: dict[str, Scalar], info: ValidationInfo) -> dict[str, Scalar]:
-        engine = ENGINES.get(info.data.get("backend", ""))  # not there where it is no engine, which is said instead
-        reserved = engine.reserved if engine else {}
+        backend = info.data.get("backend")  # not there where it is none, which is said instead
+        reserved = find_backend(backend).reserved if backend else {}
         for name, value in args.items():
             if name in reserved:
                 raise ValueError(f"{name!r} cannot stand here: {reserved[name]}")

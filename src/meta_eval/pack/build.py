@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import assets
+from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.inputs import read_text
 from meta_eval.boundary.names import split_excluded
-from meta_eval.engines import ENGINES
 from meta_eval.errors import DataError, TemplateError
 from meta_eval.notes import log
 from meta_eval.pack.left_out import LeftOut
@@ -85,7 +85,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         tasks={task.name: task.entry for task in tasks},
         groups=dict(groups),
         left_out=context.left_out.reasons,
-        command=ENGINES[run.backend].command(run),
+        command=find_backend(run.backend).command(run),
         punkt_tab=bool(punkt) if scores_ifeval else None,
         files={
             name: FileEntry(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))

@@ -9,13 +9,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from meta_eval.backends.base import Backend
+from meta_eval.backends.registry import UnknownBackendError, find_backend
+from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import InputError, read_text, reason
 from meta_eval.boundary.models import Public
 from meta_eval.boundary.names import PackPath, TaskName
 from meta_eval.boundary.ownership import finish
-from meta_eval.engines import ENGINES
-from meta_eval.engines.base import Engine
-from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError
 from meta_eval.joins.base import Original
 from meta_eval.shown import quoted
@@ -276,15 +276,16 @@ class Manifest(_Entry, Public):
         return any(entry.record is None or "prompt_with_bos" in entry.warnings for entry in self.tasks.values())
 
     @property
-    def engine(self) -> Engine:
-        """The engine that ``run`` names.
+    def backend(self) -> Backend:
+        """The backend that ``run`` names.
 
         Raises:
             PackError: This version of meta-eval does not know it.
         """
-        if self.run.backend not in ENGINES:
-            raise PackError(f"the pack is for the backend {self.run.backend!r}, which this meta-eval does not know")
-        return ENGINES[self.run.backend]
+        try:
+            return find_backend(self.run.backend)
+        except UnknownBackendError as error:
+            raise PackError(f"the pack is for a backend that is not known here: {error}") from None
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"

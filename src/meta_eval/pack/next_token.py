@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from meta_eval import assets
+from meta_eval.backends.registry import find_backend
 from meta_eval.config import Config
-from meta_eval.engines import ENGINES
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.templates import rewrite
@@ -76,7 +76,7 @@ def by_next_token(
     """
     try:
         _check_scorer(template, place)
-        if not ENGINES[config.backend].one_of_tokens:
+        if not find_backend(config.backend).restricts_tokens:
             raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
         if not bundled:
             raise NotOneTokenError("its docs stay on the hub (bundle: false)")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets, catalog
+from meta_eval.backends.registry import find_backend
 from meta_eval.config import Config
-from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log
@@ -109,5 +109,5 @@ def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
             )
         elif model.model and identity.model and model.model != identity.model:
             log.warning(f"published numbers and recorded verdicts are those of {identity.model}, not of {model.model}")
-    for warning in ENGINES[config.backend].warnings(config):
+    for warning in find_backend(config.backend).warnings(config):
         log.warning(warning)

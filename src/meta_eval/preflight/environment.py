@@ -114,9 +114,9 @@ def _hint_load(error: str) -> str:
 
 def check_engine(manifest: Manifest) -> Iterator[Check]:
     """Whether the engine could start here; often another machine than that which prepares, so nothing of it fails."""
-    engine = manifest.engine
+    engine = manifest.backend
     lm_eval = find_lm_eval()
-    if lm_eval is not None:
+    if lm_eval is not None and engine.imports:
         ask = f"import importlib.util as u; print(u.find_spec({engine.imports!r}) is not None)"
         if _output_of([lm_eval.python, "-c", ask]).strip() == "True":
             yield passed("engine", f"{engine.imports} is installed")

@@ -104,7 +104,7 @@ def _bos(
             )
             return
     added = manifest.run.add_bos_token
-    if not manifest.engine.says_bos(manifest.command, added=added):
+    if not manifest.backend.says_bos(manifest.command, added=added):
         yield failed(
             name,
             f"the command does not give {backend} exactly add_bos_token={added} and no chat template",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meta_eval import assets
-from meta_eval.engines import ENGINES
+from meta_eval.backends.registry import find_backend
 from meta_eval.notes import log
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.next_token import COLUMN, NotOneTokenError, models_of, shared_ids
@@ -46,7 +46,7 @@ def with_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCo
     table = pq.read_table(io.BytesIO(task.files[docs_file]))
     try:
         _check(code, rows)
-        if not ENGINES[config.backend].one_of_tokens:
+        if not find_backend(config.backend).restricts_tokens:
             raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
         ids = shared_ids(table, models_of(config))
     except NotOneTokenError as why:

@@ -6,9 +6,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.names import split_excluded
 from meta_eval.config import Config, load_config
-from meta_eval.engines import ENGINES
 from meta_eval.errors import ConfigError, UserError, documented
 from meta_eval.joins.read import Originals
 from meta_eval.notes import Progress, log, silent
@@ -229,7 +229,7 @@ def _pack_of(
     Raises:
         UserError: No task can be made.
     """
-    for warning in ENGINES[config.backend].warnings(config):
+    for warning in find_backend(config.backend).warnings(config):
         log.warning(warning)
     with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
         folder = Path(scratch) / "groups"

@@ -32,8 +32,9 @@ from typing import Any
 from meta_eval.answers.match import until
 from meta_eval.answers.recorded import Recorded
 from meta_eval.answers.requests import Request
+from meta_eval.backends.base import BackendError
 from meta_eval.catalog.families import families, family_of
-from meta_eval.running.client import Ask, BackendError, Client, Said
+from meta_eval.running.client import Ask, Client, Said
 from meta_eval.running.evidence import Evidence, evidence, forced_asks, other_bos, other_number
 
 # How many docs are asked again in another way.

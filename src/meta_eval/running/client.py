@@ -7,16 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from meta_eval.answers.logprobs import TokenLogprobs
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.engines.settings import RunSettings
-from meta_eval.errors import UserError
-
-
-class BackendError(UserError):
-    """A backend cannot be started, does not know the model, or is gone; what was answered before is kept."""
+from meta_eval.backends.registry import backend_of
+from meta_eval.backends.settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +89,12 @@ class Client(ABC):
         end: Texts that end every answer, besides the stop texts of its request: the model's end token.
 
     Attributes:
-        needs_token_ids: Whether it can only be asked with token ids.
-        can_force: Whether it answers requests of kind ``force``; of a server only asking tells.
-        loads_anew: Whether each `answer` loads the model anew, so that little things are not worth asking.
+        backend: What it is the client of.
     """
-
-    needs_token_ids: ClassVar[bool] = True
-    can_force: ClassVar[bool] = True
-    loads_anew: ClassVar[bool] = False
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         self.settings, self.model, self.logs, self.end = settings, model, logs, tuple(end)
+        self.backend = backend_of(settings)
 
     def __enter__(self) -> Self:
         """Start it.
@@ -142,6 +133,12 @@ class Client(ABC):
         Raises:
             BackendError: The engine is gone, and nothing more can be asked.
         """
+
+
+def client_of(settings: RunSettings) -> type[Client]:
+    """The class that asks the backend of some settings, imported now."""
+    found: type[Client] = backend_of(settings).load_client()
+    return found
 
 
 def with_token_ids(

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.settings import RunSettings
 from meta_eval.notes import log
 from meta_eval.running import completions
-from meta_eval.running.client import BackendError
 from meta_eval.running.completions import FORCED, PROBE, Abilities, GarbledError, Json
 from meta_eval.running.transport import CutError, Failed, Transport, retry_after
 from meta_eval.shown import one_line

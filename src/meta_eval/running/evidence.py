@@ -81,7 +81,7 @@ def forced_asks(
 def evidence(client: Client, asks: Sequence[Ask]) -> Evidence | None:
     """What an engine finds; None where it forces nothing, or would load the model for it once more."""
     docs, tokens, top, total = {}, 0, 0, 0.0
-    if client.loads_anew or not client.can_force or not asks:
+    if client.backend.reloads_model or "force" not in client.backend.kinds or not asks:
         return None
     for said in client.answer(asks):
         one = said.forced

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from meta_eval.answers.read import AnswersError, read_answers
 from meta_eval.answers.requests import Request
+from meta_eval.backends.registry import backend_of
+from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import expand, sha256_of
-from meta_eval.engines.settings import RunSettings
 from meta_eval.fidelity.pairing import check_same_tokenizer
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.choose import choose_asked
@@ -23,8 +24,7 @@ from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.canary import counted
-from meta_eval.running.client import Ask, Client, Said, with_token_ids
-from meta_eval.running.clients import check_installed, client_of
+from meta_eval.running.client import Ask, Client, Said, client_of, with_token_ids
 from meta_eval.running.force_tables import Tables, tokenizer_hash, write
 from meta_eval.running.journal import Journal, check_shard
 from meta_eval.running.pace import Pace
@@ -104,7 +104,7 @@ def force(
     names = choose_asked(manifest, tasks)
     check(pack, manifest, edited=edited)
     model, output = settings.model_name, expand(settings.output_path, where="output_path") / FOLDER
-    make_client = client_of(settings.backend, copies=settings.data_parallel_size)
+    backend = backend_of(settings)
     if answers:
         return _of_files(answers, pack, manifest, names, settings, docs, top_k, output)
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
@@ -113,12 +113,12 @@ def force(
         wanted = ToForce(pack, manifest, names, settings, docs, shard, top_k, journal.read())
         done = Measured(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         probing = Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
-        probe = probe and shard[0] == 0 and make_client.can_force and not make_client.loads_anew
+        probe = probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
-            wanted.check(make_client, settings.backend)
+            wanted.check(backend)
             progress(f"reading the tokenizer of {model}")
             if tokenizer_file(settings.tokenizer_of(model)) is None:
-                check_installed(settings)
+                backend.check_installed(settings)
             tokens = tokens_of(
                 settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
                 add_bos=manifest.run.add_bos_token,
@@ -126,9 +126,9 @@ def force(
             if against is not None:
                 check_same_tokenizer(against, tokenizer_hash(settings.tokenizer_of(model)), model)
             progress(f"starting {settings.backend}; its log: {logs}")
-            with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
+            with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
-                wanted.check_engine(client)
+                wanted.check(backend, client)
                 pace = Pace(wanted.left, {}, progress)
 
                 def some(requests: Iterable[Request]) -> Iterator[tuple[Ask, Said]]:

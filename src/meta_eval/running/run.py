@@ -14,16 +14,16 @@ from typing import Any
 from meta_eval.answers.grade import Graded, Grading
 from meta_eval.answers.recorded import Recordings
 from meta_eval.answers.requests import Request
+from meta_eval.backends.registry import backend_of
+from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
-from meta_eval.engines.settings import RunSettings, Settings
 from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.canary import Canary, Summary, counted
-from meta_eval.running.client import Ask, Client, Said, with_token_ids
-from meta_eval.running.clients import check_installed, client_of
+from meta_eval.running.client import Ask, Client, Said, client_of, with_token_ids
 from meta_eval.running.first import first_of
 from meta_eval.running.journal import Journal, check_shard, model_fingerprint
 from meta_eval.running.pace import Pace, expected_tokens
@@ -138,13 +138,13 @@ def run(
         settings = settings.model_copy(update={"model_name": model})
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
-    make_client = client_of(settings.backend, copies=settings.data_parallel_size)
+    backend = backend_of(settings)
     progress(f"reading the tokenizer of {model}")
     if not grade_only and tokenizer_file(settings.tokenizer_of(model)) is None:
-        check_installed(settings)
+        backend.check_installed(settings)
     tokens = tokens_of(
         settings.tokenizer_of(model),
-        needed=make_client.needs_token_ids and not grade_only,
+        needed=backend.needs_token_ids and not grade_only,
         needs_bos=manifest.needs_bos,
         add_bos=settings.add_bos_token,
     )
@@ -153,20 +153,22 @@ def run(
         logs = logs / f"{shard[0]}-of-{shard[1]}"
     with Journal(output / "answers", model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
-        lanes = len(settings.base_url) if settings.backend == "server" else 1
-        wanted = Wanted(grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=lanes)
+        wanted = Wanted(
+            grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=len(settings.base_url)
+        )
         stopping = (
             _stopping(pack, manifest, grading, wanted, shard, settings.margin, progress) if stop_when_decided else None
         )
         done = Ran(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
+        done.left_out = {} if grade_only else leave_out(wanted, backend, whole=stop_when_decided)
         if grade_only:
             done.unanswered = {name: left for name, left in wanted.left.items() if left}
         elif any(wanted.left.values()):
             progress(f"starting {settings.backend}; its log: {logs}")
-            with make_client(settings, model=model, logs=logs, end=tokens.ends) as client:
+            with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
-                done.left_out = leave_out(
-                    wanted, client, has_tokenizer=tokens.encoder is not None, whole=stop_when_decided
+                done.left_out |= leave_out(
+                    wanted, backend, client, has_tokenizer=tokens.encoder is not None, whole=stop_when_decided
                 )
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
                 recordings = Recordings(pack, manifest) if canary else None

@@ -15,7 +15,8 @@ from typing import Any
 
 from meta_eval import assets
 from meta_eval.answers.requests import Encoder, Kind, Request
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.registry import find_backend
+from meta_eval.backends.settings import RunSettings
 from meta_eval.running.client import Client, with_token_ids
 from meta_eval.running.selfcheck_checks import END, MAX_MODEL_LEN, Check, Known, judge
 
@@ -58,7 +59,7 @@ def settings_of(backend: str, *, base_url: Sequence[str] = (), model_args: str =
     """The settings of a run of the shipped model."""
     content = {
         "model_name": str(model_folder()), "backend": backend, "base_url": tuple(base_url),
-        "serve": backend == "server" and not base_url, "dtype": "float32", "max_model_len": MAX_MODEL_LEN,
+        "serve": find_backend(backend).can_serve and not base_url, "dtype": "float32", "max_model_len": MAX_MODEL_LEN,
         "gpu_memory_utilization": 0.3, "model_args": model_args, "tasks": (), "include_path": "",
     }  # fmt: skip
     return RunSettings.model_validate(content)

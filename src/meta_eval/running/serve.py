@@ -14,10 +14,10 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from meta_eval.engines.server import ADAPTER, serve_arguments
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.server import ADAPTER, serve_arguments
+from meta_eval.backends.settings import RunSettings
 from meta_eval.notes import log
-from meta_eval.running.client import BackendError
 from meta_eval.running.faults import diagnosed
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
@@ -101,7 +101,7 @@ def serve(settings: RunSettings, model: str, logs: Path) -> Served:
             "`serve: true` starts a server of its own, and base_url names others", where="serve",
             hint="Take one of the two out",
         )  # fmt: skip
-    if settings.backend == "vllm":
+    if not settings.serve:
         log.warning(
             f"data_parallel_size: {settings.data_parallel_size} copies of the model are run by one `vllm serve`, which "
             "this run starts and asks"

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.answers.grade import Grading
+from meta_eval.backends.registry import find_backend
+from meta_eval.backends.server import serve_arguments
+from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.boundary.ownership import check_folder, replacing_folder
 from meta_eval.config import Config
-from meta_eval.engines import ENGINES
-from meta_eval.engines.server import serve_arguments
-from meta_eval.engines.settings import RunSettings, Settings
 from meta_eval.errors import ConfigError
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.manifest import read_manifest
@@ -200,7 +200,7 @@ def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
     if not pipeline.isdecimal() or int(pipeline) < 1:
         raise ConfigError(f"{pipeline!r} is no number of GPUs", where="model_args.pipeline_parallel_size")
     # Over several nodes the job serves, and backend server is only who asks.
-    needed = ENGINES["vllm" if jobs.nodes > 1 else settings.backend].gpus(settings) * int(pipeline)
+    needed = find_backend("vllm" if jobs.nodes > 1 else settings.backend).gpus(settings) * int(pipeline)
     if jobs.nodes > 1 and settings.data_parallel_size > 1:
         raise ConfigError(
             f"{settings.data_parallel_size} copies of a model over {jobs.nodes} nodes each", where="data_parallel_size",

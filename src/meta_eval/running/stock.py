@@ -15,9 +15,9 @@ from typing import Any
 from meta_eval import assets
 from meta_eval.answers.read import Answers
 from meta_eval.answers.requests import Encoder, Request
+from meta_eval.backends.registry import find_backend
+from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import sha256_of
-from meta_eval.engines import ENGINES
-from meta_eval.engines.settings import RunSettings
 from meta_eval.errors import PackError, UserError
 from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
@@ -92,7 +92,13 @@ def write_stock(
     Raises:
         UserError: The pack has no recorded texts, or the folder cannot be written.
     """
-    manifest = read_manifest(pack)
+    manifest, backend = read_manifest(pack), find_backend(settings.backend)
+    if backend.no_command:
+        raise UserError(
+            f"lm_eval cannot ask it: {backend.no_command}",
+            where=f"backend {backend.name}",
+            hint="Use vllm or hf",
+        )
     names = choose_asked(manifest, tasks)
     check(pack, manifest, edited=edited)
     wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), 0, Answers())
@@ -127,7 +133,7 @@ def write_stock(
     asked = settings.model_copy(
         update={"tasks": (GROUP,), "include_path": str(folder), "limit": None, "runs_code": False}
     )
-    return Stock(folder, found, ENGINES[settings.backend].command(asked))
+    return Stock(folder, found, backend.command(asked))
 
 
 def _rows(wanted: ToForce, encoder: Encoder | None) -> Iterator[tuple[str, list[dict[str, Any]]]]:

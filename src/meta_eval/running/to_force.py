@@ -10,10 +10,13 @@ from pathlib import Path
 from meta_eval.answers.read import Answer, Answers
 from meta_eval.answers.recorded import Recordings, forcings_of
 from meta_eval.answers.requests import Request, docs_to_run
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.base import Backend, BackendError
+from meta_eval.backends.registry import SHIPPED
+from meta_eval.backends.settings import RunSettings
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import Manifest
-from meta_eval.running.client import BackendError, Client
+from meta_eval.running.capabilities import find_refusals
+from meta_eval.running.client import Client
 from meta_eval.running.first import chosen
 from meta_eval.verify.evaluate import Evaluator
 
@@ -65,27 +68,22 @@ class ToForce:
         """Whether an answer holds all that is wanted."""
         return bool(answer.choices) or (answer.tokens is not None and answer.tokens.top_k >= self.top_k)
 
-    def check(self, client: type[Client], backend: str) -> None:
-        """Refuse an engine that says nothing of single tokens, before it is started.
+    def check(self, backend: Backend, client: Client | None = None) -> None:
+        """Refuse a backend that cannot answer all of it, before anything is asked.
+
+        Args:
+            backend: What is to answer.
+            client: The same at work; None before it is started.
 
         Raises:
             BackendError: So it is.
         """
-        if "force" in self._kinds and not client.can_force:
+        for kind, why in find_refusals(backend, self._kinds, client).items():
+            others = ", ".join(name for name, one in SHIPPED.items() if kind in one.kinds)
+            hint = f"Backends that can: {others}; or `--write-stock`, for the sums through lm_eval"
             raise BackendError(
-                "cannot be asked how likely each token of a text is", where=f"backend {backend}",
-                hint="Use backend vllm or server; or `--write-stock`, for the sums through lm_eval",
-            )  # fmt: skip
-
-    def check_engine(self, client: Client) -> None:
-        """Refuse an engine that turned out to say nothing of single tokens, before it is asked.
-
-        Raises:
-            BackendError: So it is.
-        """
-        for kind, first in self._kinds.items():
-            if why := client.cannot(kind, has_tokenizer=True):
-                raise BackendError(f"cannot be asked: {why}", where=first)
+                f"cannot be asked: {why}", where=self._kinds[kind], hint=None if kind in backend.kinds else hint
+            )
 
     def _drawn(self, tasks: Sequence[str], manifest: Manifest, docs: int | None, seed: int) -> dict[str, Sequence[int]]:
         """By task the numbers of the docs."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meta_eval.answers.requests import Encoder
+from meta_eval.backends.base import BackendError
 from meta_eval.boundary.inputs import parse_json, read_regular
 from meta_eval.errors import SourceError
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.running.client import BackendError
 
 # The last is what tells the commit, of which a run is: it must be there before the first answer is kept.
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json")

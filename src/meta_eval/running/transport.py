@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from meta_eval.engines.server import is_loopback
+from meta_eval.backends.server import is_loopback
 
 # Seconds until somebody must have taken a connection.
 _TO_CONNECT = 30.0

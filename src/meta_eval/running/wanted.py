@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.answers.read import Answers
 from meta_eval.answers.requests import Request, requests_of
+from meta_eval.backends.base import Backend, BackendError
 from meta_eval.notes import log
-from meta_eval.running.client import BackendError, Client
+from meta_eval.running.capabilities import find_refusals
+from meta_eval.running.client import Client
 from meta_eval.running.prefixes import Beginnings, side_by_side
 from meta_eval.verify.evaluate import Evaluator
 
@@ -111,12 +113,15 @@ class Wanted:
             yield from requests_of(self._evaluator, name, self._limit)
 
 
-def leave_out(wanted: Wanted, client: Client, *, has_tokenizer: bool, whole: bool) -> dict[str, str]:
-    """Leave out the tasks that an engine cannot answer, and say so before the first request.
+def leave_out(
+    wanted: Wanted, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
+) -> dict[str, str]:
+    """Leave out the tasks that a backend cannot answer, and say so before the first request.
 
     Args:
         wanted: What is to be asked.
-        client: The engine, entered.
+        backend: What is to answer.
+        client: The same at work; None before it is started.
         has_tokenizer: Whether requests bring their token ids.
         whole: Whether no task may be missing.
 
@@ -127,14 +132,15 @@ def leave_out(wanted: Wanted, client: Client, *, has_tokenizer: bool, whole: boo
         BackendError: No task may be missing, or none is left and nothing was answered before.
     """
     names = [name for name, left in wanted.left.items() if left]
-    kinds = {kind: client.cannot(kind, has_tokenizer=has_tokenizer) for kind in {wanted.kinds[name] for name in names}}
-    found = {name: why for name in names if (why := kinds[wanted.kinds[name]])}
-    begun = any(wanted.left[name] < total for name, total in wanted.total.items())
+    kinds = find_refusals(backend, (wanted.kinds[name] for name in names), client, has_tokenizer=has_tokenizer)
+    found = {name: kinds[wanted.kinds[name]] for name in names if wanted.kinds[name] in kinds}
+    begun = any(wanted.left.get(name, total) < total for name, total in wanted.total.items())
     for why in sorted(set(found.values())):
         some = ", ".join(name for name in found if found[name] == why)
+        what = "multiple choice" if kinds.get("choices") == why else "it"
         if whole or (len(found) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
-        log.warning(f"{some}: left out, since multiple choice cannot be scored: {why}")
+        log.warning(f"{some}: left out, since {what} cannot be scored: {why}")
     wanted.leave_out(found)
     return found
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shutil import which
+from typing import Any
 from urllib.parse import urlsplit
 
-from meta_eval.engines.base import Engine, model_args_in
-from meta_eval.engines.settings import RunSettings, Scalar, Settings
+from meta_eval.backends.base import load, require_module
+from meta_eval.backends.command import LmEvalBackend, model_args_in
+from meta_eval.backends.settings import RunSettings, Scalar, Settings
 
 # Where `vllm serve` listens when nobody says otherwise.
 _DEFAULT = "http://127.0.0.1:8000/v1"
@@ -22,21 +25,26 @@ LM_EVAL_ONLY = frozenset(
     ("chat_template_args", "enable_thinking", "prefix_token_id", "think_end_token", "truncation_side")
 )
 
+# What brings vLLM.
+VLLM_EXTRA = "'meta-eval[vllm]'"
+
 # What a LoRA adapter is served as.
 ADAPTER = "finetuned"
 
 
-class Server(Engine):
-    """lm-eval's ``local-completions``.
+class Server(LmEvalBackend):
+    """Servers that are there, or one that a run starts; in the command lm-eval's ``local-completions``.
 
-    It sends prompts as token ids with one BOS. Its own defaults would cut prompts to 2,047 tokens in silence
+    That sends prompts as token ids with one BOS. Its own defaults would cut prompts to 2,047 tokens in silence
     (``max_length``), ask one request at a time, and ask the server for its tokenizer.
     """
 
     name = "server"
     imports = "tenacity"
     install = "'lm-eval[api]'"
-    one_of_tokens = True
+    kinds = frozenset(("generate", "choices", "force"))  # a server may do less: asking it tells
+    restricts_tokens = True
+    can_serve = True
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         **dict.fromkeys(("pretrained", "model", "served_model_name"), "use model_name"),
         "tokenizer": "use the key tokenizer",
@@ -56,6 +64,13 @@ class Server(Engine):
         "truncate": "no prompt is ever cut",
         "max_gen_toks": "each task sets its own",
     }  # fmt: skip
+
+    def load_client(self) -> type[Any]:
+        return load("meta_eval.running.server_client:ServerClient")
+
+    def check_installed(self, settings: Settings) -> None:
+        if self.starts_server(settings) and which("vllm") is None:
+            require_module("vllm", VLLM_EXTRA, backend=self.name)
 
     def arguments(self, settings: Settings) -> dict[str, object]:
         """lm-eval takes one token off ``max_length``, and cuts a prompt whose answer would not fit into what is left:
@@ -88,7 +103,7 @@ class Server(Engine):
         kept = "skip_special_tokens=False,spaces_between_special_tokens=False"
         return (argv[0], "--model", "local-completions", *argv[3:], "--gen_kwargs", kept)
 
-    def serve(self, settings: Settings) -> tuple[str, ...]:
+    def serve_command(self, settings: Settings) -> tuple[str, ...]:
         url = urlsplit((*settings.base_url, _DEFAULT)[0])
         host = url.hostname if url.hostname in _LOOPBACK else None
         return ("vllm", *serve_arguments(settings, settings.model_name, url.port or 8000, host=host))

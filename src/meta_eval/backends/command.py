@@ -1,11 +1,12 @@
-"""What meta-eval must know of an engine, and the ``lm_eval`` command that all engines share."""
+"""The ``lm_eval`` command, as all backends that lm-eval knows have it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 
-from meta_eval.engines.settings import RunSettings, Settings
+from meta_eval.backends.base import Backend
+from meta_eval.backends.settings import RunSettings, Settings
 
 
 def model_args_in(command: Sequence[str]) -> list[str]:
@@ -14,46 +15,17 @@ def model_args_in(command: Sequence[str]) -> list[str]:
     return ",".join(command[at : at + 1]).split(",")
 
 
-class Engine(ABC):
-    """An engine of lm-eval.
+class LmEvalBackend(Backend):
+    """A backend that stock ``lm_eval`` can ask too; its name is lm-eval's ``--model``, unless `command` differs."""
 
-    Attributes:
-        name: As the configuration calls it, ``backend``; lm_eval's ``--model`` too, unless `command` says otherwise.
-        imports: The module that must be importable where the command runs.
-        install: What pip installs to bring it.
-        reserved: Arguments that ``model_args`` must not set, since each has a key of its own or would change what the
-            numbers are numbers of; with what to do instead.
-        tokenizer: The argument that names another tokenizer than the model's; None where it is not known.
-        one_of_tokens: Whether it can be told to generate one of some tokens: ``allowed_token_ids``, ``logit_bias``.
-    """
-
-    name: str
-    imports: str
-    install: str
-    reserved: Mapping[str, str]
-    tokenizer: str | None = "tokenizer"
-    one_of_tokens: bool = False
+    no_command = ""
 
     @abstractmethod
     def arguments(self, settings: Settings) -> dict[str, object]:
         """What stands in ``--model_args``, before what the user adds."""
 
-    @abstractmethod
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
-        """Whether a command says that exactly one BOS is put before each prompt, or none; no prompt of a pack brings
-        its own."""
-
-    def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002 (most have nothing to say)
-        """What a user must know of these settings, one sentence each without a full stop."""
-        return ()
-
-    def serve(self, settings: Settings) -> tuple[str, ...] | None:  # noqa: ARG002 (most need none)
-        """What starts the server that the command asks, as an argument vector; None where there is none."""
-        return None
-
-    def gpus(self, settings: Settings) -> int:
-        """How many GPUs a run takes."""
-        return settings.tensor_parallel_size * settings.data_parallel_size
+        return f"add_bos_token={added}" in model_args_in(command) and "--apply_chat_template" not in command
 
     def command(self, run: RunSettings) -> tuple[str, ...]:
         """The command that runs a pack, as an argument vector; ``shlex.join`` makes the line to paste.

@@ -15,17 +15,18 @@ from importlib.metadata import version
 from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from meta_eval.answers.logprobs import of_places
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import open_regular
-from meta_eval.engines.settings import RunSettings
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running import ray_rows
-from meta_eval.running.client import Ask, BackendError, Said, too_long
+from meta_eval.running.client import Ask, Said, too_long
 from meta_eval.running.faults import diagnosed
-from meta_eval.running.vllm import VllmClient, typed_model_args
+from meta_eval.running.vllm_client import VllmClient, typed_model_args
 
 # Requests that travel together: Ray gives their answers back when all are there, and a worker that dies loses them.
 _TOGETHER = 8
@@ -52,8 +53,6 @@ class RayClient(VllmClient):
 
     A worker that dies is started again by Ray, and what it was asked is asked again. Answers come in batches of 8.
     """
-
-    loads_anew: ClassVar[bool] = True  # Ray Data starts its workers for each pipeline
 
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
@@ -318,7 +317,7 @@ class RayClient(VllmClient):
                         shutil.copyfileobj(words, out)
 
     def _quiet(self) -> contextlib.AbstractContextManager[None]:
-        from meta_eval.running.vllm import _into
+        from meta_eval.running.vllm_client import _into
 
         return _into(self._log)
 

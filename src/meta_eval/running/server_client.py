@@ -19,11 +19,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from meta_eval.engines.server import base
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.server import base
+from meta_eval.backends.settings import RunSettings
 from meta_eval.notes import log
 from meta_eval.running import completions
-from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
+from meta_eval.running.client import Ask, Client, Said, too_long
 from meta_eval.running.completions import GarbledError
 from meta_eval.running.connection import Connection
 from meta_eval.running.prefixes import alike
@@ -76,8 +77,6 @@ class _Jobs:
 class ServerClient(Client):
     """Completions over HTTP: of servers that are there, or of one that it starts (``serve: true``)."""
 
-    needs_token_ids = False
-
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
         self._served: Served | None = None
@@ -91,8 +90,7 @@ class ServerClient(Client):
         self._thread = threading.Thread(target=self._loop.run_forever, name="servers", daemon=True)
         self._thread.start()
         try:
-            # vLLM in this process runs one copy of a model; several are served.
-            if settings.serve or settings.backend == "vllm":
+            if self.backend.starts_server(settings):
                 self._served = serve(settings, self.model, self.logs)
                 urls: tuple[str, ...] = (self._served.url,)
             else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from meta_eval.engines.base import Engine, model_args_in
-from meta_eval.engines.settings import Settings
-from meta_eval.engines.vllm import VLLM
+from meta_eval.backends.base import load
+from meta_eval.backends.command import LmEvalBackend
+from meta_eval.backends.settings import Settings
+from meta_eval.backends.vllm import Vllm
 
 # Names of lm-eval 0.4.11 to 0.4.13, by what their classes take; a test holds them against its registry, which would
 # take seconds to import here. HFLM and the classes that hand their arguments on to it:
@@ -61,7 +63,7 @@ _RESERVED_SGLANG = {
 }
 
 
-class LmEvalModel(Engine):
+class LmEvalModel(LmEvalBackend):
     """A model class of lm-eval.
 
     Args:
@@ -70,6 +72,8 @@ class LmEvalModel(Engine):
         imports: The module that must be importable.
     """
 
+    kinds = frozenset(("generate", "choices"))  # of a text it keeps the sum of the log-probabilities alone
+    needs_token_ids = False  # some only have a server; then the BOS cannot be checked, which is said
     tokenizer: str | None = None
 
     def __init__(self, name: str, install: str = "'lm-eval[hf]'", imports: str = "lm_eval") -> None:
@@ -79,9 +83,8 @@ class LmEvalModel(Engine):
     def arguments(self, settings: Settings) -> dict[str, object]:
         return {"pretrained": settings.model_name}
 
-    def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
-        arguments = model_args_in(command)
-        return f"add_bos_token={added}" in arguments and "--apply_chat_template" not in command
+    def load_client(self) -> type[Any]:
+        return load("meta_eval.running.lm_eval_client:LmEvalClient")
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002
         return (
@@ -193,14 +196,23 @@ class _Server(LmEvalModel):
         return ("backend server asks the same servers with retries, and keeps why each answer ended",)
 
 
-class _VllmVlm(VLLM):
+class _VllmVlm(LmEvalModel):
     """vLLM with the vision models of lm-eval, asked with text alone."""
 
-    name = "vllm-vlm"
-    one_of_tokens = False  # not tried
+    tokenizer = "tokenizer"
+
+    def __init__(self) -> None:
+        super().__init__("vllm-vlm", "vllm", "vllm")
+        self.reserved = Vllm.reserved
+
+    def arguments(self, settings: Settings) -> dict[str, object]:
+        return Vllm().arguments(settings)
+
+    def warnings(self, settings: Settings) -> tuple[str, ...]:
+        return Vllm().warnings(settings)
 
 
-LM_EVAL_MODELS: tuple[Engine, ...] = (
+LM_EVAL_MODELS: tuple[LmEvalModel, ...] = (
     *(_Hf(name) for name in _HF),
     _Sglang(),
     _VllmVlm(),

@@ -14,15 +14,15 @@ from importlib.metadata import version
 from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from meta_eval.engines import ENGINES
-from meta_eval.engines.settings import RunSettings
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.settings import RunSettings
 from meta_eval.notes import log
 from meta_eval.pack.prompt_lengths import token_counter
-from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
+from meta_eval.running.client import Ask, Client, Said, too_long
 from meta_eval.running.faults import diagnosed
-from meta_eval.running.vllm import _into
+from meta_eval.running.vllm_client import _into
 
 # Requests of one kind and settings that are answered together: what a crash can cost, and what is sorted by length.
 _CHUNK = 64
@@ -38,11 +38,6 @@ class LmEvalClient(Client):
     the answers where the class can be asked for them (lm-eval's own ``hf`` drops them).
     """
 
-    needs_token_ids: ClassVar[bool] = False  # some only have a server; then the BOS cannot be checked, which is said
-    can_force: ClassVar[bool] = (
-        False  # lm-eval keeps the sum of a text's log-probabilities, and not those of its tokens
-    )
-
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
         self._where = f"backend {settings.backend}"
@@ -54,7 +49,7 @@ class LmEvalClient(Client):
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True, exist_ok=True)
         settings = self.settings.model_copy(update={"model_name": self.model})
-        command = ENGINES[settings.backend].command(settings)
+        command = self.backend.command(settings)
         arguments = command[command.index("--model_args") + 1]
         try:
             with _into(self._log):
@@ -68,7 +63,7 @@ class LmEvalClient(Client):
                 if "torch" in sys.modules:
                     sys.modules["torch"].manual_seed(settings.seed)
         except ModuleNotFoundError as error:
-            install = ENGINES[settings.backend].install
+            install = self.backend.install
             raise BackendError(
                 f"{error.name} is not installed here", where=self._where, hint=f"pip install {install}"
             ) from None

@@ -20,8 +20,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from meta_eval.answers.logprobs import of_places
-from meta_eval.engines.settings import RunSettings
-from meta_eval.running.client import Ask, BackendError, Client, Said, too_long
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.settings import RunSettings
+from meta_eval.running.client import Ask, Client, Said, too_long
 from meta_eval.running.faults import diagnosed
 
 # How many requests lie in the engine for each that it works on, so that it never waits for us.

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from command import cli
 
+from meta_eval.backends.registry import SHIPPED
+from meta_eval.backends.server import completions_url
 from meta_eval.config import load_config
-from meta_eval.engines import ENGINES
-from meta_eval.engines.server import completions_url
 from meta_eval.errors import ConfigError
 
 
@@ -24,7 +24,7 @@ def settings(**keys: Any) -> Any:
 
 
 def model_args(**keys: Any) -> dict[str, str]:
-    command = ENGINES["server"].command(settings(**keys))
+    command = SHIPPED["server"].command(settings(**keys))
     pairs = command[command.index("--model_args") + 1].split(",")
     return dict(pair.split("=", 1) for pair in pairs)
 
@@ -41,11 +41,11 @@ def test_lm_eval_knows_every_argument_that_it_is_given() -> None:
 @pytest.mark.parametrize("backend", ["server", "vllm", "hf", "sglang", "local-completions", "trtllm"])
 def test_another_tokenizer_reaches_lm_eval_and_vllm(backend: str) -> None:
     given = settings(backend=backend, tokenizer="org/T")
-    command = ENGINES[backend].command(given)
-    assert f"{ENGINES[backend].tokenizer}=org/T" in command[command.index("--model_args") + 1].split(",")
+    command = SHIPPED[backend].command(given)
+    assert f"{SHIPPED[backend].tokenizer}=org/T" in command[command.index("--model_args") + 1].split(",")
     assert (given.tokenizer_of(), given.tokenizer_of("other")) == ("org/T", "org/T")
-    served = ENGINES[backend].serve(given)
-    assert served is None or "--tokenizer org/T" in " ".join(served)
+    served = SHIPPED[backend].serve_command(given)
+    assert not served or "--tokenizer org/T" in " ".join(served)
 
 
 def test_without_one_the_tokenizer_is_that_of_the_model_or_of_model_args() -> None:
@@ -82,7 +82,7 @@ def test_lm_eval_reads_them_as_they_are_meant(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_command_of_lm_eval() -> None:
-    command = ENGINES["server"].command(
+    command = SHIPPED["server"].command(
         settings(base_url="http://a:1/v1,http://b:1/v1", concurrency=7, retries=2, request_timeout=30, batch_size=1)
     )
     assert command[:3] == ("lm_eval", "--model", "local-completions")
@@ -98,7 +98,7 @@ def test_arguments_of_the_server_are_not_told_to_lm_eval() -> None:
     keys = {"model_args": {"enforce_eager": True, "revision": "abc", "lora_local_path": "x/y"}, "serve": True}
     assert "enforce_eager" not in model_args(**keys)
     assert model_args(**keys)["revision"] == "abc"
-    line = shlex.join(ENGINES["server"].serve(settings(**keys)) or ())
+    line = shlex.join(SHIPPED["server"].serve_command(settings(**keys)))
     assert line.startswith("vllm serve org/M --host 127.0.0.1 --port 8000 ")
     assert line.endswith(" --enforce-eager --enable-lora --lora-modules finetuned=x/y --revision abc")
 

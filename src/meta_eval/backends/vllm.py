@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
-from meta_eval.engines.base import Engine, model_args_in
-from meta_eval.engines.settings import Settings
+from meta_eval.backends.base import Backend, load
+from meta_eval.backends.command import LmEvalBackend
+from meta_eval.backends.server import VLLM_EXTRA, Server
+from meta_eval.backends.settings import Settings
 
 
-class VLLM(Engine):
-    """lm-eval's ``vllm``."""
+class Vllm(LmEvalBackend):
+    """vLLM in the process of the run, or lm-eval's ``vllm``."""
 
     name = "vllm"
+    kinds = frozenset(("generate", "choices", "force"))
+    needs_token_ids = True
+    restricts_tokens = True
     imports = "vllm"
     install = "vllm"
-    one_of_tokens = True
+    extra = VLLM_EXTRA
     reserved = {  # noqa: RUF012 (the base class says that it is one for all)
         "pretrained": "use model_name",
         "model": "use model_name",
@@ -43,9 +48,12 @@ class VLLM(Engine):
             "seed": settings.seed,
         }
 
-    def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
-        arguments = model_args_in(command)
-        return f"add_bos_token={added}" in arguments and "--apply_chat_template" not in command
+    def load_client(self) -> type[Any]:
+        return load("meta_eval.running.vllm_client:VllmClient")
+
+    def resolve(self, settings: Settings) -> Backend:
+        """In this process runs one copy of a model; several are served."""
+        return _ServedVllm() if settings.data_parallel_size > 1 else self
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         if settings.data_parallel_size == 1:
@@ -55,3 +63,12 @@ class VLLM(Engine):
             "actor a copy, and loads the weights anew at every call; 0.4.11 is reported to hang. 1 is the safe choice "
             "there; meta-eval run with backend ray loads each copy once",
         )
+
+
+class _ServedVllm(Server):
+    """One ``vllm serve`` for all copies of the model, which the run starts and asks."""
+
+    name = "vllm"
+
+    def starts_server(self, settings: Settings) -> bool:  # noqa: ARG002 (whatever they say)
+        return True

@@ -1,0 +1,38 @@
+"""A backend that calls a Python function: `answer(prompt, stop, max_tokens)` returns the text.
+
+Name it in your package's pyproject.toml, and the configuration accepts it:
+
+    [project.entry-points."meta_eval.backends"]
+    function = "function_backend:FunctionBackend"
+
+    backend: function
+    model_args: {function: "my_module:answer"}
+"""
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+
+from meta_eval.backends.base import Backend
+from meta_eval.running.client import Ask, Client, Said
+
+
+class FunctionBackend(Backend):
+    name = "function"
+    kinds = frozenset({"generate"})  # tasks that need log-likelihoods are left out, and that is said
+    no_command = "lm_eval cannot call a function"
+
+    def load_client(self) -> type["FunctionClient"]:
+        return FunctionClient
+
+
+class FunctionClient(Client):
+    @property
+    def engine(self) -> str:
+        return str(self.settings.model_args["function"])
+
+    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        module, _, name = self.engine.partition(":")
+        function = getattr(import_module(module), name)
+        for ask in asks:
+            stop = [*ask.request.stop, *self.end]
+            yield Said(ask.request, text=function(ask.request.prompt, stop, ask.request.max_tokens))

@@ -1,0 +1,66 @@
+"""Every backend: those that meta-eval ships, and those of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+from meta_eval.backends.base import Backend
+from meta_eval.backends.lm_eval_model import LM_EVAL_MODELS, REFUSED
+from meta_eval.backends.ray import Ray
+from meta_eval.backends.server import Server
+from meta_eval.backends.settings import Settings
+from meta_eval.backends.vllm import Vllm
+from meta_eval.errors import suggestion
+
+ENTRY_POINTS = "meta_eval.backends"
+
+SHIPPED: Mapping[str, Backend] = {backend.name: backend for backend in (Vllm(), Server(), Ray(), *LM_EVAL_MODELS)}
+
+
+class UnknownBackendError(ValueError):
+    """No backend that can answer a pack has this name."""
+
+
+def backend_names() -> tuple[str, ...]:
+    """The names of all backends: the shipped ones, then those of other packages."""
+    return (*SHIPPED, *sorted(_others().keys() - SHIPPED.keys()))
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of a name. The code of another package is imported when its name is asked for.
+
+    Raises:
+        UnknownBackendError: There is none, lm-eval's model of that name cannot answer a pack, or its package fails.
+    """
+    if name in SHIPPED:
+        return SHIPPED[name]
+    others = _others()
+    if name in others:
+        return _load(others[name])
+    if name in REFUSED:
+        raise UnknownBackendError(f"{name!r} is no backend for a pack: {REFUSED[name]}")
+    raise UnknownBackendError(f"{name!r} is no backend{suggestion(name, backend_names())}")
+
+
+def backend_of(settings: Settings) -> Backend:
+    """The backend that answers under some settings.
+
+    Raises:
+        UnknownBackendError: As `find_backend`.
+    """
+    return find_backend(settings.backend).resolve(settings)
+
+
+def _others() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _load(point: EntryPoint) -> Backend:
+    try:
+        backend = point.load()()
+    except Exception as error:
+        raise UnknownBackendError(f"{point.name!r} ({point.value}) cannot be loaded: {error}") from error
+    if not isinstance(backend, Backend) or backend.name != point.name:
+        raise UnknownBackendError(f"{point.name!r} ({point.value}) is no Backend of that name")
+    return backend

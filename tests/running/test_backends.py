@@ -1,0 +1,117 @@
+"""The socket for backends: one of another package is configured, prepared, asked and refused like those that are shipped."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from subprocess import CompletedProcess
+from types import ModuleType
+from typing import Any
+
+import pytest
+from command import cli
+from places import REPOSITORY, TEMPLATES
+
+from meta_eval.backends import registry
+from meta_eval.backends.registry import SHIPPED
+from meta_eval.config import Config, load_config
+from meta_eval.errors import ConfigError
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.running.client import Client
+from meta_eval.running.selfcheck import model_folder
+
+EXAMPLE = REPOSITORY / "examples" / "function_backend.py"
+TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The example, as if a package had it with an entry point, and a function to call."""
+    spec = importlib.util.spec_from_file_location("function_backend", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+
+    class Point(EntryPoint):
+        def load(self) -> Any:
+            return getattr(found, self.attr)
+
+    points = {registry.ENTRY_POINTS: [
+        Point("function", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
+        Point("other", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
+        Point("gone", "function_backend:Gone", registry.ENTRY_POINTS),
+    ]}  # fmt: skip
+    monkeypatch.setattr(registry, "entry_points", lambda group: points.get(group, []))
+    own = ModuleType("own")
+    own.answer = lambda _prompt, _stop, _max_tokens: "The best answer is A."  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "own", own)
+    return found
+
+
+def go(verb: str, place: Path, *arguments: str, tasks: str = f"{TEXTS},{CHOICES}") -> CompletedProcess[str]:
+    config = {
+        "model_name": str(model_folder()), "evals_dataset": "sample", "tasks": tasks, "backend": "function",
+        "model_args": {"function": "own:answer"}, "template_dir": str(TEMPLATES), "max_model_len": 262144,
+    }  # fmt: skip
+    (place / "eval_config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    return cli(verb, *arguments, cwd=place)
+
+
+@pytest.mark.usefixtures("module")
+def test_a_backend_of_another_package_runs_a_pack_and_leaves_out_what_it_cannot_answer(tmp_path: Path) -> None:
+    done = go("run", tmp_path, "--no-canary", "--no-report", "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 1, "a task is missing"
+    assert said["engine"] == "own:answer"
+    assert said["left_out"] == {CHOICES: "backend function does not say how likely choices are"}
+    assert list(said["tasks"]) == [TEXTS] and said["failed"] == 0
+    again = json.loads(go("run", tmp_path, "--no-canary", "--no-report", "--json").stdout)
+    assert (again["asked"], again["tasks"]) == (0, said["tasks"])
+
+
+@pytest.mark.usefixtures("module")
+def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    done = go("run", tmp_path, "--no-report", tasks=CHOICES)
+    assert done.returncode == 2
+    assert "does not say how likely choices are" in " ".join(done.stderr.split())
+    done = go("fidelity", tmp_path, "work_dir")
+    assert done.returncode == 2
+    assert "backend function does not say how likely choices are" in " ".join(done.stderr.split())
+
+
+@pytest.mark.usefixtures("module")
+def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
+    done = go("prepare", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "lm_eval cannot call a function" in " ".join(done.stderr.split())
+    assert read_manifest(tmp_path / "work_dir").command == ()
+    assert go("preflight", tmp_path, "work_dir").returncode == 0
+
+
+@pytest.mark.usefixtures("module")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("functoin", r"did you mean 'function'.*Allowed: vllm.*, function"),
+        ("other", r"'other' \(function_backend:FunctionBackend\) is no Backend of that name"),
+        ("gone", r"'gone' \(function_backend:Gone\) cannot be loaded"),
+    ],
+)
+def test_a_name_that_no_package_answers_to_is_one_message(name: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load_config(None, [f"backend={name}", "model_name=m", "evals_dataset=sample", "tasks=meta_gpqa"])
+
+
+def test_without_the_package_the_name_is_unknown() -> None:
+    with pytest.raises(ConfigError, match="'function' is no backend"):
+        Config(model_name="m", evals_dataset="sample", tasks=("meta_gpqa",), backend="function")
+
+
+def test_every_shipped_backend_says_what_it_answers_and_has_a_client() -> None:
+    for backend in SHIPPED.values():
+        assert backend.kinds <= {"generate", "choices", "force"}
+        assert issubclass(backend.load_client(), Client)
+        assert backend.imports and backend.install
