@@ -160,13 +160,10 @@ def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
 
 
 def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Remove what is replaced or needed no more; what of the latter is a user's by now.
-
-    A module is replaced by its equal too: it may load one that changed, and is loaded again only if its file is new.
-    """
+    """Remove what is replaced or needed no more; what of the latter is a user's by now."""
     edited = []
     for name, sha256 in ours.items():
-        if new.get(name) == sha256 and not name.endswith(".py"):
+        if new.get(name) == sha256:
             continue
         if _has(target / name, sha256):
             _remove(target / name)
@@ -176,13 +173,18 @@ def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -
 
 
 def _put_new(target: Path, place: Path, new: Mapping[str, str]) -> list[str]:
-    """Put what is staged into its place; what of it somebody has just written there stands there."""
+    """Put what is staged into its place; what of it somebody has just written there stands there.
+
+    A module takes the place of its equal too: it may load one that changed, and only a new file is loaded again.
+    """
     edited = []
     for number, (name, sha256) in enumerate(new.items()):
         staged, path = place / str(number), target / name
         if not staged.exists():
             continue
-        if os.path.lexists(path) or not _is_free(target, name):
+        if name.endswith(".py") and _has(path, sha256):
+            staged.replace(path)
+        elif os.path.lexists(path) or not _is_free(target, name):
             staged.unlink()
             edited += [] if _has(path, sha256) else [name]
         else:
