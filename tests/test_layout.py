@@ -86,6 +86,13 @@ OPENING = {
 IN_MEMORY = ("io.BytesIO(", "BytesIO(", "os.devnull", "completions.", "file.open()")
 
 
+# Who uses hashlib itself: the helpers, what stands alone in a pack or an export, and digests that grow piece by piece.
+HASHERS = {
+    "answers/every_eval_ever.py", "assets/lighteval_tasks.py", "assets/pack_docs.py", "boundary/hashing.py",
+    "results/samples.py", "running/journal.py",
+}  # fmt: skip
+
+
 def opens(path: Path) -> Iterator[str]:
     """Every call that opens a file to read it, but those of functions of meta-eval that are imported by name."""
     tree = ast.parse(path.read_bytes())
@@ -105,6 +112,11 @@ def opens(path: Path) -> Iterator[str]:
 def test_files_are_opened_through_one_door() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): list(opens(path)) for path in FILES}
     assert {name: calls for name, calls in found.items() if calls and name not in OPENERS} == {}
+
+
+def test_digests_are_made_in_one_module() -> None:
+    importers = {path.relative_to(PACKAGE).as_posix() for path in FILES if "import hashlib" in path.read_text()}
+    assert importers == HASHERS
 
 
 def test_every_room_is_in_the_list() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import (
     InputError,
     TooDeepError,
@@ -22,11 +23,10 @@ from meta_eval.boundary.inputs import (
     read_regular,
     read_table,
     read_text,
-    sha256_of,
 )
 
 READERS: list[Callable[[Path], Any]] = [
-    read_regular, read_text, open_data, sha256_of, read_table, lambda path: open_parquet(path).__enter__()
+    read_regular, read_text, open_data, hash_file, read_table, lambda path: open_parquet(path).__enter__()
 ]  # fmt: skip
 NO_FILES: dict[str, Callable[[Path], object]] = {
     "a pipe": os.mkfifo,

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import make_row
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.errors import DataError, JoinError
 from meta_eval.joins import JOINS, ifeval
 from meta_eval.joins.base import Joined, KnownDifference, OriginalRows
-from meta_eval.joins.match import match_known, match_one_to_one, sha256
+from meta_eval.joins.match import match_known, match_one_to_one
 from meta_eval.source.rows import Place
 
 PLACE = Place("my/evals", "ifeval__strict")
@@ -89,7 +90,7 @@ def test_a_known_difference_matches_its_own_texts_one_to_one(
     left: list[str], right: list[str], pairs: list[int | None]
 ) -> None:
     matching = match_one_to_one(left, right)
-    match_known(matching, left, right, [frozenset((sha256("one"), sha256("three")))])
+    match_known(matching, left, right, [frozenset((hash_text("one"), hash_text("three")))])
     assert matching.pairs == pairs
     assert [problem.left for problem in matching.problems] == [i for i, pair in enumerate(pairs) if pair is None]
 
@@ -167,14 +168,14 @@ def test_allow_unmatched_leaves_out_and_lists() -> None:
 
 def test_a_known_difference_between_copies_is_accepted_and_reported_by_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = "Add at least one [place].", "Add at least three [place]."
-    known = KnownDifference("some row", frozenset(map(sha256, texts)), "known")
+    known = KnownDifference("some row", frozenset(map(hash_text, texts)), "known")
     monkeypatch.setitem(JOINS, "ifeval", replace(JOINS["ifeval"], known=(known,)))  # type: ignore[arg-type]
     row = ifeval_row(texts[0])
     joined = join([row, ifeval_row("a")], [original("a"), original(texts[1], key=7)])
     assert [one["key"] for one in joined.rows] == [7, 1]
     (pair,) = joined.known_differences
     assert (pair.difference.name, pair.question_hash) == ("some row", row["input_question_hash"])
-    assert (pair.text_sha256, pair.original_sha256) == (sha256(texts[0]), sha256(texts[1]))
+    assert (pair.text_sha256, pair.original_sha256) == (hash_text(texts[0]), hash_text(texts[1]))
     assert join([ifeval_row("a")], [original("a")]).known_differences == ()
 
 

@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.boundary.ownership import replacing_folder
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
@@ -127,7 +128,7 @@ def _moment(date: str | None) -> int:
 def _uuid(evaluation: str, tasks: Mapping[str, TaskRun]) -> uuid.UUID:
     """A name in the form that the schema asks for, the same for the same results."""
     text = json.dumps([evaluation, {name: [ran.time, len(ran.docs)] for name, ran in tasks.items()}])
-    return uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4)
+    return uuid.UUID(hex=hash_text(text)[:32], version=4)
 
 
 def _head(
@@ -225,5 +226,4 @@ def _sample_hash(sample: Mapping[str, Any]) -> str:
     """SHA-256 of prompt and target, as every-eval-ever's converter of lm-eval makes it."""
     asked = arguments(sample)
     prompt = asked[0][0] if asked and asked[0] else ""
-    text = json.dumps({"raw": prompt, "reference": str(sample.get("target", ""))}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hash_json({"raw": prompt, "reference": str(sample.get("target", ""))})

@@ -11,7 +11,7 @@ from typing import Any
 
 from meta_eval.answers.recorded import Recordings, forcings_of
 from meta_eval.answers.requests import Encoder, Request, requests_of
-from meta_eval.boundary.inputs import sha256_of
+from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.outputs import check_outputs, replacing
 from meta_eval.errors import PackError
 from meta_eval.notes import Progress, log, silent
@@ -118,7 +118,7 @@ def _header(pack: Path, manifest: Manifest, tasks: Sequence[str], encoder: Encod
         "version": VERSION,
         "model": manifest.run.model_name,
         "seed": manifest.run.seed,
-        "manifest_sha256": sha256_of(pack / MANIFEST),
+        "manifest_sha256": hash_file(pack / MANIFEST),
         "tasks": {name: keys[name] for name in tasks},
         "bos_token_id": encoder.bos if encoder else None,
     }

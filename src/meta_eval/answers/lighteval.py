@@ -8,7 +8,6 @@ What lighteval cannot say of a task is never bent: the task is left out, and why
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from typing import Any
 
 from meta_eval import assets
 from meta_eval.answers.requests import Request, docs_to_run, requests_of
-from meta_eval.boundary.inputs import read_regular, sha256_of
+from meta_eval.boundary.hashing import hash_bytes, hash_file
+from meta_eval.boundary.inputs import read_regular
 from meta_eval.boundary.ownership import replacing_folder
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
@@ -99,7 +99,7 @@ def export_to_lighteval(
         head = {
             "format": "meta-eval tasks for lighteval",
             "version": 1,
-            "manifest_sha256": sha256_of(pack / MANIFEST),
+            "manifest_sha256": hash_file(pack / MANIFEST),
             **({"edited": list(changed)} if changed else {}),
         }
         text = json.dumps({**head, "tasks": listed, "left_out": done.left_out}, indent=1, ensure_ascii=False)
@@ -136,7 +136,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
         "task": name,
         "kind": kind,
         "docs": f"docs/{named}/test.parquet",
-        "sha256": hashlib.sha256(content).hexdigest(),
+        "sha256": hash_bytes(content),
         "count": len(docs),
         **shared,
         **graders,

@@ -6,14 +6,13 @@ model of lm-eval is given. Nothing is added to a prompt but, where it is handed 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.errors import PackError
 from meta_eval.verify.evaluate import Evaluator
 
@@ -60,7 +59,7 @@ class Request:
     @property
     def prompt_sha256(self) -> str:
         """SHA-256 of the prompt as UTF-8, hex: an answer repeats it, so that it is never taken for another pack's."""
-        return hashlib.sha256(self.prompt.encode("utf-8", "surrogatepass")).hexdigest()
+        return hash_text(self.prompt)
 
     @property
     def sha256(self) -> str:
@@ -69,7 +68,7 @@ class Request:
         asked = [
             self.prompt_sha256, self.kind, self.stop, self.max_tokens, dict(self.settings or {}), self.continuations
         ]  # fmt: skip
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return hash_json(asked)
 
 
 def docs_to_run(docs: int, limit: float | None) -> range:

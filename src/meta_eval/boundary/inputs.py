@@ -6,7 +6,6 @@ Regular files only, each with a limit: no named pipe, no device, no file that cl
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -110,16 +109,6 @@ def read_text(path: Path, *, limit: int = MAX_FILE, hint: str | None = None) -> 
         return read_regular(path, limit=limit).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
         raise InputError(f"cannot be read: {reason(error)}", where=str(path), hint=hint) from None
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a regular file of at most `MAX_DATA` bytes, hex.
-
-    Raises:
-        OSError: It cannot be read, is no regular file, or is larger.
-    """
-    with open_data(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def open_data(path: Path, *, buffering: int = 2**17) -> BufferedReader:

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
-from meta_eval.boundary.inputs import InputError, read_text, sha256_of
+from meta_eval.boundary.hashing import hash_file
+from meta_eval.boundary.inputs import InputError, read_text
 from meta_eval.boundary.names import is_inside
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_staged, sync
@@ -234,7 +235,7 @@ def _has(path: Path, sha256: str) -> bool:
     """Whether a regular file, to which no link leads, has a content."""
     try:
         plain = stat.S_ISREG(path.lstat().st_mode) and Path(os.path.realpath(path.parent)) == path.parent
-        return plain and sha256_of(path) == sha256
+        return plain and hash_file(path) == sha256
     except OSError:
         return False
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from meta_eval.boundary.inputs import sha256_of
+from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.names import is_inside
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.notes import log
@@ -66,7 +66,7 @@ class NewFiles:
         """The SHA-256 of each, hex; all are on the disk then."""
         for number in range(len(self.names)):  # the first takes most of the others along
             sync(self._place / str(number))
-        return {name: sha256_of(self._place / str(number)) for number, name in enumerate(self.names)}
+        return {name: hash_file(self._place / str(number)) for number, name in enumerate(self.names)}
 
     def _staged(self, name: str) -> Path:
         if not is_inside(name):

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.inputs import reason
 from meta_eval.catalog.families import families
 from meta_eval.errors import DataError, JoinError
-from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown, sha256
+from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown
 
 if TYPE_CHECKING:
     from meta_eval.source.rows import Place, Row
@@ -195,7 +196,7 @@ class RowJoin(Join):
             tuple(hashes[index] for index in matching.normalised),
             tuple(hashes[index] for index in matching.shown),
             tuple(
-                KnownPair(self.known[number], hashes[index], sha256(left[index]), sha256(right[pair]))
+                KnownPair(self.known[number], hashes[index], hash_text(left[index]), hash_text(right[pair]))
                 for index, number in sorted(matching.known.items())
                 if (pair := matching.pairs[index]) is not None
             ),

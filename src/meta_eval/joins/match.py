@@ -9,12 +9,13 @@ Where a row has no text that equals the original's, `match_shown` looks for the 
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from meta_eval.boundary.hashing import hash_text
 
 # Nearest candidates cost a comparison with every right row, so they are looked up for the first few only.
 _EXPLAINED = 5
@@ -133,19 +134,14 @@ def match_known(
     taken = {pair for pair in matching.pairs if pair is not None}
     waiting = [problem.left for problem in matching.problems if problem.kind == "unmatched"]
     for number, digests in enumerate(known):
-        wanting = [index for index in waiting if sha256(left[index]) in digests]
+        wanting = [index for index in waiting if hash_text(left[index]) in digests]
         if len(wanting) != 1:
             continue
-        found = [index for index, text in enumerate(right) if sha256(text) in digests]
+        found = [index for index, text in enumerate(right) if hash_text(text) in digests]
         if len(found) == 1 and found[0] not in taken:
             matching.pairs[wanting[0]] = found[0]
             matching.known[wanting[0]] = number
     matching.problems = [problem for problem in matching.problems if problem.left not in matching.known]
-
-
-def sha256(text: str) -> str:
-    """The SHA-256 of a text, hex, of its UTF-8."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _by(texts: Sequence[str], indices: set[int], key: object) -> dict[str, list[int]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
+from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import read_text
 from meta_eval.boundary.names import split_excluded
 from meta_eval.errors import DataError, TemplateError
@@ -88,8 +88,7 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
         command=find_backend(run.backend).command(run),
         punkt_tab=bool(punkt) if scores_ifeval else None,
         files={
-            name: FileEntry(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
-            for name, content in sorted(files.items())
+            name: FileEntry(sha256=hash_bytes(content), bytes=len(content)) for name, content in sorted(files.items())
         },
     )
     return Pack(files, manifest)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog.families import bos_tokens
 from meta_eval.errors import DataError
-from meta_eval.joins.match import sha256
 from meta_eval.source.rows import Place, Row
 
 
@@ -187,7 +187,7 @@ def _check_hashes(rows: Sequence[Row], place: Place, warnings: Counter[str]) -> 
         recorded = [(number, text, digest) for number, text, digest in pairs if digest]
         if len(recorded) < len(pairs):
             warnings[f"{what}_hash_missing"] = len(pairs) - len(recorded)
-        wrong = [(number, digest) for number, text, digest in recorded if sha256(text) != digest.lower()]
+        wrong = [(number, digest) for number, text, digest in recorded if hash_text(text) != digest.lower()]
         if wrong and len(wrong) == len(recorded):
             warnings[f"{what}_hash_differs_in_every_row"] = len(wrong)
         elif wrong:

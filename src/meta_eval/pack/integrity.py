@@ -12,7 +12,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular, sha256_of
+from meta_eval.boundary.hashing import hash_file
+from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import NLTK_DATA
@@ -46,7 +47,7 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
         if not path.is_file():
             found[name] = MISSING
         elif path.stat().st_size != entry.bytes or (
-            (hash_up_to is None or entry.bytes <= hash_up_to) and sha256_of(path) != entry.sha256
+            (hash_up_to is None or entry.bytes <= hash_up_to) and hash_file(path) != entry.sha256
         ):
             found[name] = f"is {POINTER}" if is_pointer(path) else EDITED
     modules = {name for name in manifest.files if name.endswith(".py")}

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from meta_eval import assets
-from meta_eval.boundary.inputs import read_regular, sha256_of
+from meta_eval.boundary.hashing import hash_file
+from meta_eval.boundary.inputs import read_regular
 from meta_eval.boundary.ownership import list_of, replacing_folder
 from meta_eval.errors import TemplateError
 from meta_eval.pack.integrity import check
@@ -99,7 +100,7 @@ def _template(root: Path, name: str, path: Path, manifest: Manifest) -> bytes:
     TemplateError: It is not the file that made the pack, or holds a credential.
     """
     of_pack = manifest.files.get(name)
-    if of_pack is not None and not name.endswith(".yaml") and sha256_of(path) != of_pack.sha256:
+    if of_pack is not None and not name.endswith(".yaml") and hash_file(path) != of_pack.sha256:
         raise TemplateError(
             f"{name} is not the one that made the pack", where=str(root), hint="Run `meta-eval prepare` again"
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from meta_eval import assets
+from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError
@@ -248,8 +248,8 @@ def _files(
         text,
         inherited=template.inherited,
         docs_file="../" * len(folder.parts) + docs_file,
-        sha256=hashlib.sha256(content).hexdigest(),
-        beside={name: hashlib.sha256(brought).hexdigest() for name, brought in beside.items()},
+        sha256=hash_bytes(content),
+        beside={name: hash_bytes(brought) for name, brought in beside.items()},
         where=where,
     )
     loader = (folder / f"{rewrite.LOADER_MODULE}.py").as_posix()

@@ -6,7 +6,6 @@ pairs a new run with these. They lie in ``baseline/<task>.parquet`` of the pack,
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError, UserError
 from meta_eval.notes import Progress, log
@@ -98,7 +98,7 @@ def with_baseline(pack: Pack, record: Record, progress: Progress, where: str) ->
         entry, content = _task(name, tasks[name], pack, record, path, where)
         tasks[name] = tasks[name].model_copy(update={"baseline": entry})
         files[path] = content
-        entries[path] = FileEntry(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+        entries[path] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
     kept = {"tasks": tasks, "files": dict(sorted(entries.items()))}
     return replace(pack, files=files, manifest=manifest.model_copy(update=kept))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meta_eval.boundary.hashing import hash_pieces, hash_text
 from meta_eval.boundary.names import is_name, split_excluded
 from meta_eval.catalog import boards
 from meta_eval.errors import ConfigError, DataError, PackError, SourceError, suggestion
@@ -213,7 +213,7 @@ def _row(
         prompt=prompt,
         continuations=choices,
         question_hash=hash_string(text),
-        prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+        prompt_hash=hash_text(prompt),
         gold=str(target),
         right=right,
         unconditional=unconditional,
@@ -223,7 +223,4 @@ def _row(
 
 def revision_of(rows: RecordedDocs) -> str:
     """``sha256:`` over all that a task asks: which data the hub gave is seen in what came of them."""
-    digest = hashlib.sha256()
-    for row in rows.rows:
-        digest.update(f"{row.question_hash} {row.prompt_hash} {row.gold}\n".encode("utf-8", "surrogatepass"))
-    return f"sha256:{digest.hexdigest()}"
+    return "sha256:" + hash_pieces(f"{row.question_hash} {row.prompt_hash} {row.gold}\n" for row in rows.rows)

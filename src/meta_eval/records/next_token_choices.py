@@ -6,13 +6,13 @@ and acc_norm and acc_bytes where a doc's choices are equally long, as letters ar
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import replace
 
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
+from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.notes import log
 from meta_eval.pack.columns import parquet_bytes
 from meta_eval.pack.next_token import COLUMN, NotOneTokenError, models_of, shared_ids
@@ -55,7 +55,7 @@ def with_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCo
     table = table.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))
     table = table.append_column(RIGHT, pa.array([row.right for row in rows.rows], pa.int64()))
     content = parquet_bytes(table)
-    before, after = (hashlib.sha256(one).hexdigest() for one in (task.files[docs_file], content))
+    before, after = (hash_bytes(one) for one in (task.files[docs_file], content))
     text = task.files[entry.template].decode().replace(before, after)
     yaml = rewrite.next_token_task(text, inherited=set(code.settings), where=entry.template)
     module = f"{entry.template.rpartition('/')[0]}/{rewrite.CHOOSING_MODULE}.py".lstrip("/")

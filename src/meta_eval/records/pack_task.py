@@ -7,7 +7,6 @@ The YAML that prepare writes includes the task's own and replaces what made docs
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import TaggedScalar
 
 from meta_eval import assets
+from meta_eval.boundary.hashing import hash_bytes, hash_text
 from meta_eval.errors import TemplateError
 from meta_eval.pack.choose import ROLLING
 from meta_eval.pack.columns import RECORDED_DOC, parquet_bytes
@@ -88,7 +88,7 @@ def make_task(
     text = task_yaml(
         code,
         docs_file="../" * len(file.parent.parts) + docs_file,
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=hash_bytes(content),
         generation=template.settings.get("generation_kwargs") if rows.generation is not None else None,
         verdict=verdict,
         published=[one.our_metric for one in published],
@@ -247,7 +247,7 @@ def _check_metrics(code: TaskCode, where: str) -> None:
 def _hashes(row: RecordedDoc) -> list[str]:
     if not row.prompts:
         return [row.prompt_hash]
-    return [hashlib.sha256(one.encode("utf-8", "surrogatepass")).hexdigest() for one in row.prompts]
+    return [hash_text(one) for one in row.prompts]
 
 
 def _longest(table: pa.Table) -> pa.Table:

@@ -6,13 +6,13 @@ stops with the doc; what is only odd is counted, and the manifest keeps it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.errors import DataError
 from meta_eval.pack.choose import ROLLING
 from meta_eval.results.answers import Doc, arguments, metric_names
@@ -191,7 +191,7 @@ class _Reading:
                 prompts=prompts if len(set(prompts)) > 1 else (),
                 unconditional=unconditional,
                 question_hash=hashed if isinstance(hashed, str) else doc.question_hash,
-                prompt_hash=hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest(),
+                prompt_hash=hash_text(prompt),
                 gold=str(sample.get("target")),
                 responses=self._responses(sample["resps"], len(requests) * (1 + unconditional), where),
                 metrics={
@@ -255,7 +255,7 @@ class _Reading:
     def _check_hash(self, prompt: str, recorded: Any, where: str) -> None:
         if not isinstance(recorded, str):
             self.warnings["prompt_hash_missing"] += 1
-        elif hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest() != recorded:
+        elif hash_text(prompt) != recorded:
             raise DataError(
                 f"the prompt does not have its recorded SHA-256 {recorded:.80}",
                 where=where,

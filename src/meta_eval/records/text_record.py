@@ -5,11 +5,11 @@ For formats that keep no more than that. Each answer is graded by exact match, w
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from meta_eval.boundary.hashing import hash_pieces, hash_text
 from meta_eval.errors import DataError
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.details.graded_docs import grader_code
@@ -67,11 +67,10 @@ class TextRecord(Record):
         prompts = Counter(row.prompt for row in rows)
         repeated = len(rows) - len(prompts)
         verdicts = [float(one.is_right) for one in answers if one.is_right is not None]
-        digest = hashlib.sha256("".join(f"{one!r}\n" for one in answers).encode("utf-8", "surrogatepass"))
         return RecordedTask(
             rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
             output_type="generate_until",
-            revision=f"sha256:{digest.hexdigest()}",
+            revision="sha256:" + hash_pieces(f"{one!r}\n" for one in answers),
             entry=RecordEntry(
                 model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos=None,
                 chat_template=False, shots=None, task_version=None,
@@ -93,13 +92,9 @@ def _row(one: TextAnswer, where: str) -> RecordedDoc:
         doc=doc,
         prompt=one.prompt,
         continuations=(),
-        question_hash=_sha256(doc_json(doc)),
-        prompt_hash=_sha256(one.prompt),
+        question_hash=hash_text(doc_json(doc)),
+        prompt_hash=hash_text(one.prompt),
         gold=one.gold,
         responses=[[one.answer]],
         metrics=None if one.is_right is None else {VERDICT: float(one.is_right)},
     )
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

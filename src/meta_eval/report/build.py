@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from meta_eval.boundary.inputs import sha256_of
+from meta_eval.boundary.hashing import hash_file
 from meta_eval.judging.boards import board_values
 from meta_eval.judging.model import Judgement
 from meta_eval.judging.numbers import averages
@@ -29,7 +29,7 @@ def build_report(
     places: Iterable[Path] = (),
 ) -> model.Report:
     """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
-    digest = None if pack is None else sha256_of(pack / MANIFEST)
+    digest = None if pack is None else hash_file(pack / MANIFEST)
     fidelity, said = beside_results(places, digest)
     totals = [averages(one.name, one.aggregates) for one in run.groups.values() if not run.repeats]
     if manifest is not None:
@@ -110,7 +110,7 @@ def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | 
     dates = sorted(one.date for one in files.values() if one.date)
     facts: dict[str, list[str | None]] = {}
     if pack is not None and manifest is not None:
-        digest = sha256_of(pack / MANIFEST)
+        digest = hash_file(pack / MANIFEST)
         facts["pack"] = [f"{pack.resolve().name}, manifest {digest[:16]}"]
         facts["evals dataset"] = [f"{one.dataset_id} at {one.dataset_revision}" for one in manifest.tasks.values()]
         facts["baseline"] = [

@@ -8,7 +8,6 @@ Content-Security-Policy runs no script but the one whose hash it names, and load
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import META, Subtask, Task
@@ -195,4 +195,4 @@ def asset(name: str) -> str:
 
 def digest(content: str) -> str:
     """SHA-256 as a Content-Security-Policy names it."""
-    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
+    return base64.b64encode(bytes.fromhex(hash_text(content))).decode("ascii")

@@ -7,12 +7,12 @@ are text, and arguments an object. A task of somebody else may have docs of any 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.results.clusters import field_text
 from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, value_of
 from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, foreign
@@ -163,7 +163,7 @@ def _hash_of(sample: Mapping[str, Any], name: str, content: Any) -> str:
     if isinstance(written, str):
         return written
     text = content if isinstance(content, str) else json.dumps(content, indent=2, ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hash_text(text)
 
 
 def _prompt_hash(sample: Mapping[str, Any], requests: Sequence[Sequence[Any]]) -> str:

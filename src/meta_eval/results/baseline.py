@@ -6,7 +6,6 @@ answers. The first line says which docs and graders they are of, or why there ar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +15,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.inputs import open_regular, sha256_of
+from meta_eval.boundary.hashing import hash_file, hash_pieces, hash_text
+from meta_eval.boundary.inputs import open_regular
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.answers import (
     EXTRACTED,
@@ -68,7 +68,7 @@ def named_key(key: str, manifest: Manifest, task: str) -> str:
     """The same as of `pack_keys` of the answers of the record that ``baseline:`` names."""
     entry = manifest.tasks[task].baseline
     file = manifest.files[entry.file].sha256 if entry is not None else None
-    return hashlib.sha256(f"{key} {file}".encode()).hexdigest()
+    return hash_text(f"{key} {file}")
 
 
 def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
@@ -184,16 +184,14 @@ def pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
     The docs are those of the manifest, which a pack checks when it loads them; the rest is what lies on the disk, for
     a grader may be edited there. Tasks share modules, so that each depends on all.
     """
-    graders = hashlib.sha256()
-    for name in sorted(manifest.files):
-        if name.endswith((".py", ".yaml")):
-            path = pack / name
-            graders.update(f"{name}\n{sha256_of(path) if path.is_file() else None}\n".encode())
+    names = [name for name in sorted(manifest.files) if name.endswith((".py", ".yaml"))]
+    files = [(name, pack / name) for name in names]
+    graders = hash_pieces(f"{name}\n{hash_file(path) if path.is_file() else None}\n" for name, path in files)
     keys = {}
     for task, entry in manifest.tasks.items():
         docs = manifest.files[entry.docs_file].sha256 if entry.docs_file is not None else None
-        rows = [task, docs, entry.dataset_id, entry.dataset_revision, entry.dataset_config, graders.hexdigest()]
-        keys[task] = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+        rows = [task, docs, entry.dataset_id, entry.dataset_revision, entry.dataset_config, graders]
+        keys[task] = hash_text(json.dumps(rows))
     return keys
 
 

@@ -6,13 +6,13 @@ the same with the same right answer, or where a field that the user names, or a 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.errors import ConfigError, suggestion
 from meta_eval.results.model import ResultsError
 
@@ -132,8 +132,5 @@ def _beyond(request: Sequence[Any], first: Sequence[Any]) -> list[str]:
 
 
 def _hash(*parts: str) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        text = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(text) + text)
-    return digest.hexdigest()[:32]
+    texts = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return hash_bytes(b"".join(b"%d:%b" % (len(text), text) for text in texts))[:32]

@@ -16,7 +16,8 @@ from meta_eval.answers.read import AnswersError, read_answers
 from meta_eval.answers.requests import Request
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
-from meta_eval.boundary.inputs import expand, sha256_of
+from meta_eval.boundary.hashing import hash_file
+from meta_eval.boundary.inputs import expand
 from meta_eval.fidelity.pairing import check_same_tokenizer
 from meta_eval.notes import Progress, log, silent
 from meta_eval.pack.choose import choose_asked
@@ -184,7 +185,7 @@ def _of_files(
         raise AnswersError(
             f"{what}, and a table is of one", where="--answers", hint="Give those of one model, each once"
         )
-    journal = Journal(output, models[0], {"files": [sha256_of(file) for file in files]})
+    journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)
     path, probing = output / f"{journal.stem}.parquet", Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
     tables = write(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from meta_eval.answers.read import Answer, Answers
-from meta_eval.boundary.inputs import sha256_of
+from meta_eval.boundary.hashing import hash_file
 from meta_eval.errors import UserError
 from meta_eval.fidelity.probes import probes_path, write_probes
 from meta_eval.fidelity.table_file import Header
@@ -84,7 +84,7 @@ def write(
         model=model,
         engine=", ".join(sorted({answer.engine for answer in used if answer.engine})),
         settings_sha256=settings_sha256,
-        manifest_sha256=sha256_of(wanted.pack / MANIFEST),
+        manifest_sha256=hash_file(wanted.pack / MANIFEST),
         tokenizer_sha256=tokenizer_hash(tokenizer or model),
         docs=wanted.docs, left_out=left_out, seed=wanted.seed,
     )  # fmt: skip
@@ -108,7 +108,7 @@ def write(
 def tokenizer_hash(model: str) -> str:
     """The SHA-256 of a model's tokenizer.json; empty where it is not on this machine."""
     file = tokenizer_file(model)
-    return "" if file is None else sha256_of(Path(file))
+    return "" if file is None else hash_file(Path(file))
 
 
 def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from meta_eval.answers.read import FORMAT, VERSION, Answers, read_answers
+from meta_eval.boundary.hashing import hash_json
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.errors import ConfigError, PackError
 from meta_eval.running.client import Said
@@ -51,8 +52,7 @@ class Journal:
 
     def __init__(self, folder: Path, model: str, identity: Mapping[str, Any], shard: tuple[int, int] = (0, 1)) -> None:
         self._folder, self._model, self._identity = folder, model, dict(identity)
-        text = json.dumps(self._identity, sort_keys=True)
-        self.key = hashlib.sha256(text.encode()).hexdigest()
+        self.key = hash_json(self._identity)
         self._stem = f"{_file_name(model)}.{self.key[:12]}"
         part = f".{shard[0]}-of-{shard[1]}" if shard[1] > 1 else ""
         self.path = folder / f"{self._stem}{part}.jsonl"

@@ -17,7 +17,7 @@ from meta_eval.answers.read import Answers
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings
-from meta_eval.boundary.inputs import sha256_of
+from meta_eval.boundary.hashing import hash_file
 from meta_eval.errors import PackError, UserError
 from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
@@ -167,4 +167,4 @@ def _yaml(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     if "tokens" in rows[0]:
         units += [("logprob_per_token", "per_unit", "true"), ("perplexity_per_token", "perplexity", "false")]
     lines = [_UNIT.format(metric=metric, function=function, better=better) for metric, function, better in units]
-    return _TASK.format(name=name, sha256=sha256_of(file), units="".join(lines))
+    return _TASK.format(name=name, sha256=hash_file(file), units="".join(lines))

@@ -7,13 +7,13 @@ renamed folder or an edited README without effect is the same revision. All of t
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.boundary.inputs import expand, read_regular, sha256_of
+from meta_eval.boundary.hashing import hash_bytes, hash_file
+from meta_eval.boundary.inputs import expand, read_regular
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
 from meta_eval.source import card as cards
@@ -127,7 +127,7 @@ def _hash(root: Path, names: Iterable[str], where: str) -> _Files:
     files: dict[str, DataFile] = {}
     for name in names:
         try:
-            digest = sha256_of(root / name)
+            digest = hash_file(root / name)
         except OSError as error:
             raise _unreadable(error, where) from error
         files[name] = DataFile(root / name, name, digest)
@@ -136,7 +136,7 @@ def _hash(root: Path, names: Iterable[str], where: str) -> _Files:
 
 def _revision(files: _Files) -> str:
     lines = "".join(f"{name}\t{file.sha256}\n" for name, file in sorted(files.by_name.items()))
-    return "sha256:" + hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+    return "sha256:" + hash_bytes(lines.encode("utf-8", "surrogateescape"))
 
 
 def _unreadable(error: OSError, where: str) -> SourceError:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from meta_eval.boundary.inputs import read_regular, reason, sha256_of
+from meta_eval.boundary.hashing import hash_file
+from meta_eval.boundary.inputs import read_regular, reason
 from meta_eval.boundary.names import is_inside, is_name
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
@@ -253,7 +254,7 @@ class _Snapshot:
         from huggingface_hub.utils.sha import git_hash
 
         expected = self.digests[name]
-        sha256 = sha256_of(path)
+        sha256 = hash_file(path)
         if expected.sha256 is not None:
             intact = sha256 == expected.sha256
         elif expected.blob_id is not None:

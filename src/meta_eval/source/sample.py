@@ -6,13 +6,13 @@ nothing is written.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from meta_eval.boundary.hashing import hash_bytes, hash_text
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import SourceError
 from meta_eval.source import sample_rows
@@ -84,9 +84,9 @@ def _incomplete(where: str) -> SourceError:
 def _data_file(table: sample_rows.Table) -> DataFile:
     content = table.content()
     name = f"{table.folder}/{table.name}.jsonl"
-    return DataFile(table.source, name, hashlib.sha256(content).hexdigest(), content)
+    return DataFile(table.source, name, hash_bytes(content), content)
 
 
 def _revision(data: tuple[DataFile, ...]) -> str:
     listing = "".join(f"{file.name}\t{file.sha256}\n" for file in data)
-    return f"sha256:{hashlib.sha256(listing.encode()).hexdigest()}"
+    return f"sha256:{hash_text(listing)}"

@@ -6,7 +6,6 @@ the sample is opened: prompts, hashes, the columns of Meta's details subsets.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.inputs import read_regular
 from meta_eval.catalog.families import families
 from meta_eval.source.rows import Row
@@ -184,8 +184,8 @@ class _Subset:
             # A share stands as people write it: 2/3.
             "output_metrics": {name: float(Fraction(str(share))) for name, share in metrics.items()},
             "is_correct": correct,
-            "input_question_hash": _sha256(question),
-            "input_final_prompts_hash": [_sha256(prompt) for prompt in prompts],
+            "input_question_hash": hash_text(question),
+            "input_final_prompts_hash": [hash_text(prompt) for prompt in prompts],
             "benchmark_label": shared["benchmark_label"],
             "eval_config": {key: str(config[key]) for key in sorted(config)},
         }
@@ -246,10 +246,6 @@ def _normalised(raw: Sequence[float], completions: Sequence[str]) -> dict[str, l
         "text": [round(value / len(text), 6) for value, text in zip(raw, completions, strict=True)],
         "token": [round(value / 3, 6) for value in raw],
     }
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _environment(texts: Mapping[str, str]) -> Environment:

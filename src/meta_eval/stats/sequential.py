@@ -22,7 +22,6 @@ before the last doc is left to that verdict.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections import Counter, defaultdict
@@ -31,6 +30,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.stats.basics import ALPHA, holm
 from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
 
@@ -147,7 +147,7 @@ def plan(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND) -> Pla
     strata: dict[_Stratum, list[tuple[str, tuple[Doc, ...]]]] = defaultdict(list)
     for name, members in units.items():
         stratum = tuple(sorted({(task, json.dumps(label)) for task, label in (subtask[doc] for doc in members)}))
-        digest = hashlib.sha256(f"{seed} {name}".encode()).hexdigest()
+        digest = hash_text(f"{seed} {name}")
         strata[stratum].append((digest, tuple(sorted(members, key=str))))
     rounds = max(1, min(*map(len, strata.values()), len(subtask) // batch))
     cut: list[list[tuple[float, str, tuple[Doc, ...]]]] = [[] for _ in range(rounds)]

@@ -7,7 +7,6 @@ Both writers name files alike: ``details_<task>_<time>.parquet``, in a folder of
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from meta_eval import stats
-from meta_eval.boundary.inputs import open_parquet, parse_json, read_regular, reason, sha256_of
+from meta_eval.boundary.hashing import hash_file, hash_text
+from meta_eval.boundary.inputs import open_parquet, parse_json, read_regular, reason
 from meta_eval.errors import SourceError
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.details.first_board import NESTED, DetailsRow, columns_of, read_board_row
@@ -129,8 +129,8 @@ class DetailsRecord(Record):
         """The commit, or of a file here ``sha256:`` over its name and content."""
         if self._place.repository is not None:
             return self._place.repository.revision
-        line = f"{details.file}\t{sha256_of(self._place.fetch(details.file))}\n"
-        return f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"
+        line = f"{details.file}\t{hash_file(self._place.fetch(details.file))}\n"
+        return f"sha256:{hash_text(line)}"
 
 
 def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, Score]:

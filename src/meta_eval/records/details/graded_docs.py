@@ -7,7 +7,6 @@ verdicts by its rules; where one does not, nobody knows what was measured.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from typing import Any, Literal
 
 from meta_eval import assets
 from meta_eval.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
+from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog import boards
 from meta_eval.errors import DataError
 from meta_eval.records.details.first_board import DetailsRow
@@ -288,14 +288,10 @@ def _row(
         doc=doc,
         prompt=sample.prompt,
         continuations=continuations,
-        question_hash=_digest(doc_json(doc)),
-        prompt_hash=_digest(sample.prompt),
+        question_hash=hash_text(doc_json(doc)),
+        prompt_hash=hash_text(sample.prompt),
         gold=gold,
         prompts=sample.prompts,
         responses=responses,
         metrics={f"{name},none": value for name, value in sample.metrics.items() if name in METRICS_OF_GRADER[kind]},
     )
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -6,12 +6,11 @@ files only those of the run that is meant are fetched.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from meta_eval.boundary.inputs import sha256_of
+from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import SourceError
 from meta_eval.records.format import ALL
@@ -178,8 +177,8 @@ def _revision(path: Path, files: Files) -> str:
     lines = []
     for file in sorted(one for one in paths if one is not None):
         within = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
-        lines.append(f"{within}\t{sha256_of(file)}\n")
-    return f"sha256:{hashlib.sha256(''.join(lines).encode()).hexdigest()}"
+        lines.append(f"{within}\t{hash_file(file)}\n")
+    return f"sha256:{hash_text(''.join(lines))}"
 
 
 def _groups_of(files: Files) -> dict[str, tuple[str, ...]]:
