@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from command import cli
+from generate_server import GenerateBackend, generate_server
 from places import REPOSITORY, TEMPLATES
 
 from meta_eval.backends import registry
@@ -80,6 +81,20 @@ def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_
     done = go("fidelity", tmp_path, "work_dir")
     assert done.returncode == 2
     assert "backend function does not say how likely choices are" in " ".join(done.stderr.split())
+
+
+def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "SHIPPED", {**SHIPPED, "generate": GenerateBackend()})
+    monkeypatch.setattr("meta_eval.running.servers_client.backoff", lambda *_numbers, **_most: 0.0)
+    with generate_server(fails_each=4) as (one, first), generate_server(fails_each=50) as (two, second):
+        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={one},{two}"]
+        done = go("run", tmp_path, "--no-canary", "--no-report", "--json", *words, tasks=TEXTS)
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["failed"], said["engine"]) == (0, 0, "generate 1.0")
+    assert first.count(500) and second, "one failed and was asked again, and both were asked"
+    assert said["asked"] + 2 == (first + second).count(200), "each answer once, and the two that said who is there"
 
 
 @pytest.mark.usefixtures("module")

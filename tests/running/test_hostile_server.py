@@ -20,9 +20,8 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running import completions
 from meta_eval.running.client import Ask
-from meta_eval.running.completions import GarbledError
-from meta_eval.running.connection import Connection
-from meta_eval.running.transport import CutError, Failed, Transport
+from meta_eval.running.completions_connection import CompletionsConnection
+from meta_eval.running.transport import CutError, Failed, GarbledError, Transport, complaint, parsed
 
 KEY = "s3cret-key-of-an-api"
 MODELS = {"data": [{"id": "tiny", "owned_by": "vllm", "max_model_len": 8192}]}
@@ -111,7 +110,7 @@ def reply(tree: Any, head: str = "") -> bytes:
     return f"HTTP/1.0 200 ok\r\nContent-Length: {len(raw)}\r\n{head}\r\n".encode() + raw
 
 
-def met(server: ThreadingHTTPServer, replies: dict[str, bytes]) -> Connection:
+def met(server: ThreadingHTTPServer, replies: dict[str, bytes]) -> CompletionsConnection:
     """A connection that has met the server, which answers so."""
     server.replies = {
         "/v1/models": reply(MODELS),
@@ -123,8 +122,8 @@ def met(server: ThreadingHTTPServer, replies: dict[str, bytes]) -> Connection:
         model_name="tiny", tasks=("meta_some",), include_path="w", runs_code=False, request_timeout=20
     )
 
-    async def meet() -> Connection:
-        made = Connection(f"http://127.0.0.1:{server.server_port}/v1", settings, "tiny", KEY)
+    async def meet() -> CompletionsConnection:
+        made = CompletionsConnection(f"http://127.0.0.1:{server.server_port}/v1", settings, "tiny", KEY)
         try:
             await made.meet()
             await made.can_label()
@@ -220,8 +219,8 @@ def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tup
         for key in path[:-1]:
             node = node[key]
         node[path[-1]] = wrong
-        answer = completions.parsed(json.dumps(tree).encode())
-        completions.complaint(json.dumps(tree).encode())
+        answer = parsed(json.dumps(tree).encode())
+        complaint(json.dumps(tree).encode())
         found: list[Any] = []
         for read in (
             lambda answer=answer: completions.read_labels(answer, [0, 1]),

@@ -5,13 +5,13 @@ Servers differ in what they take besides OpenAI's own fields; `Abilities` holds 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.answers.logprobs import Place, TokenLogprobs, of_places
 from meta_eval.running.client import Ask, Said
+from meta_eval.running.transport import GarbledError, Json
 
 # Fields that are not OpenAI's, in vLLM's and SGLang's words: the ids of what was read and written; special tokens kept
 # in the text; no penalty of the model's own generation_config.json, which would change greedy answers.
@@ -25,15 +25,9 @@ EXTRAS: Mapping[str, Any] = {
 # A prompt that any vocabulary has, to see what a server takes.
 PROBE = (0, 0, 0)
 
-Json = Mapping[str, Any]
-
 # Counts are below it, in every program that reads JSON; and the longest text, which a line of the journal must hold.
 _MOST = 2**53
 _LONGEST = 4 * 2**20
-
-
-class GarbledError(ValueError):
-    """An answer is not what a completion looks like; asked again it may be."""
 
 
 @dataclass(slots=True)
@@ -238,34 +232,3 @@ def other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:
     if count is None or count == len(sent):
         return None
     return f"it read {count:,} tokens of prompt, and {len(sent):,} were meant"
-
-
-def parsed(raw: bytes) -> Json:
-    """A body as an object.
-
-    Raises:
-        GarbledError: It is none.
-    """
-    import orjson
-
-    try:
-        content = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        try:
-            content = json.loads(raw)  # takes NaN and Infinity, which some servers write
-        except (ValueError, RecursionError):
-            raise GarbledError("an answer that is no JSON") from None
-    if not isinstance(content, dict):
-        raise GarbledError("an answer that is no object")
-    return content
-
-
-def complaint(raw: bytes) -> str:
-    """What a server says of a request that it refuses, in one line."""
-    try:
-        content = parsed(raw)
-    except GarbledError:
-        return " ".join(raw[:300].decode("utf-8", "replace").split()) or "no reason given"
-    error = content.get("error", content)
-    found = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-    return " ".join(str(found or content).split())[:500]

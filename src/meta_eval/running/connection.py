@@ -1,27 +1,17 @@
-"""One server: what it is, what it takes, whether it is there, and one request to it."""
+"""One server: whether it is there, and one request to it, in whatever words it is asked."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from pathlib import PurePath
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.notes import log
-from meta_eval.running import completions
-from meta_eval.running.completions import FORCED, PROBE, Abilities, GarbledError, Json
-from meta_eval.running.transport import CutError, Failed, Transport, retry_after
-from meta_eval.shown import one_line
-
-# Seconds until a server must have said what it is, and what its name may take.
-_TO_SAY = 60.0
-_LONGEST_NAME = 200
+from meta_eval.running.transport import Failed, Json, Transport, complaint, parsed, retry_after
 
 # What says "not now": too early, too many, overloaded, and what stands before a server that is starting.
 _NOT_NOW = frozenset((408, 425, 429, 503))
@@ -31,35 +21,37 @@ _NO_PAGE = frozenset((404, 405, 501))
 
 
 class NoPageError(BackendError):
-    """The server has no ``/completions``, or has none for such a prompt."""
+    """The server has no such page, or has none for such a request."""
 
 
-class _RefusedError(Exception):
-    """The server refuses a request, whatever is left out of it."""
-
-
-class Connection:
+class Connection(ABC):
     """One server.
 
     Args:
-        url: With its ``/v1``.
+        url: Its address, with the ``/v1`` of those that have one.
         settings: Of the pack.
         model: What to ask for.
         key: Of the API; None for none. It is told to this server alone, and to no log.
 
     Attributes:
         engine: Its name and version; empty until it was met.
-        can: What it takes.
         up: Set while it answers.
     """
 
     def __init__(self, url: str, settings: RunSettings, model: str, key: str | None) -> None:
-        self.url, self.engine, self.can, self.up = url, "", Abilities(), asyncio.Event()
+        self.url, self.engine, self.up = url, "", asyncio.Event()
         self._settings, self._model, self._has_key = settings, model, bool(key)
-        self._met = False
         self._not_before = 0.0
-        self._learning = asyncio.Lock()
         self._transport = Transport(url, settings.request_timeout, key)
+
+    @abstractmethod
+    async def meet(self) -> None:
+        """See that it is there and can answer, and set `engine`; called again each time that it was gone.
+
+        Raises:
+            CutError, Failed: It does not answer now.
+            BackendError: It has not what is needed.
+        """
 
     async def close(self) -> None:
         await self._transport.close()
@@ -84,240 +76,34 @@ class Connection:
         """Ask nothing for so long."""
         self._not_before = max(self._not_before, time.monotonic() + seconds)
 
-    async def meet(self) -> None:
-        """See that it is there and has the model; the first time also what it takes.
+    async def post(self, path: str, body: Mapping[str, Any]) -> Json | str:
+        """What it answers to a body that is sent as JSON, or why it never will.
 
         Raises:
-            CutError, Failed: It does not answer now.
-            BackendError: It has not what is needed.
-        """
-        try:
-            status, headers, raw = await self._transport.request("GET", "/models", timeout=_TO_SAY)
-            self._refuse_strangers(status, raw)
-            if status in _NOT_NOW or status >= 500:
-                raise Failed(f"{status}: {self._words(raw)}")
-            card = self._card(completions.parsed(raw)) if status == 200 else {}
-            if self._met:
-                return
-            if status != 200:
-                log.warning(f"{self.url} does not list its models ({status}): {self._model} is asked for unseen")
-            self.engine = await self._engine(card, headers)
-            await self._learn()
-            self._met = True
-        except GarbledError as error:
-            raise Failed(str(error)) from None
-
-    async def complete(self, body: Mapping[str, Any]) -> Json | str:
-        """One completion, or why the server will never give it.
-
-        Raises:
-            CutError, GarbledError, Failed: There is none, and asking again may help.
+            CutError, GarbledError, Failed: There is no answer, and asking again may help.
             BackendError: It will answer nothing of ours.
         """
-        status, headers, raw = await self._transport.request("POST", "/completions", {"model": self._model, **body})
+        status, headers, raw = await self._transport.request("POST", path, body)
         if status == 200:
-            return completions.parsed(raw)
+            return parsed(raw)
         words = self._words(raw)
+        self._refuse_for_now(status, headers, words)
+        self._refuse_strangers(status, raw)
+        if status in _NO_PAGE:
+            raise NoPageError(f"answers {status}: {words}", where=f"{self.url}{path}", hint="Check base_url")
+        return f"{status}: {words}"
+
+    def _refuse_for_now(self, status: int, headers: Mapping[str, str], words: str) -> None:
         if status in _NOT_NOW:
             after = retry_after(headers)
             raise Failed(f"{status}: {words}", turned_away=status == 429 or after is not None, retry_after=after)
         if status >= 500:
             raise Failed(f"{status}: {words}")
-        self._refuse_strangers(status, raw)
-        if status in _NO_PAGE:
-            raise NoPageError(f"answers {status}: {words}", where=f"{self.url}/completions", hint="Check base_url")
-        return f"{status}: {words}"
-
-    async def can_label(self) -> bool:
-        """Whether it says the log-probabilities of tokens that are named, found out once."""
-        async with self._learning:
-            if self.can.labels is None:
-                ids = [0, 1]
-                self.can.labels = await self._tried(
-                    completions.labels(PROBE, ids), lambda answer: completions.read_labels(answer, ids)
-                )
-            return self.can.labels
-
-    async def how_forced(self) -> str:
-        """How it says those of a prompt's tokens, found out once; empty if it does not."""
-        async with self._learning:
-            for how in FORCED if self.can.forced is None else ():
-                body = completions.forced(PROBE[:1], PROBE[1:], how)
-                if await self._tried(body, partial(completions.read_forced, continuation=PROBE[1:], how=how)):
-                    self.can.forced = how
-                    break
-            self.can.forced = self.can.forced or ""
-            return self.can.forced
-
-    async def _tried(self, body: Mapping[str, Any], read: Callable[[Json], object]) -> bool:
-        """Whether it answers as it should; one that fails twice does not."""
-        for _ in range(2):
-            try:
-                answer = await self.complete(body)
-                if isinstance(answer, str):
-                    return False
-                read(answer)
-            except Failed as fault:
-                if fault.turned_away:
-                    raise
-            except (GarbledError, NoPageError):
-                return False
-            else:
-                return True
-        return False
 
     def _refuse_strangers(self, status: int, raw: bytes) -> None:
         if status in (401, 403):
             hint = "Set OPENAI_API_KEY to a key that it takes" if not self._has_key else "Check OPENAI_API_KEY"
             raise BackendError(f"answers {status}: {self._words(raw)}", where=self.url, hint=hint)
 
-    def _card(self, answer: Json) -> Json:
-        """What it says of the model that is asked for."""
-        cards = _models(answer)
-        for same in _SAME:
-            for card in cards:
-                if isinstance(card.get("id"), str) and any(same(name, self._model) for name in _names(card)):
-                    self._check_length(card)
-                    self._model = card["id"]
-                    return card
-        names = ", ".join(str(card.get("id")) for card in cards[:8]) or "nothing"
-        raise BackendError(
-            f"does not serve {self._model}, but {names}", where=self.url,
-            hint="Set model_name to what is there, and tokenizer to the model's hub id or folder; or start the server "
-            "with --served-model-name",
-        )  # fmt: skip
-
-    def _check_length(self, card: Json) -> None:
-        meta = card.get("meta")  # of llama.cpp: what one of its slots holds
-        longest = card.get("max_model_len", meta.get("n_ctx") if isinstance(meta, dict) else None)
-        wanted = self._settings.max_model_len
-        if not isinstance(longest, int):
-            log.warning(f"{self.url} does not say how long its contexts are: max_model_len, {wanted:,}, is not checked")
-        elif longest < wanted:
-            raise BackendError(
-                f"serves contexts of {longest:,} tokens, and max_model_len is {wanted:,}", where=self.url,
-                hint=f"Serve it with --max-model-len {wanted} (llama.cpp: -c, which its slots share), or lower "
-                "max_model_len",
-            )  # fmt: skip
-
-    async def _engine(self, card: Json, headers: Mapping[str, str]) -> str:
-        name = card.get("owned_by") or headers.get("Server") or "server"
-        try:
-            status, _, raw = await self._transport.request("GET", "/version", timeout=_TO_SAY, root=True)
-            version = completions.parsed(raw).get("version") if status == 200 else None
-        except (GarbledError, Failed):
-            version = None
-        # It stands beside every answer.
-        return self._transport.hidden(
-            one_line(f"{name} {version}" if isinstance(version, str) else str(name))[:_LONGEST_NAME]
-        )
-
-    async def _learn(self) -> None:
-        """Whether it takes token ids, and which of `EXTRAS`.
-
-        Servers that do not take token ids refuse them, have no such page, fail or cut the connection. A text tells
-        whether it is that.
-        """
-        self.can = Abilities()
-        try:
-            answer = await self._accepted()
-            if completions.other_prompt(answer, PROBE):
-                self.can = Abilities(token_ids=False, extras=self.can.extras)
-        except (_RefusedError, NoPageError, GarbledError, CutError, Failed) as fault:
-            if isinstance(fault, Failed) and fault.turned_away:
-                raise
-            await self._learn_with_text(fault)
-        if not self.can.token_ids:
-            log.warning(f"{self.url} takes no token ids: prompts go out as text, and it must add the BOS")
-        if missing := [name for name in completions.EXTRAS if name not in self.can.extras]:
-            log.warning(f"{self.url} does not take {', '.join(missing)}: asked without")
-
-    async def _learn_with_text(self, fault: Exception) -> None:
-        """The same with a text, after token ids ended in ``fault``; that once more where it may have passed."""
-        self.can = Abilities(token_ids=False)
-        try:
-            await self._accepted()
-        except (_RefusedError, NoPageError) as refusal:
-            await self._refuse_chat()
-            if isinstance(refusal, NoPageError):
-                raise
-            raise BackendError(f"refuses the simplest request: {refusal}", where=self.url) from None
-        except (GarbledError, CutError, Failed):
-            raise fault from None
-        if not isinstance(fault, _RefusedError):
-            of_text, self.can = self.can, Abilities()
-            try:
-                await self._accepted()
-            except (_RefusedError, NoPageError, GarbledError, CutError, Failed):
-                self.can = of_text
-
-    async def _accepted(self) -> Json:
-        """The answer to the simplest request; what the server names in a refusal is left out for good.
-
-        Raises:
-            _RefusedError: It refuses it whatever is left out.
-            NoPageError, GarbledError, CutError, Failed: As `complete`.
-        """
-        while True:
-            prompt: object = list(PROBE) if self.can.token_ids else "1"
-            answer = await self.complete({"max_tokens": 1, "temperature": 0.0, **self.can.extras, "prompt": prompt})
-            if not isinstance(answer, str):
-                completions.choice_of(answer)
-                return answer
-            if not self.can.extras:
-                raise _RefusedError(answer)
-            named = [name for name in self.can.extras if re.search(rf"\b{name}\b", answer)]
-            for name in named or tuple(self.can.extras):
-                del self.can.extras[name]
-
-    async def _refuse_chat(self) -> None:
-        """Say so where it has chat alone.
-
-        Raises:
-            BackendError: It has.
-        """
-        body = {"model": self._model, "max_tokens": 1, "messages": [{"role": "user", "content": "1"}]}
-        try:
-            status, _, raw = await self._transport.request("POST", "/chat/completions", body, timeout=_TO_SAY)
-            answered = status == 200 and "choices" in completions.parsed(raw)
-        except (GarbledError, CutError, Failed):
-            return
-        if answered:
-            raise BackendError(
-                "answers chats alone (/chat/completions): it puts a template around prompts that bring their own",
-                where=self.url,
-                hint="Serve the model with /v1/completions, as vLLM, SGLang and llama.cpp do",
-            )
-
     def _words(self, raw: bytes) -> str:
-        return self._transport.hidden(completions.complaint(raw))
-
-
-def _models(answer: Json) -> list[Json]:
-    """The models that a server lists."""
-    listed = answer.get("data")
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-
-
-def _names(card: Json) -> Iterator[str]:
-    """What a server calls a model: vLLM by its name or its path, llama.cpp also by aliases."""
-    aliases = card.get("aliases")
-    for name in (card.get("id"), card.get("root"), *(aliases if isinstance(aliases, list) else ())):
-        if isinstance(name, str):
-            yield name
-
-
-def _is_tagged(name: str, model: str) -> bool:
-    return name == f"{model}:latest"
-
-
-def _is_file_of(name: str, model: str) -> bool:
-    return name.endswith(".gguf") and model in (PurePath(name).name, PurePath(name).stem)
-
-
-# Whether a server's name of a model is the one that is asked for: as it is; with Ollama's tag; a file of llama.cpp.
-_SAME: tuple[Callable[[str, str], bool], ...] = (
-    str.__eq__,
-    _is_tagged,
-    _is_file_of,
-)
+        return self._transport.hidden(complaint(raw))

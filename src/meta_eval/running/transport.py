@@ -40,6 +40,13 @@ _FAULTS = (
 )
 
 
+Json = Mapping[str, Any]
+
+
+class GarbledError(ValueError):
+    """An answer is not what it should look like; asked again it may be."""
+
+
 class CutError(Exception):
     """The connection was refused or cut: the server may be gone."""
 
@@ -163,3 +170,34 @@ async def _read(response: Any) -> bytes:
         if length > _MOST_BYTES:
             raise Failed(f"an answer of more than {_MOST_BYTES // 2**20} MiB")
     return b"".join(parts)
+
+
+def parsed(raw: bytes) -> Json:
+    """A body as an object.
+
+    Raises:
+        GarbledError: It is none.
+    """
+    import orjson
+
+    try:
+        content = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:
+            content = json.loads(raw)  # takes NaN and Infinity, which some servers write
+        except (ValueError, RecursionError):
+            raise GarbledError("an answer that is no JSON") from None
+    if not isinstance(content, dict):
+        raise GarbledError("an answer that is no object")
+    return content
+
+
+def complaint(raw: bytes) -> str:
+    """What a server says of a request that it refuses, in one line."""
+    try:
+        content = parsed(raw)
+    except GarbledError:
+        return " ".join(raw[:300].decode("utf-8", "replace").split()) or "no reason given"
+    error = content.get("error", content)
+    found = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+    return " ".join(str(found or content).split())[:500]
