@@ -25,8 +25,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from meta_eval.fidelity.against import against
-from meta_eval.fidelity.causes import (
+from meta_eval.token_fidelity.causes import (
     ATTENTION,
     BOS,
     CACHE,
@@ -53,13 +52,14 @@ from meta_eval.fidelity.causes import (
     WINDOW,
     WORDS,
 )
-from meta_eval.fidelity.columns import Columns, Vocabulary, columns
-from meta_eval.fidelity.diagnosis import diagnose
-from meta_eval.fidelity.pairing import AgainstError, Pair, pair
-from meta_eval.fidelity.probes import Probed, Probes, read_probes
-from meta_eval.fidelity.tokens import Forced, read_tokens
-from meta_eval.fidelity.told_apart import Probing
-from meta_eval.fidelity.variants import START as START_PROBE
+from meta_eval.token_fidelity.comparison import against
+from meta_eval.token_fidelity.diagnosis import diagnose
+from meta_eval.token_fidelity.perturbations import START as START_PROBE
+from meta_eval.token_fidelity.probe_diagnosis import Probing
+from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
+from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
+from meta_eval.token_fidelity.token_columns import Columns, Vocabulary, columns
+from meta_eval.token_fidelity.token_table import Forced, read_tokens
 
 Key = tuple[str, int]
 Said = tuple[str, tuple[str, ...]]

@@ -462,7 +462,7 @@ def test_names_in_results(name: str) -> None:
 @fuzz(8)
 @given(st.data())
 def test_samples_that_are_graded_again(data: st.DataObject) -> None:
-    from meta_eval.verify.saved import find_samples, read_saved
+    from meta_eval.verification.saved_answers import find_samples, read_saved
 
     with folder() as here:
         path = some_run(here / "out") / LINES[1]

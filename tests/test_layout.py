@@ -15,10 +15,10 @@ PACKAGE = REPOSITORY / "src" / "meta_eval"
 # From the ground up: each may import what stands above it in this list, and itself.
 ROOMS = [
     "version",
-    "shown",  # how foreign text is shown
+    "escaping",  # how foreign text is shown
     "secrets",
     "errors",
-    "notes",
+    "logs",
     "boundary",  # files and names that are not ours, the code of templates and packs at work
     "assets",  # what the wheel carries along
     "stats",
@@ -32,11 +32,11 @@ ROOMS = [
     "replay",
     "preflight",
     "results",  # what lm_eval wrote
-    "verify",
+    "verification",
     "records",  # any recorded run of lm-eval as an evals dataset
     "answers",  # requests out, answers in
     "judging",
-    "fidelity",  # how likely each token of the recorded answers is
+    "token_fidelity",  # how likely each token of the recorded answers is
     "running",  # from requests to answers, on any engine, until it is decided
     "report",
     "api",
@@ -46,7 +46,7 @@ ROOMS = [
 
 
 def room_of(module: str) -> str:
-    """``pack`` of ``meta_eval.pack.docs``."""
+    """``pack`` of ``meta_eval.pack.task_docs``."""
     return module.split(".")[1]
 
 
@@ -67,7 +67,7 @@ OPENERS = {
     "assets/__init__.py": "files that the wheel carries",
     "assets/lighteval_tasks.py": "stands alone in what it is exported with",
     "assets/pack_docs.py": "stands alone in a pack",
-    "boundary/ending.py": "/proc",
+    "boundary/process_guard.py": "/proc",
     "boundary/inputs.py": "the door itself",
     "boundary/staging.py": "its own lock, never waited for, and what it has written, to sync it",
     "catalog/__init__.py": "files that the wheel carries",
@@ -139,7 +139,7 @@ def test_no_import_leads_up(path: Path) -> None:
 def test_no_imports_go_in_a_circle() -> None:
     names = {path: ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in FILES}
     modules = {name.removesuffix(".__init__"): set(imports(path)) for path, name in names.items()}
-    # ``from meta_eval.pack import docs`` imports the module, ``from meta_eval.pack.docs import read_docs`` its module.
+    # ``from meta_eval.pack import task_docs as docs`` imports the module, ``from meta_eval.pack.task_docs import read_docs`` its module.
     graph = {
         name: {one if one in modules else one.rpartition(".")[0] for one in imported} - {name}
         for name, imported in modules.items()

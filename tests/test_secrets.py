@@ -14,7 +14,7 @@ from runs import write_run
 
 from meta_eval.config import load_config
 from meta_eval.errors import ConfigError, UserError
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.secrets import is_secret, redacted
 
 TOKEN = "hf_" + "aB3" * 11

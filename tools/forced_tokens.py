@@ -31,15 +31,15 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
-from meta_eval.answers.logprobs import TokenLogprobs
-from meta_eval.answers.read import Answer, Answers
+from meta_eval.answers.answer_files import Answer, Answers
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.fidelity.probes import Probed, probes_path, write_probes
-from meta_eval.fidelity.table_file import Header
-from meta_eval.fidelity.tokens import Choices, Forced, choices_path, write_choices, write_tokens
+from meta_eval.answers.token_logprobs import TokenLogprobs
 from meta_eval.running.client import Ask, Client, Said, with_token_ids
 from meta_eval.running.probing import Probing, chosen
 from meta_eval.running.selfcheck import settings_of
+from meta_eval.token_fidelity.probe_table import Probed, probes_path, write_probes
+from meta_eval.token_fidelity.table_file import Header
+from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
 
 ANSWER = 48  # tokens at most
 LONGEST = 9_500  # of a prompt

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
     from meta_eval.records.prepare import prepare
-    from meta_eval.verify import verify
+    from meta_eval.verification import verify
 
 __all__ = [
     "Config", "Manifest", "__version__", "compare", "export", "fidelity", "grade", "prepare", "report", "run", "verify",
@@ -29,15 +29,15 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("compare", "export", "fidelity", "grade", "report", "run"), "meta_eval.api"),
     "prepare": "meta_eval.records.prepare",
-    "verify": "meta_eval.verify",
+    "verify": "meta_eval.verification",
     "Config": "meta_eval.config",
     "Manifest": "meta_eval.pack.manifest",
 }
 
 
 class _Package(ModuleType):
-    """``verify`` and ``report`` are rooms of the package too, and importing a room would put it in the place of the
-    function of its name: here the function stays. ``from meta_eval.verify import …`` reaches into the room as ever.
+    """``report`` is a package too, and importing it would put it in the place of the function of its name: here the
+    function stays. ``from meta_eval.report import …`` reaches into the package as ever.
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -14,8 +14,8 @@ def main() -> None:
     early = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where a shell has set it aside
     if early:
         signal.signal(signal.SIGINT, _before_anything)
-    from meta_eval.boundary.contained import keep_stdout
-    from meta_eval.boundary.ending import begin
+    from meta_eval.boundary.isolation import keep_stdout
+    from meta_eval.boundary.process_guard import begin
 
     keep_stdout()
     from meta_eval.cli import main as run

@@ -13,8 +13,8 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from meta_eval.escaping import one_line
 from meta_eval.secrets import redacted
-from meta_eval.shown import one_line
 
 _LONGEST_WORD = 200
 

@@ -24,8 +24,8 @@ from shared import whole_pack
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
-from meta_eval.answers import read as reading
-from meta_eval.answers.recorded import Recorded, forcing
+from meta_eval.answers import answer_files as reading
+from meta_eval.answers.recorded_answers import Recorded, forcing
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.errors import UserError
 

@@ -19,8 +19,8 @@ from packs import edit, edit_docs, prepare, reseal, yaml_of
 from shared import whole_pack, whole_replay
 
 from meta_eval import export, grade, report
-from meta_eval.answers.grade import Graded, Grading
-from meta_eval.answers.read import read_answers
+from meta_eval.answers.answer_files import read_answers
+from meta_eval.answers.grading import Graded, Grading
 from meta_eval.errors import UserError
 from meta_eval.results.run import read_run
 

@@ -33,7 +33,6 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 def test_a_function_stays_where_a_room_of_its_name_is_imported_too() -> None:
     import meta_eval.report.model
-    import meta_eval.verify
 
     assert (meta_eval.verify, meta_eval.report) == (verify, report)
     assert {"compare", "prepare", "report", "verify", "Config", "Manifest"} <= set(dir(meta_eval))

@@ -21,7 +21,7 @@ from forked import forked, started
 from packs import prepare, reseal
 from places import TEMPLATES
 
-from meta_eval.boundary.contained import contained
+from meta_eval.boundary.isolation import contained
 from meta_eval.boundary.sigterm import interrupted_by_sigterm
 
 ENDS = {
@@ -182,7 +182,7 @@ def test_only_the_thread_that_runs_such_code_has_another_stdout_and_another_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended: list[int] = []
-    monkeypatch.setattr("meta_eval.boundary.contained._leave", ended.append)
+    monkeypatch.setattr("meta_eval.boundary.isolation._leave", ended.append)
 
     def other() -> None:
         sys.stdout.write("mine\n")

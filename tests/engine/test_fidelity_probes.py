@@ -15,7 +15,7 @@ import pytest
 from on_engines import project, ready
 from places import REPOSITORY
 
-from meta_eval.fidelity.causes import ATTENTION, MORE_BOS, WEIGHTS
+from meta_eval.token_fidelity.causes import ATTENTION, MORE_BOS, WEIGHTS
 
 pytestmark = pytest.mark.engine
 

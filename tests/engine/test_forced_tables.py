@@ -11,13 +11,13 @@ import pytest
 from on_engines import ready
 from places import REPOSITORY
 
-from meta_eval.fidelity.against import against
-from meta_eval.fidelity.causes import PROMPT, WEIGHTS
-from meta_eval.fidelity.diagnosis import diagnose
-from meta_eval.fidelity.pairing import AgainstError, Pair, pair
-from meta_eval.fidelity.probes import read_probes
-from meta_eval.fidelity.tokens import read_tokens
-from meta_eval.fidelity.told_apart import Probing
+from meta_eval.token_fidelity.causes import PROMPT, WEIGHTS
+from meta_eval.token_fidelity.comparison import against
+from meta_eval.token_fidelity.diagnosis import diagnose
+from meta_eval.token_fidelity.probe_diagnosis import Probing
+from meta_eval.token_fidelity.probe_table import read_probes
+from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
+from meta_eval.token_fidelity.token_table import read_tokens
 
 pytestmark = pytest.mark.engine
 

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from meta_eval.answers.requests import Encoder
 from meta_eval.running.canary import Canary, CanaryError, counted
 from meta_eval.running.client import with_token_ids
-from meta_eval.answers.recorded import Recorded
+from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.running.selfcheck import END, model_folder, read_known, selfcheck, settings_of
 from meta_eval.running.vllm_client import VllmClient
 

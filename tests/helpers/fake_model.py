@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from small_model import write_tokenizer
 
-from meta_eval.answers.logprobs import TokenLogprobs, of_places
 from meta_eval.answers.requests import Request
+from meta_eval.answers.token_logprobs import TokenLogprobs, of_places
 from meta_eval.running.client import Ask, Client, Said
 
 

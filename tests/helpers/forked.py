@@ -25,9 +25,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-_LIGHT = ("pandas", "pyarrow.parquet", "pyarrow.compute", "meta_eval.cli.prepare", "meta_eval.pack.prepare")
+_LIGHT = ("pandas", "pyarrow.parquet", "pyarrow.compute", "meta_eval.cli.prepare", "meta_eval.pack.meta_pack")
 _IMPORTED = (
-    *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.verify.evaluate", "meta_eval.answers.grade",
+    *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.verification.evaluator", "meta_eval.answers.grading",
     "meta_eval.running.run",
 )  # fmt: skip
 # A test may let what it calls find another.

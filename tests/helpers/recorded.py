@@ -11,8 +11,8 @@ from typing import Any
 
 from packs import read_docs
 
-from meta_eval.answers.logprobs import Place, of_places
-from meta_eval.answers.match import until
+from meta_eval.answers.answer_matching import until
+from meta_eval.answers.token_logprobs import Place, of_places
 from meta_eval.running.client import Ask, Client, Said
 
 Answer = Callable[[Ask, "Meta"], Said]

@@ -197,7 +197,7 @@ def record(
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.verify.evaluate import quiet
+    from meta_eval.verification.evaluator import quiet
 
     tracker = EvaluationTracker(output_path=str(output))
     with quiet(), patch("lm_eval.evaluator.add_env_info"):  # it asks pip for seconds what this machine has

@@ -12,7 +12,7 @@ from rows import make_row
 
 from meta_eval.catalog.families import bos_tokens
 from meta_eval.errors import DataError
-from meta_eval.pack.checks import Checked, check_rows, warning_in_words
+from meta_eval.pack.row_checks import Checked, check_rows, warning_in_words
 from meta_eval.source.rows import Place
 
 (BOS,) = bos_tokens()

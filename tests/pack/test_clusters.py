@@ -15,7 +15,7 @@ from packs import prepare, read_docs
 from places import TEMPLATES
 
 from meta_eval.errors import TemplateError
-from meta_eval.pack.clusters import clusters
+from meta_eval.pack.doc_clusters import clusters
 from meta_eval.pack.manifest import read_manifest
 
 SHOT = "Title: Oslo\n\nBackground: A town on a fjord, which has trams.\n\nQ: What has it?\n\nA: trams\n\n"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meta_eval.pack.columns import column_of, table_of
+from meta_eval.pack.doc_table import column_of, table_of
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
 leaves = [texts, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.binary(max_size=2)]
@@ -47,7 +47,7 @@ def test_a_table_has_the_columns_of_the_first_row() -> None:
 
 def test_pandas_is_not_imported_for_docs_of_the_usual_kinds() -> None:
     code = (
-        "import sys; from meta_eval.pack.columns import table_of;"
+        "import sys; from meta_eval.pack.doc_table import table_of;"
         "table_of([{'a': 'x', 'b': True, 'c': None, 'd': [{'key': 'A', 'text': None}], 'e': 1.5, 'f': 2, 'g': ['x']}]);"
         "print('pandas' in sys.modules)"
     )

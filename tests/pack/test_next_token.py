@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from meta_eval import export, grade
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.pack.next_token import NotOneTokenError, choice_ids
+from meta_eval.pack.next_token_scoring import NotOneTokenError, choice_ids
 from meta_eval.results.answers import limit_hit
 
 TASK = "meta_mmlu_pretrain"

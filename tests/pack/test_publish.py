@@ -20,11 +20,11 @@ from places import TEMPLATES
 
 from meta_eval.config import load_config
 from meta_eval.errors import UserError
-from meta_eval.notes import silent
+from meta_eval.logs import silent
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.pack.prepare import assemble
+from meta_eval.pack.meta_pack import assemble
 from meta_eval.pack.publication import PUBLICATION
-from meta_eval.pack.publish import publish
+from meta_eval.pack.publishing import publish
 from meta_eval.pack.rebuild import rebuild
 
 # A choice, a join, a grader with modules of its own, and docs with data beside them.

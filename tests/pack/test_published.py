@@ -12,7 +12,7 @@ from noted import noted
 from rows import StubDataset, write_rows
 
 from meta_eval.catalog.names import Identity
-from meta_eval.pack.published import published_entries, read_metrics
+from meta_eval.pack.published_numbers import published_entries, read_metrics
 from meta_eval.source import folder
 from meta_eval.source.base import DataFile
 

@@ -25,7 +25,7 @@ from meta_eval.boundary.staging import STAGING
 from meta_eval.errors import PackError, UserError
 from meta_eval.pack.integrity import changes
 from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
-from meta_eval.pack.write import check_target, write_pack
+from meta_eval.pack.pack_writer import check_target, write_pack
 
 LIST = list_of("pack")
 

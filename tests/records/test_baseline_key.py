@@ -18,7 +18,7 @@ from meta_eval.errors import UserError
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.model import Task
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.pack.publish import publish
+from meta_eval.pack.publishing import publish
 from meta_eval.report.samples import samples_of
 
 ROWS = [

@@ -17,10 +17,10 @@ from tokenizers import Tokenizer
 
 from meta_eval import Config, fidelity
 from meta_eval.errors import UserError
-from meta_eval.fidelity.tokens import read_choices, read_tokens
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import Ask, Said
 from meta_eval.running.run import run
+from meta_eval.token_fidelity.token_table import read_choices, read_tokens
 
 
 def without_bos(folder: Path) -> Path:

@@ -20,7 +20,7 @@ from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import Baseline, baseline_file, out_folder, read_baseline
 from meta_eval.results.run import read_run
 from meta_eval.results.scores import scores
-from meta_eval.verify import Proof, verify
+from meta_eval.verification import Proof, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"

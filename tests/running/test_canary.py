@@ -16,7 +16,7 @@ from packs import prepare
 from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
-from meta_eval.answers.read import read_answers
+from meta_eval.answers.answer_files import read_answers
 from meta_eval.backends.vllm import Vllm
 from meta_eval.config import Config, load_config
 from meta_eval.running import run as story

@@ -20,12 +20,12 @@ from packs import prepare, read_docs
 from meta_eval import Config, fidelity
 from meta_eval.answers.requests import Request
 from meta_eval.errors import UserError
-from meta_eval.fidelity.probes import read_probes
-from meta_eval.fidelity.tokens import read_choices, read_tokens
-from meta_eval.fidelity.variants import ALONE, MOST, PROMPTS, START
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.force import Measured
 from meta_eval.running.run import Interrupted
+from meta_eval.token_fidelity.perturbations import ALONE, MOST, PROMPTS, START
+from meta_eval.token_fidelity.probe_table import read_probes
+from meta_eval.token_fidelity.token_table import read_choices, read_tokens
 
 # The docs alone; the probes have tests of their own.
 measure = partial(fidelity, probe=False)

@@ -25,14 +25,14 @@ from meta_eval import Config
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.backends.base import BackendError
 from meta_eval.errors import PackError, UserError
-from meta_eval.notes import silent
+from meta_eval.logs import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
 from meta_eval.running.client import Said
 from meta_eval.running.pace import Pace
 from meta_eval.running.run import Ran
 from meta_eval.running.run import run as run_with_canary
-from meta_eval.verify.evaluate import Evaluator
+from meta_eval.verification.evaluator import Evaluator
 
 # What the fake model says is not what was recorded.
 run = partial(run_with_canary, canary=False)

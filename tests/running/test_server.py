@@ -20,8 +20,8 @@ from forked import Forked, started
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
-from meta_eval.fidelity.probes import read_probes
-from meta_eval.fidelity.tokens import read_tokens
+from meta_eval.token_fidelity.probe_table import read_probes
+from meta_eval.token_fidelity.token_table import read_tokens
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 

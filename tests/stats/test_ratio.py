@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from meta_eval.stats.clustered_mean import average
 from meta_eval.stats.ratio import mean_of_tokens
-from meta_eval.stats.robust import average
 
 
 @pytest.mark.parametrize("docs", [2, 3, 7, 50])

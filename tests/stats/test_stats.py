@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from places import THOROUGH
 
 from meta_eval import stats
-from meta_eval.stats.robust import average
+from meta_eval.stats.clustered_mean import average
 
 RUNS = 400 if THOROUGH else 200
 

@@ -24,7 +24,7 @@ from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.boundary.ownership import replacing_folder
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
-from meta_eval.notes import Progress, silent
+from meta_eval.logs import Progress, silent
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.results.answers import arguments
 from meta_eval.results.model import ResultsError

@@ -21,15 +21,15 @@ from meta_eval.boundary.inputs import read_regular
 from meta_eval.boundary.ownership import replacing_folder
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
-from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.choose import choose_asked
-from meta_eval.pack.columns import parquet_bytes
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
+from meta_eval.pack.task_choice import choose_asked
 from meta_eval.records.task_code import COPIED_SUFFIX
 from meta_eval.templates.folder import Reading, merged
 from meta_eval.templates.spec import FunctionRef
-from meta_eval.verify.evaluate import Evaluator
+from meta_eval.verification.evaluator import Evaluator
 
 MODULE = "meta_eval_tasks.py"
 TASKS = "tasks.json"

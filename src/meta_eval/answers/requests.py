@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.errors import PackError
-from meta_eval.verify.evaluate import Evaluator
+from meta_eval.verification.evaluator import Evaluator
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from meta_eval.assets import DEFAULT_CONFIG
 from meta_eval.errors import ConfigError, documented
-from meta_eval.notes import Progress, silent
+from meta_eval.logs import Progress, silent
 
 if TYPE_CHECKING:
-    from meta_eval.answers.export import Exported
-    from meta_eval.answers.grade import Graded
+    from meta_eval.answers.grading import Graded
+    from meta_eval.answers.request_export import Exported
     from meta_eval.backends.settings import RunSettings
     from meta_eval.config import Config
     from meta_eval.running.force import Measured
@@ -90,7 +90,7 @@ def fidelity(
     ::
 
         from meta_eval import fidelity
-        from meta_eval.fidelity.tokens import read_tokens
+        from meta_eval.token_fidelity.token_table import read_tokens
 
         measured = fidelity("eval_config.yaml", docs=200)
         for answer in read_tokens(measured.tables.texts):
@@ -220,7 +220,7 @@ def export(
     Raises:
         UserError: The folder is no pack or was edited, a name is none of its tasks, or the file cannot be written.
     """
-    from meta_eval.answers.export import export as run
+    from meta_eval.answers.request_export import export as run
 
     return run(Path(pack), Path(file), tasks=tasks, force=force, edited=edited, progress=progress)
 
@@ -261,7 +261,7 @@ def grade(
     Raises:
         UserError: Answers are missing, failed, of another pack or of several models, or nothing can be written.
     """
-    from meta_eval.answers.grade import grade as run
+    from meta_eval.answers.grading import grade as run
 
     return run(
         [Path(one) for one in ([answers] if isinstance(answers, Path | str) else answers)],

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.errors import ConfigError, documented
-from meta_eval.notes import Progress, silent
+from meta_eval.logs import Progress, silent
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -168,9 +168,9 @@ def fidelity_report(
     Raises:
         UserError: A table, the gate or the tokenizer cannot be read, or the tables are not of the same tokens.
     """
-    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
     from meta_eval.pack.prompt_lengths import find_tokenizer
     from meta_eval.report.fidelity_build import build, find_table
+    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
     rules = _rules(None, gate).fidelity
     if margin is not None:

@@ -23,7 +23,7 @@ from meta_eval.boundary.inputs import InputError, read_text
 from meta_eval.boundary.names import is_inside
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_staged, sync
-from meta_eval.notes import log
+from meta_eval.logs import log
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _KIND = re.compile(r"[a-z_]{1,40}")

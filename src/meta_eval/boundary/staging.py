@@ -20,7 +20,7 @@ from typing import IO
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.names import is_inside
 from meta_eval.boundary.outputs import OutputError
-from meta_eval.notes import log
+from meta_eval.logs import log
 
 STAGING = ".meta-eval.new"
 LIST, READY = "list", "ready"  # while it is written, and when all that it names is on the disk

@@ -17,7 +17,7 @@ import yaml
 
 from meta_eval.boundary.inputs import read_text
 from meta_eval.errors import UserError
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
 
 # The largest template is 6 KB, the card of an evals dataset some 100 KB.
 MAX_BYTES = 2**20

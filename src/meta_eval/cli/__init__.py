@@ -21,8 +21,8 @@ from typer.core import TyperGroup
 from meta_eval.cli import doctor, export, fidelity, grade, init, prepare, renamed, report, run, slurm, tasks, verify
 from meta_eval.cli.console import err, notes, say
 from meta_eval.errors import UserError, refused
-from meta_eval.notes import log
-from meta_eval.shown import visible
+from meta_eval.escaping import visible
+from meta_eval.logs import log
 from meta_eval.version import __version__
 
 _INTERRUPTED = 130

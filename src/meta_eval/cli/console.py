@@ -18,10 +18,10 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-from meta_eval.boundary.contained import own_stdout
+from meta_eval.boundary.isolation import own_stdout
 from meta_eval.errors import UserError
-from meta_eval.notes import Progress, log
-from meta_eval.shown import one_line, visible
+from meta_eval.escaping import one_line, visible
+from meta_eval.logs import Progress, log
 
 # Columns of a terminal that a table can be laid out for; COLUMNS says anything.
 _NARROWEST, _WIDEST = 20, 500

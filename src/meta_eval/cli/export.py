@@ -99,7 +99,7 @@ def _refuse(to: Form, given: Mapping[str, object]) -> None:
 
 
 def _requests(folder: Path, output: Path, names: Sequence[str], force: bool, edited: bool, as_json: bool) -> None:
-    from meta_eval.answers.export import export as run
+    from meta_eval.answers.request_export import export as run
 
     with Steps("exporting") as steps:
         done = run(folder, output, tasks=names, force=force, edited=edited, progress=steps.progress)
@@ -137,7 +137,7 @@ def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
 
 def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> None:
     """Write a dataset repository of what makes a pack (datasets, settings, templates, hashes), and show it."""
-    from meta_eval.pack.publish import publish
+    from meta_eval.pack.publishing import publish
 
     if not dry_run:
         raise ConfigError(

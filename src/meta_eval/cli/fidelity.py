@@ -143,8 +143,8 @@ def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gat
 
 def _baseline(against: Path) -> Path:
     """The baseline's table, opened once, so that nothing is asked for the sake of one that cannot be read."""
-    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
     from meta_eval.report.fidelity_build import find_table
+    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
     path = find_table(against)
     if path.exists() or not choices_path(path).exists():
@@ -155,7 +155,7 @@ def _baseline(against: Path) -> Path:
 
 def _texts_of(choices: Path | None) -> Path:
     """Where the table of texts would lie of which only choices are there."""
-    from meta_eval.fidelity.tokens import texts_path
+    from meta_eval.token_fidelity.token_table import texts_path
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
     return texts_path(choices)

@@ -39,7 +39,7 @@ def grade(
     that lm_eval writes. A missing, doubled, foreign or failed answer is named and is never a score."""
     if prefer not in (None, "last"):
         raise ConfigError(f"{prefer!r} is not last", where="--prefer")
-    from meta_eval.answers.grade import grade as run
+    from meta_eval.answers.grading import grade as run
 
     folder = options.pack_folder(pack, config)
     names = options.listed(tasks)

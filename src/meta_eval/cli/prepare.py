@@ -16,7 +16,7 @@ from meta_eval.cli.console import err, say, warn, working
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
-    from meta_eval.pack.prepare import Prepared
+    from meta_eval.pack.meta_pack import Prepared
 
 
 def prepare(

@@ -73,7 +73,7 @@ def show(
     template_dir: Path = _DIR,
 ) -> None:
     """Print the template of a task and its first doc: the prompt with its special tokens, the gold, the settings."""
-    from meta_eval.pack.prepare import first_doc
+    from meta_eval.pack.meta_pack import first_doc
     from meta_eval.templates.selection import select
 
     folder, datasets = _open(template_dir, evals_dataset or "sample", with_rows=True)
@@ -115,7 +115,7 @@ def _open(
 ) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
     """The templates and the evals dataset; a published one is taken from the catalog unless its rows are needed."""
     from meta_eval import assets
-    from meta_eval.source.open import listed_dataset, open_evals_dataset
+    from meta_eval.source.lookup import listed_dataset, open_evals_dataset
     from meta_eval.templates import discover
 
     missing = template_dir == _TEMPLATES and not template_dir.exists()

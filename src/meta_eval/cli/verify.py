@@ -16,8 +16,8 @@ from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, notes, say
 
 if TYPE_CHECKING:
-    from meta_eval.verify import Proof, TaskProof
-    from meta_eval.verify.tally import Tally
+    from meta_eval.verification import Proof, TaskProof
+    from meta_eval.verification.tallies import Tally
 
 
 def verify(
@@ -45,7 +45,7 @@ def verify(
     Exit codes: 0 every task that was checked agrees, 1 one does not or is not finished, 2 something that you can fix.
     """
     folder = options.pack_folder(pack, config)
-    from meta_eval.verify import verify as run
+    from meta_eval.verification import verify as run
 
     names = options.listed(tasks)
     with Steps("checking") as steps:
@@ -222,7 +222,7 @@ def _legend(proof: Proof) -> list[str]:
 
 
 def _object(proof: Proof) -> dict[str, Any]:
-    from meta_eval.verify import SAME_VERDICT
+    from meta_eval.verification import SAME_VERDICT
 
     return {
         "pack": str(proof.pack),

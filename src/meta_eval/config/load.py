@@ -14,7 +14,7 @@ from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.config.messages import Place, first_error
 from meta_eval.config.model import Config
 from meta_eval.errors import ConfigError
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
 
 # Of the longest key, originals.math.revision, and room for a mistake.
 _MOST_PARTS = 8

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from meta_eval.backends.registry import SHIPPED, backend_names
 from meta_eval.errors import ConfigError, suggestion
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
 
 # What a key may be, where pydantic's own words do not say it; docs/configuration.md says the same.
 ALLOWED = {

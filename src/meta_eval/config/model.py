@@ -26,14 +26,14 @@ from pydantic import (
 
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, seen
-from meta_eval.boundary.models import Public
+from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.names import split_excluded
 from meta_eval.config.messages import Place, first_error
 from meta_eval.errors import ConfigError
+from meta_eval.escaping import quoted
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Original
 from meta_eval.secrets import holds_secret, is_secret
-from meta_eval.shown import quoted
 
 # What lm_eval writes as "__" in the name of a folder, and the longest name that file systems take.
 _NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from meta_eval.errors import SourceError
 from meta_eval.joins.base import Join, Original, OriginalRows
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.source.base import OriginalDataset
-from meta_eval.source.open import open_original
+from meta_eval.source.lookup import open_original
 from meta_eval.source.rows import read_rows
 
 

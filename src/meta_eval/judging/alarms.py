@@ -13,7 +13,7 @@ from meta_eval.judging.sides import Side
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.model import Doc
 from meta_eval.results.run import TaskRun
-from meta_eval.source.open import SAMPLE
+from meta_eval.source.lookup import SAMPLE
 
 # Shares of docs above which a thing is said: a judgement, not a measurement. A twentieth of unreadable or cut answers
 # is worth more than most differences between models; an empty answer or a failed grader should hardly ever be.

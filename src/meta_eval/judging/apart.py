@@ -1,6 +1,6 @@
 """A drop from a recorded run told apart: the recorded verdicts, today's on the same answers, today's on the new ones.
 
-`meta_eval.stats.apart` has the formulas; here stands which docs and values go into them.
+`meta_eval.stats.decomposition` has the formulas; here stands which docs and values go into them.
 """
 
 from __future__ import annotations

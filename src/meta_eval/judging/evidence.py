@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from meta_eval.stats import LEVEL, POWER, Drop
-from meta_eval.stats.basics import t_quantile
+from meta_eval.stats.intervals import t_quantile
 
 # Runs of a task beyond which nobody will go, so that a plan that needs more is none.
 MOST_RUNS = 16

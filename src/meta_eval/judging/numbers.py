@@ -13,7 +13,7 @@ from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.answers import NO_SHARE
 from meta_eval.results.results_file import Aggregate
 from meta_eval.results.run import TaskRun
-from meta_eval.source.open import SAMPLE
+from meta_eval.source.lookup import SAMPLE
 
 # The share of a task's docs that a baseline must have, for its score to be one of the task.
 _NEARLY = 0.99

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
-from meta_eval.pack.checks import Check, is_text, is_texts, or_null
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
+from meta_eval.pack.row_checks import Check, is_text, is_texts, or_null
 from meta_eval.source.rows import Place
 from meta_eval.templates.spec import Template
 

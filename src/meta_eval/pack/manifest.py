@@ -13,12 +13,12 @@ from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import UnknownBackendError, find_backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import InputError, read_text, reason
-from meta_eval.boundary.models import Public
+from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.names import PackPath, TaskName
 from meta_eval.boundary.ownership import finish
 from meta_eval.errors import PackError
+from meta_eval.escaping import quoted
 from meta_eval.joins.base import Original
-from meta_eval.shown import quoted
 
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20

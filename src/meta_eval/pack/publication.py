@@ -16,11 +16,11 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from meta_eval.boundary.inputs import InputError, parse_json, read_text, reason
-from meta_eval.boundary.models import Public
+from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.names import PackPath, TaskName
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import FileEntry, Manifest
-from meta_eval.source.open import SAMPLE
+from meta_eval.source.lookup import SAMPLE
 
 PUBLICATION = "publication.json"
 

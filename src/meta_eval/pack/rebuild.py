@@ -17,11 +17,11 @@ from meta_eval.boundary.paths import lies_in
 from meta_eval.config import Config, load_config
 from meta_eval.errors import ConfigError, DataError, PackError, TemplateError
 from meta_eval.joins import JOINS
-from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.prepare import Prepared, assemble
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack.meta_pack import Prepared, assemble
+from meta_eval.pack.pack_writer import check_target, write_pack
 from meta_eval.pack.publication import PUBLICATION, Publication, describe, differences, read_publication
 from meta_eval.pack.punkt import NLTK_DATA
-from meta_eval.pack.write import check_target, write_pack
 from meta_eval.templates.folder import discover
 
 _MOST = 5

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from meta_eval.boundary.inputs import read_regular, read_table
 from meta_eval.errors import TemplateError
-from meta_eval.pack.columns import RECORDED_DOC
+from meta_eval.pack.doc_table import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.preflight.installed import LmEval, find_lm_eval

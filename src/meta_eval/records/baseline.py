@@ -16,10 +16,10 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError, UserError
-from meta_eval.notes import Progress, log
-from meta_eval.pack.build import Pack
-from meta_eval.pack.columns import parquet_bytes
+from meta_eval.logs import Progress, log
+from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
+from meta_eval.pack.pack_builder import Pack
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.records.format import ALL, Reading, Record
 from meta_eval.records.format_registry import find_format, find_place, formats

@@ -53,7 +53,7 @@ def chat_of(config: Config, where: str) -> Chat | None:
 
 
 def _tokenizer(place: str, where: str) -> Any:
-    from meta_eval.verify.evaluate import quiet
+    from meta_eval.verification.evaluator import quiet
 
     try:
         with quiet():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 
 from meta_eval.boundary.inputs import expand
-from meta_eval.notes import Progress, log
+from meta_eval.logs import Progress, log
 from meta_eval.records.details.details_record import DetailsFormat
 from meta_eval.records.format import Place, RecordFormat
 from meta_eval.records.lm_eval.run_record import LmEvalFormat

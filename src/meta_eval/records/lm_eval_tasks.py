@@ -11,8 +11,8 @@ from meta_eval.boundary.hashing import hash_pieces, hash_text
 from meta_eval.boundary.names import is_name, split_excluded
 from meta_eval.catalog import boards
 from meta_eval.errors import ConfigError, DataError, PackError, SourceError, suggestion
-from meta_eval.notes import log
-from meta_eval.pack.choose import ROLLING
+from meta_eval.logs import log
+from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, split_unconditional
 from meta_eval.records.selection import without_tasks
@@ -125,7 +125,7 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
         SourceError: Its dataset cannot be had.
         DataError: It asks what no pack holds.
     """
-    from meta_eval.verify.evaluate import Evaluator, quiet
+    from meta_eval.verification.evaluator import Evaluator, quiet
 
     where = f"{LM_EVAL}, {code.name}"
     evaluator = Evaluator(code.root / code.file.parent)

@@ -13,10 +13,10 @@ from dataclasses import replace
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
-from meta_eval.notes import log
-from meta_eval.pack.columns import parquet_bytes
-from meta_eval.pack.next_token import COLUMN, NotOneTokenError, models_of, shared_ids
-from meta_eval.pack.task import Context, PreparedTask
+from meta_eval.logs import log
+from meta_eval.pack.doc_table import parquet_bytes
+from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, models_of, shared_ids
+from meta_eval.pack.task_preparation import Context, PreparedTask
 from meta_eval.records.recorded_docs import RecordedDocs
 from meta_eval.records.task_code import TaskCode
 from meta_eval.templates import rewrite

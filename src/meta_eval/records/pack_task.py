@@ -19,11 +19,11 @@ from ruamel.yaml.comments import TaggedScalar
 from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes, hash_text
 from meta_eval.errors import TemplateError
-from meta_eval.pack.choose import ROLLING
-from meta_eval.pack.columns import RECORDED_DOC, parquet_bytes
+from meta_eval.pack.doc_table import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
-from meta_eval.pack.task import Context, PreparedTask, length_entry
+from meta_eval.pack.task_choice import ROLLING
+from meta_eval.pack.task_preparation import Context, PreparedTask, length_entry
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
 from meta_eval.records.task_code import TaskCode, included
 from meta_eval.records.text_checks import check_rows

@@ -1,4 +1,4 @@
-"""prepare, of whatever evals dataset: of Meta's (`meta_eval.pack.prepare`), or of a recorded run of lm-eval."""
+"""prepare, of whatever evals dataset: of Meta's (`meta_eval.pack.meta_pack`), or of a recorded run of lm-eval."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from meta_eval.boundary.names import split_excluded
 from meta_eval.config import Config, load_config
 from meta_eval.errors import ConfigError, UserError, documented
 from meta_eval.joins.read import Originals
-from meta_eval.notes import Progress, log, silent
-from meta_eval.pack import prepare as of_meta
-from meta_eval.pack.build import Pack, build_pack
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack import meta_pack as of_meta
 from meta_eval.pack.manifest import RecordEntry, read_manifest
-from meta_eval.pack.prepare import Prepared
-from meta_eval.pack.published import recorded_number
-from meta_eval.pack.task import Context, PreparedTask
-from meta_eval.pack.write import check_target, write_pack
+from meta_eval.pack.meta_pack import Prepared
+from meta_eval.pack.pack_builder import Pack, build_pack
+from meta_eval.pack.pack_writer import check_target, write_pack
+from meta_eval.pack.published_numbers import recorded_number
+from meta_eval.pack.task_preparation import Context, PreparedTask
 from meta_eval.records.baseline import open_baseline, with_baseline
 from meta_eval.records.board_groups import board_groups
 from meta_eval.records.chat_template import Chat, chat_of
@@ -31,7 +31,7 @@ from meta_eval.records.request_parity import CandidateTask, check_requests
 from meta_eval.records.selection import select
 from meta_eval.records.task_code import TaskCode, find_allowed_code, group_text
 from meta_eval.results.clusters import check_fields
-from meta_eval.source.open import SAMPLE
+from meta_eval.source.lookup import SAMPLE
 from meta_eval.templates.folder import TemplateFolder
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.errors import DataError
-from meta_eval.pack.choose import ROLLING
+from meta_eval.escaping import quoted
+from meta_eval.pack.task_choice import ROLLING
 from meta_eval.results.answers import Doc, arguments, metric_names
 from meta_eval.results.metrics import plain
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.run import TaskRun
 from meta_eval.results.samples import open_samples
-from meta_eval.shown import quoted
 
 
 @dataclass(slots=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError, UserError
-from meta_eval.notes import Progress
+from meta_eval.logs import Progress
 from meta_eval.pack.left_out import LeftOut
-from meta_eval.pack.task import PreparedTask
+from meta_eval.pack.task_preparation import PreparedTask
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 
 if TYPE_CHECKING:
-    from meta_eval.verify.evaluate import Evaluator
+    from meta_eval.verification.evaluator import Evaluator
 
 # Docs whose requests are held at a time, as in `meta_eval.answers.requests`.
 _CHUNK = 512
@@ -57,7 +57,7 @@ def check_requests(
     Raises:
         DataError: None does.
     """
-    from meta_eval.verify.evaluate import Evaluator
+    from meta_eval.verification.evaluator import Evaluator
 
     for one in tasks:
         for name, content in {**one.task.template_files, **one.task.files}.items():

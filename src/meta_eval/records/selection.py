@@ -9,9 +9,9 @@ from typing import Protocol
 from meta_eval.boundary.inputs import read_text
 from meta_eval.boundary.names import split_excluded
 from meta_eval.errors import ConfigError, SourceError, suggestion
+from meta_eval.escaping import quoted
 from meta_eval.records.format import ALL
 from meta_eval.results.find import Found
-from meta_eval.shown import quoted
 
 _MOST_NAME = 2**10  # bytes of a commit
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from meta_eval.errors import DataError
+from meta_eval.escaping import quoted
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
-from meta_eval.shown import quoted
 
 _HINT = "The record is damaged: take the file as its run wrote it"
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.report import fidelity_text as write
 
 if TYPE_CHECKING:
-    from meta_eval.fidelity.against import Against, Outcome
-    from meta_eval.fidelity.causes import Finding
-    from meta_eval.fidelity.figures import ChoiceFigures, Figures
+    from meta_eval.token_fidelity.causes import Finding
+    from meta_eval.token_fidelity.comparison import Against, Outcome
+    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures
 
 SCHEMA_VERSION = 1
 

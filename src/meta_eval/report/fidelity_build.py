@@ -13,10 +13,10 @@ from meta_eval.report.fidelity import Answer, Change, FidelityReport, Token
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from meta_eval.fidelity.against import Against
-    from meta_eval.fidelity.columns import Columns, Vocabulary
-    from meta_eval.fidelity.pairing import Pair
     from meta_eval.judging.gate import FidelityRule
+    from meta_eval.token_fidelity.comparison import Against
+    from meta_eval.token_fidelity.table_pairing import Pair
+    from meta_eval.token_fidelity.token_columns import Columns, Vocabulary
 
 # Answers that are shown token by token, and the tokens of one of them.
 SHOWN, LONGEST = 12, 600
@@ -45,16 +45,16 @@ def build(
     Raises:
         UserError: A table cannot be read, or they are not of the same tokens.
     """
-    from meta_eval.fidelity import against as beside
-    from meta_eval.fidelity.alone import alone
-    from meta_eval.fidelity.choices import against_choices
-    from meta_eval.fidelity.columns import columns
-    from meta_eval.fidelity.diagnosis import diagnose
-    from meta_eval.fidelity.figures import choice_figures, figures
-    from meta_eval.fidelity.pairing import pair
-    from meta_eval.fidelity.probes import read_probes
-    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens
-    from meta_eval.fidelity.told_apart import Probing
+    from meta_eval.token_fidelity import comparison as beside
+    from meta_eval.token_fidelity.choice_comparison import against_choices
+    from meta_eval.token_fidelity.diagnosis import diagnose
+    from meta_eval.token_fidelity.probe_diagnosis import Probing
+    from meta_eval.token_fidelity.probe_table import read_probes
+    from meta_eval.token_fidelity.table_checks import alone
+    from meta_eval.token_fidelity.table_pairing import pair
+    from meta_eval.token_fidelity.token_columns import columns
+    from meta_eval.token_fidelity.token_figures import choice_figures, figures
+    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
     beside_it = choices_path(table)
     header, choices = read_choices(beside_it) if beside_it.exists() else (None, [])
@@ -130,7 +130,7 @@ class _Words:
 
 
 def _vocabulary(tokenizer: Tokenizer) -> Vocabulary:
-    from meta_eval.fidelity.columns import Vocabulary
+    from meta_eval.token_fidelity.token_columns import Vocabulary
 
     special = {number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     # Of a byte-level BPE the digits of a token are themselves; a space before them is one sign of its own.
@@ -206,9 +206,9 @@ def beside_results(
     Raises:
         UserError: A table cannot be read.
     """
-    from meta_eval.fidelity.columns import columns
-    from meta_eval.fidelity.figures import choice_figures, figures
-    from meta_eval.fidelity.tokens import choices_path, read_choices, read_tokens, whole_tables
+    from meta_eval.token_fidelity.token_columns import columns
+    from meta_eval.token_fidelity.token_figures import choice_figures, figures
+    from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens, whole_tables
 
     found, notes = [], []
     for table in (one for place in places if place.is_dir() for one in whole_tables(place / "fidelity")):
@@ -234,7 +234,7 @@ def find_table(place: Path) -> Path:
     Raises:
         UserError: There is none, or more than one.
     """
-    from meta_eval.fidelity.tokens import texts_path, whole_tables
+    from meta_eval.token_fidelity.token_table import texts_path, whole_tables
 
     if not place.is_dir():
         return texts_path(place)

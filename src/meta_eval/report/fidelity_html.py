@@ -14,9 +14,9 @@ from meta_eval.report.html import asset, digest, environment
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
-    from meta_eval.fidelity.against import Paired
-    from meta_eval.fidelity.figures import Figures
     from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.token_fidelity.comparison import Paired
+    from meta_eval.token_fidelity.token_figures import Figures
 
 _SHAPES = {"same": "holds", "different": "below", "not shown": "unknown"}
 

@@ -14,8 +14,8 @@ from meta_eval.report.text import NONE, count, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from meta_eval.fidelity.against import Against
     from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.token_fidelity.comparison import Against
 
 STYLES = {"same": "bold green", "different": "bold red", "not shown": "bold yellow"}
 

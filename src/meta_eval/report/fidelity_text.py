@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from meta_eval.report.text import MINUS, NONE, plural
 
 if TYPE_CHECKING:
-    from meta_eval.fidelity.against import Against, Divergence
-    from meta_eval.fidelity.figures import ChoiceFigures, Figure, Figures
     from meta_eval.stats import Interval
+    from meta_eval.token_fidelity.comparison import Against, Divergence
+    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figure, Figures
 
 YARDSTICK = (
     "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and was another "

@@ -1,12 +1,12 @@
-"""Numbers as people read them; foreign texts are made visible by `meta_eval.shown`."""
+"""Numbers as people read them; foreign texts are made visible by `meta_eval.escaping`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from meta_eval.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.judging.alarms import in_words
-from meta_eval.shown import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling

@@ -17,9 +17,9 @@ from typing import Any
 
 from meta_eval.boundary.inputs import PointerError, TooDeepError, checked_tree, open_regular, read_regular
 from meta_eval.boundary.names import RULE, is_name
+from meta_eval.escaping import quoted
 from meta_eval.results.answers import LOWER_IS_BETTER, NO_SHARE, ResultsError
 from meta_eval.results.embedded import split_samples
-from meta_eval.shown import quoted
 from meta_eval.stats import Interval
 
 # A results file is as large as its tasks' configurations, some hundred KB, and what samples may stand in it.

@@ -29,8 +29,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.answers.match import until
-from meta_eval.answers.recorded import Recorded
+from meta_eval.answers.answer_matching import until
+from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.catalog.families import families, family_of

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.answers.logprobs import TokenLogprobs
 from meta_eval.answers.requests import Encoder, Request
+from meta_eval.answers.token_logprobs import TokenLogprobs
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.answers.logprobs import Place, TokenLogprobs, of_places
+from meta_eval.answers.token_logprobs import Place, TokenLogprobs, of_places
 from meta_eval.running.client import Ask, Said
 from meta_eval.running.transport import GarbledError, Json
 

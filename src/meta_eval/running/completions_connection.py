@@ -11,12 +11,12 @@ from typing import Any
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.notes import log
+from meta_eval.escaping import one_line
+from meta_eval.logs import log
 from meta_eval.running import completions
 from meta_eval.running.completions import FORCED, PROBE, Abilities
 from meta_eval.running.connection import Connection, NoPageError
 from meta_eval.running.transport import CutError, Failed, GarbledError, Json, parsed
-from meta_eval.shown import one_line
 
 # Seconds until a server must have said what it is, and what its name may take.
 _TO_SAY = 60.0

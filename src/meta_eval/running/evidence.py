@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from meta_eval.answers.recorded import Recorded, forcing
-from meta_eval.fidelity.bos import DOCS, SOUND, gain
-from meta_eval.fidelity.variants import with_bos
+from meta_eval.answers.recorded_answers import Recorded, forcing
 from meta_eval.running.client import Ask, Client
+from meta_eval.token_fidelity.bos_likelihood import DOCS, SOUND, gain
+from meta_eval.token_fidelity.perturbations import with_bos
 
 # Tokens of an answer that are forced: enough to tell, and a bound on what the canary costs.
 _MOST = 256
@@ -97,7 +97,7 @@ def evidence(client: Client, asks: Sequence[Ask]) -> Evidence | None:
 def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) -> str | None:
     """Whether the recorded answers are likelier with another number of BOS, and what that means.
 
-    `meta_eval.fidelity.bos` has the rule.
+    `meta_eval.token_fidelity.bos_likelihood` has the rule.
     """
     some = sorted((ask for ask in asks if ask.request.id in found.docs), key=lambda ask: len(ask.prompt_ids or ()))
     some = some[:DOCS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from meta_eval.answers.recorded import Recorded, Recordings
+from meta_eval.answers.recorded_answers import Recorded, Recordings
 from meta_eval.answers.requests import Request
 from meta_eval.running.wanted import Wanted
 

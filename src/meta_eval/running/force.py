@@ -12,18 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from meta_eval.answers.read import AnswersError, read_answers
+from meta_eval.answers.answer_files import AnswersError, read_answers
 from meta_eval.answers.requests import Request
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import expand
-from meta_eval.fidelity.pairing import check_same_tokenizer
-from meta_eval.notes import Progress, log, silent
-from meta_eval.pack.choose import choose_asked
+from meta_eval.logs import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import tokenizer_file
+from meta_eval.pack.task_choice import choose_asked
 from meta_eval.running.canary import counted
 from meta_eval.running.client import Ask, Client, Said, client_of, with_token_ids
 from meta_eval.running.force_tables import Tables, tokenizer_hash, write
@@ -34,6 +33,7 @@ from meta_eval.running.rounds import in_rounds
 from meta_eval.running.run import Interrupted, identity
 from meta_eval.running.to_force import ToForce
 from meta_eval.running.tokens import Tokens, tokens_of
+from meta_eval.token_fidelity.table_pairing import check_same_tokenizer
 
 # Where its answers and tables lie, in the output folder.
 FOLDER = "fidelity"

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from meta_eval.answers.read import Answer, Answers
+from meta_eval.answers.answer_files import Answer, Answers
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.errors import UserError
-from meta_eval.fidelity.probes import probes_path, write_probes
-from meta_eval.fidelity.table_file import Header
-from meta_eval.fidelity.tokens import Choices, Forced, choices_path, write_choices, write_tokens
 from meta_eval.pack.manifest import MANIFEST
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.client import TOO_LONG
 from meta_eval.running.probing import Probing
 from meta_eval.running.to_force import ToForce
+from meta_eval.token_fidelity.probe_table import probes_path, write_probes
+from meta_eval.token_fidelity.table_file import Header
+from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
 
 # By task, of each request in the order of the pack its hash and its answer.
 _Found = Mapping[str, Sequence[tuple[str, Answer]]]

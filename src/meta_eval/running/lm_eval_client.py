@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import token_counter
 from meta_eval.running.client import Ask, Client, Said, too_long
 from meta_eval.running.faults import diagnosed

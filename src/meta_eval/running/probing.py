@@ -1,7 +1,8 @@
 """The probes of a fidelity run: a few docs are asked again behind prompts that a wrong set-up would make of theirs.
 
-`meta_eval.fidelity.variants` has them, `meta_eval.fidelity.told_apart` what they tell. They are requests of kind
-``force`` like all others, answered and kept in the same way; their id and hash tell them from the doc itself.
+`meta_eval.token_fidelity.perturbations` has them, `meta_eval.token_fidelity.probe_diagnosis` what they tell. They are
+requests of kind ``force`` like all others, answered and kept in the same way; their id and hash tell them from the doc
+itself.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from meta_eval.answers.read import Answers, Key
+from meta_eval.answers.answer_files import Answers, Key
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.fidelity.probes import Probed
-from meta_eval.fidelity.variants import MOST, PROMPTS, START, turned_round, variants
 from meta_eval.running.client import Ask, with_token_ids
+from meta_eval.token_fidelity.perturbations import MOST, PROMPTS, START, turned_round, variants
+from meta_eval.token_fidelity.probe_table import Probed
 
 # Docs with short prompts, which are asked in all ways, and those with the longest, of which the start is changed.
 SHORT, LONG = 16, 8

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.answers.logprobs import of_places
+from meta_eval.answers.token_logprobs import of_places
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import open_regular
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running import ray_rows
 from meta_eval.running.client import Ask, Said, too_long

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.answers.grade import Graded, Grading
-from meta_eval.answers.recorded import Recordings
+from meta_eval.answers.grading import Graded, Grading
+from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError, UserError
-from meta_eval.notes import Progress, log, silent
+from meta_eval.logs import Progress, log, silent
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import tokenizer_file
@@ -284,7 +284,7 @@ def _stopping(
 
 def _make_baseline(pack: Path, grading: Grading, progress: Progress) -> None:
     """Grade the recorded answers where nobody has: what fails only is said."""
-    from meta_eval.verify.baselines import refresh_baseline
+    from meta_eval.verification.baselines import refresh_baseline
 
     try:
         refresh_baseline(pack, grading.tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)

@@ -22,7 +22,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.running.client import Ask, Client, Said, too_long
 from meta_eval.running.connection import Connection
 from meta_eval.running.prefixes import alike

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.answers.grade import Grading
+from meta_eval.answers.grading import Grading
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.server import serve_arguments
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.boundary.ownership import check_folder, replacing_folder
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError
-from meta_eval.notes import Progress, log, silent
+from meta_eval.logs import Progress, log, silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running.run import prepared, settings_of

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.answers.read import Answers
+from meta_eval.answers.answer_files import Answers
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.errors import PackError, UserError
-from meta_eval.pack.choose import choose_asked
 from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.pack.task_choice import choose_asked
 from meta_eval.running.to_force import ToForce
 
 GROUP = "meta_fidelity"

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.answers.grade import Grading
-from meta_eval.answers.read import Answer, Answers
+from meta_eval.answers.answer_files import Answer, Answers
+from meta_eval.answers.grading import Grading
 from meta_eval.answers.requests import Request
 from meta_eval.errors import ConfigError
 from meta_eval.judging.judge import cluster_names
 from meta_eval.judging.sides import Side, shared_questions
-from meta_eval.notes import Progress
+from meta_eval.logs import Progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import graded_docs, read_baseline
 from meta_eval.results.model import Doc

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from meta_eval.answers.read import Answer, Answers
-from meta_eval.answers.recorded import Recordings, forcings_of
+from meta_eval.answers.answer_files import Answer, Answers
+from meta_eval.answers.recorded_answers import Recordings, forcings_of
 from meta_eval.answers.requests import Request, docs_to_run
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.backends.registry import SHIPPED
@@ -18,7 +18,7 @@ from meta_eval.pack.manifest import Manifest
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
 from meta_eval.running.first import chosen
-from meta_eval.verify.evaluate import Evaluator
+from meta_eval.verification.evaluator import Evaluator
 
 
 class ToForce:

@@ -9,7 +9,7 @@ from meta_eval.answers.requests import Encoder
 from meta_eval.backends.base import BackendError
 from meta_eval.boundary.inputs import parse_json, read_regular
 from meta_eval.errors import SourceError
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 
 # The last is what tells the commit, of which a run is: it must be there before the first answer is kept.

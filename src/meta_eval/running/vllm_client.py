@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.answers.logprobs import of_places
+from meta_eval.answers.token_logprobs import of_places
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running.client import Ask, Client, Said, too_long

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from meta_eval.answers.read import Answers
+from meta_eval.answers.answer_files import Answers
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.backends.base import Backend, BackendError
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
 from meta_eval.running.prefixes import Beginnings, side_by_side
-from meta_eval.verify.evaluate import Evaluator
+from meta_eval.verification.evaluator import Evaluator
 
 
 class Wanted:

@@ -1,7 +1,7 @@
 """What prepare gets of every place that rows come from: a table of names, and a way to get one file.
 
 A source hands out local files and says exactly which version they are; it never reads a row. Reading is
-``meta_eval.source.rows``, checking is ``meta_eval.pack.checks``.
+``meta_eval.source.rows``, checking is ``meta_eval.pack.row_checks``.
 """
 
 from __future__ import annotations

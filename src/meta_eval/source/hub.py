@@ -24,7 +24,7 @@ from meta_eval.boundary.inputs import read_regular, reason
 from meta_eval.boundary.names import is_inside, is_name
 from meta_eval.catalog.names import NOBODY, Identity, common_identity
 from meta_eval.errors import SourceError
-from meta_eval.notes import without_secrets
+from meta_eval.logs import without_secrets
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Repository
 from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from meta_eval.boundary.inputs import MAX_DEPTH, MAX_FILE, is_deep, open_parquet, reason
 from meta_eval.errors import SourceError
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
 from meta_eval.source.base import DataFile
 
 Row = dict[str, Any]

@@ -11,8 +11,7 @@ tokens, of which docs are what is uncertain. `sequential`: the same drop while a
 (`betting`) that hold however often somebody looks. `apart`: what of a drop is the grader's, the model's, the prompts'.
 """
 
-from meta_eval.stats.apart import Apart, Part, mean_apart, tell_apart
-from meta_eval.stats.basics import ALPHA, LEVEL, POWER, Interval, holm
+from meta_eval.stats.decomposition import Apart, Part, mean_apart, tell_apart
 from meta_eval.stats.drop import (
     Drop,
     average_runs,
@@ -23,6 +22,7 @@ from meta_eval.stats.drop import (
     unlike_p,
     unpaired_drop,
 )
+from meta_eval.stats.intervals import ALPHA, LEVEL, POWER, Interval, holm
 from meta_eval.stats.score import (
     instruction_shares,
     macro,

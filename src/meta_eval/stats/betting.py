@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from meta_eval.stats.basics import LEVEL, Interval
+from meta_eval.stats.intervals import LEVEL, Interval
 
 Doc = tuple[str, int | str]
 

@@ -2,7 +2,7 @@
 
 The drop is taken doc by doc in the published metric: every metric that is reported is an average of what single docs
 contribute to it (`meta_eval.stats.score`), so that the drop is the average of what each doc contributes less. Positive
-is worse. `meta_eval.stats.robust` gives its variance V, with clusters where docs share a question or a passage.
+is worse. `meta_eval.stats.clustered_mean` gives its variance V, with clusters where docs share a question or a passage.
 
 What was lost on some docs, L, and won on others, W, add up to the drop L - W, and both are rare events: a few percent
 of docs flip. With w = V / (L + W), the size of one flip as the variance has it, L / w and W / w behave like two Poisson
@@ -30,8 +30,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
-from meta_eval.stats.basics import ALPHA, LEVEL, POWER, Interval, t_quantile
-from meta_eval.stats.robust import average
+from meta_eval.stats.clustered_mean import average
+from meta_eval.stats.intervals import ALPHA, LEVEL, POWER, Interval, t_quantile
 
 # A difference of one doc that is no more is floating-point noise of averaging.
 _NOTHING = 1e-9

@@ -1,9 +1,9 @@
 """A mean over tokens, with an interval that counts docs: the tokens of one answer are no independent evidence.
 
 The mean over all tokens is a ratio, the sum over docs by the tokens over docs. Its variance is the cluster-robust one
-of `meta_eval.stats.robust` (CR2 of Bell and McCaffrey 2002, Survey Methodology 28:169, with Satterthwaite's degrees of
-freedom) for docs as clusters and one stratum, written in sums by doc, so that no token is looked at twice: a doc with n
-of N tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m. Docs of one
+of `meta_eval.stats.clustered_mean` (CR2 of Bell and McCaffrey 2002, Survey Methodology 28:169, with Satterthwaite's
+degrees of freedom) for docs as clusters and one stratum, written in sums by doc, so that no token is looked at twice:
+a doc with n of N tokens and the sum s adds (s - n m) / N / sqrt(1 - n/N) to the error of the mean m. Docs of one
 cluster are added up first and count as one doc.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.stats.basics import Interval, t_quantile
+from meta_eval.stats.intervals import Interval, t_quantile
 
 if TYPE_CHECKING:
     import numpy.typing as npt

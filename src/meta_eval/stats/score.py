@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from meta_eval.stats.basics import LEVEL, Interval, grouped, normal_quantile, t_quantile
-from meta_eval.stats.robust import average
+from meta_eval.stats.clustered_mean import average
+from meta_eval.stats.intervals import LEVEL, Interval, grouped, normal_quantile, t_quantile
 
 
 def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
@@ -56,8 +56,8 @@ def score_interval(
     interval, since t would claim certainty.
 
     ``clusters`` names what each doc shares with others (its question, its passage): then the variance is that of
-    `meta_eval.stats.robust` with its degrees of freedom, for yes or no in Wilson's interval through the docs of a
-    simple sample that has this variance (Korn and Graubard 1998, Survey Methodology 24:193, with Wilson's interval
+    `meta_eval.stats.clustered_mean` with its degrees of freedom, for yes or no in Wilson's interval through the docs of
+    a simple sample that has this variance (Korn and Graubard 1998, Survey Methodology 24:193, with Wilson's interval
     instead of Clopper and Pearson's).
 
     Raises:

@@ -31,8 +31,8 @@ from itertools import accumulate
 from typing import Literal
 
 from meta_eval.boundary.hashing import hash_text
-from meta_eval.stats.basics import ALPHA, holm
 from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
+from meta_eval.stats.intervals import ALPHA, holm
 
 SEED = 0
 # Docs of a round: a large loss is found after a few rounds, and a round has some of every subtask.

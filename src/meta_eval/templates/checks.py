@@ -16,7 +16,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import read_regular, reason
 from meta_eval.errors import TemplateError, suggestion
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
 from meta_eval.templates.spec import FunctionRef, Template, functions_in
 
 # The fields of lm-eval's TaskConfig, 0.4.11 to 0.4.13, and what a YAML may hold besides.

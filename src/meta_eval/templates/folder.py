@@ -24,7 +24,7 @@ from meta_eval.boundary.inputs import InputError, read_text
 from meta_eval.boundary.names import RULE, is_inside, is_name
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.errors import TemplateError, suggestion
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, functions_in
 

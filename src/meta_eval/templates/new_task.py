@@ -10,7 +10,7 @@ from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import ConfigError, TemplateError, suggestion
-from meta_eval.shown import quoted
+from meta_eval.escaping import quoted
 from meta_eval.templates import rewrite
 from meta_eval.templates.folder import TemplateFolder, discover, place_of
 from meta_eval.templates.spec import Template

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import SourceError
+from meta_eval.escaping import quoted
 from meta_eval.records.format import ALL
 from meta_eval.records.selection import choose, select
 from meta_eval.results.answers import ResultsError, parse
@@ -21,7 +22,6 @@ from meta_eval.results.pieces import pieces
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.results_file import ResultsFile, leaves, mapping, read_results_file
 from meta_eval.results.run import one_model
-from meta_eval.shown import quoted
 from meta_eval.source.base import Repository
 
 

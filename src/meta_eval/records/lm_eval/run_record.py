@@ -7,7 +7,7 @@ from typing import Any
 
 from meta_eval import stats
 from meta_eval.errors import DataError
-from meta_eval.notes import log
+from meta_eval.logs import log
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.format import Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
 from meta_eval.records.lm_eval.run_files import RecordFiles, find_here, find_on_hub, holds_record, holds_samples

@@ -1,0 +1,167 @@
+"""Which answer is of which request; and what is wrong with those that are of none, told before anything is graded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from meta_eval.answers.answer_files import Answer, Answers, AnswersError
+from meta_eval.answers.requests import Request
+
+# How many of each kind a message names.
+_NAMED = 3
+
+
+@dataclass(slots=True)
+class Matched:
+    """The answers of one task.
+
+    Attributes:
+        docs: By doc, in the order of the task, each of its repeats; only docs of which every repeat is answered.
+        cut_by_us: Texts that went on past a stop sequence.
+        cut_early: Texts that ended with ``length`` before max_tokens.
+    """
+
+    docs: dict[int, list[Answer]] = field(default_factory=dict)
+    cut_by_us: int = 0
+    cut_early: int = 0
+
+
+@dataclass(slots=True)
+class Problems:
+    """What stands between answers and a score, by kind: where, in the order of the pack."""
+
+    missing: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    unfit: list[str] = field(default_factory=list)
+    requests: int = 0
+
+    def check(self, answers: Answers, *, partial: bool) -> None:
+        """Refuse what must not be graded.
+
+        Args:
+            answers: Of which all this was found.
+            partial: Grade what is there; answers that are of something else are refused all the same.
+
+        Raises:
+            AnswersError: There is something.
+        """
+        problems = list(self._problems(partial))
+        if not problems:
+            return
+        if answers.cut_off:
+            lines = "line" if len(answers.cut_off) == 1 else "lines"
+            problems.append(f"{len(answers.cut_off):,} {lines} cut off ({_first(answers.cut_off)})")
+        hints = []
+        if self.missing or self.failed:
+            hints.append("Answer what is missing and append it, or grade what is there with --partial.")
+        if self.foreign:
+            hints.append("Name the pack whose requests were answered with --pack.")
+        if self.doubled:
+            hints.append("--prefer last takes the last of several answers.")
+        raise AnswersError(f"of {self.requests:,} requests: {'; '.join(problems)}", hint=" ".join(hints) or None)
+
+    def _problems(self, partial: bool) -> Iterator[str]:
+        if not partial:
+            if self.missing:
+                yield f"{len(self.missing):,} have no answer ({_first(self.missing)})"
+            if self.failed:
+                yield f"{len(self.failed):,} failed ({_first(self.failed)})"
+        if self.doubled:
+            yield f"{len(self.doubled):,} have answers that are not alike ({_first(self.doubled)})"
+        if self.foreign:
+            yield f"{len(self.foreign):,} answers are of another pack ({_first(self.foreign)})"
+        if self.unfit:
+            yield f"{len(self.unfit):,} answers are none to what was asked ({_first(self.unfit)})"
+
+
+def match(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:
+    """Give each request of a task its answer.
+
+    Args:
+        requests: All of the task, in order.
+        answers: All that there are.
+        problems: Takes what is wrong.
+    """
+    found = Matched()
+    whole: dict[int, bool] = {}
+    for request in requests:
+        problems.requests += 1
+        answer = _answer(request, answers, problems)
+        whole[request.doc] = whole.get(request.doc, True) and answer is not None
+        if answer is not None:
+            found.docs.setdefault(request.doc, []).append(answer)
+            if answer.text is not None:
+                found.cut_by_us += any(stop and stop in answer.text for stop in request.stop)
+                tokens = answer.completion_tokens
+                found.cut_early += (
+                    answer.finish_reason == "length" and tokens is not None and tokens < request.max_tokens
+                )
+    found.docs = {doc: given for doc, given in found.docs.items() if whole[doc]}
+    return found
+
+
+def strangers(answers: Answers, tasks: Iterable[str], known: set[str], problems: Problems) -> None:
+    """Name the answers that are of no request of a pack.
+
+    Args:
+        answers: All that there are.
+        tasks: Those of the pack that are graded.
+        known: The ids of their requests, and the names of the pack's tasks that are not graded.
+        problems: Takes what is wrong.
+    """
+    graded = set(tasks)
+    for answer in (*answers.given.values(), *answers.failed.values()):
+        task = answer.id.partition("/")[0]
+        if answer.id not in known and (task in graded or task not in known):
+            problems.foreign.append(f"{answer.id} in {answer.where}")
+
+
+def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | None:
+    key = answers.key(request.id, request.sha256)
+    if key in answers.failed:
+        failed = answers.failed[key]
+        problems.failed.append(f"{request.id}: {failed.error:.120}")
+        return None
+    answer = answers.given.get(key)
+    if answer is None:
+        if request.id in answers.otherwise:
+            problems.foreign.append(f"{request.id} in {answers.otherwise[request.id]}: asked otherwise")
+        else:
+            problems.missing.append(request.id)
+        return None
+    if key in answers.doubled:
+        problems.doubled.append(f"{request.id} in {' and '.join(answers.doubled[key])}")
+        return None
+    if answer.prompt_sha256 != request.prompt_sha256:
+        problems.foreign.append(f"{request.id} in {answer.where}")
+        return None
+    wrong = _unfit(request, answer)
+    if wrong:
+        problems.unfit.append(f"{request.id} in {answer.where}: {wrong}")
+        return None
+    return answer
+
+
+def _unfit(request: Request, answer: Answer) -> str | None:
+    if request.kind == "generate":
+        return None if answer.text is not None else "it holds no text"
+    if len(answer.choices) != len(request.continuations):
+        return f"it holds {len(answer.choices)} of {len(request.continuations)} choices"
+    if request.needs_greedy and any(greedy is None for _, greedy in answer.choices):
+        return "is_greedy is missing, and the score depends on it"
+    return None
+
+
+def until(text: str, stop: Iterable[str]) -> str:
+    """An answer up to the first stop sequence, as lm-eval's own engines cut it."""
+    for one in filter(None, stop):
+        text = text.partition(one)[0]
+    return text
+
+
+def _first(items: list[str]) -> str:
+    more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
+    return f"{', '.join(items[:_NAMED])}{more}"

@@ -1,0 +1,156 @@
+"""export: what a pack asks, as a file that anything can answer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.answers.recorded_answers import Recordings, forcings_of
+from meta_eval.answers.requests import Encoder, Request, requests_of
+from meta_eval.boundary.hashing import hash_file
+from meta_eval.boundary.outputs import check_outputs, replacing
+from meta_eval.errors import PackError
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack.integrity import check
+from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.pack.task_choice import choose_asked
+from meta_eval.results.baseline import pack_keys
+from meta_eval.verification.evaluator import Evaluator
+
+FORMAT = "meta-eval requests"
+VERSION = 1
+
+# Requests that are turned into tokens at a time: an encoding is far larger than its text.
+_BATCH = 128
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was written: the file, how many requests each task has, and whether they hold token ids."""
+
+    file: Path
+    token_ids: bool
+    tasks: dict[str, int] = field(default_factory=dict)
+
+
+def export(
+    pack: Path,
+    file: Path,
+    *,
+    tasks: Sequence[str] = (),
+    force: bool = False,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> Exported:
+    """Write what a pack asks, whole or not at all.
+
+    Args:
+        pack: The folder that prepare wrote.
+        file: Where to write; a file that is there is replaced.
+        tasks: Tasks and groups of the pack; empty for all.
+        force: Write what `meta-eval fidelity` asks instead: how likely each token of the recorded answers is.
+        edited: Take a pack that was edited as it is; the file says so.
+        progress: Called with the task, the requests written, and how many docs it has.
+
+    Raises:
+        PackError: The folder is no pack or was edited, or asks what no file of requests holds.
+        OutputError: The file cannot be written, or is one of the pack.
+        ConfigError: A name that the pack does not have.
+    """
+    manifest = read_manifest(pack)
+    chosen = choose_asked(manifest, tasks)
+    changed = check(pack, manifest, edited=edited)
+    encoder = _encoder(manifest)
+    evaluator = Evaluator(pack)
+    done = Exported(file, encoder is not None)
+    check_outputs((file,), (pack / name for name in (MANIFEST, *manifest.files)))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
+    recordings = Recordings(pack, manifest)
+    with replacing(file) as out:
+        more = {**({"force": True} if force else {}), **({"edited": changed} if changed else {})}
+        out.write(_line({**_header(pack, manifest, chosen, encoder), **more}))
+        for name in chosen:
+            progress(name, 0, manifest.tasks[name].docs)
+            done.tasks[name] = 0
+            limit = manifest.run.limit
+            requests = (
+                forcings_of(evaluator, name, limit, recordings.of(name)[0])
+                if force
+                else requests_of(evaluator, name, limit)
+            )
+            for line in _lines(requests, encoder):
+                out.write(line)
+                done.tasks[name] += 1
+                progress(name, done.tasks[name], manifest.tasks[name].docs)
+    return done
+
+
+def _encoder(manifest: Manifest) -> Encoder | None:
+    model = manifest.run.tokenizer_of()
+    tokenizer = find_tokenizer(model)
+    if tokenizer is None:
+        bos = "one BOS" if manifest.needs_bos else "its BOS, where it has one,"
+        bos = bos if manifest.run.add_bos_token else "no BOS"
+        log.warning(
+            f"the tokenizer of {model} is not on this machine: the requests hold text alone, and whoever answers them "
+            f"must put {bos} before each prompt"
+        )
+        return None
+    try:
+        return Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)
+    except ValueError as error:
+        log.warning(f"the tokenizer of {model} {error}: the requests hold text alone")
+        return None
+
+
+def _header(pack: Path, manifest: Manifest, tasks: Sequence[str], encoder: Encoder | None) -> dict[str, Any]:
+    keys = pack_keys(pack, manifest)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": manifest.run.model_name,
+        "seed": manifest.run.seed,
+        "manifest_sha256": hash_file(pack / MANIFEST),
+        "tasks": {name: keys[name] for name in tasks},
+        "bos_token_id": encoder.bos if encoder else None,
+    }
+
+
+def _lines(requests: Iterator[Request], encoder: Encoder | None) -> Iterator[str]:
+    while batch := list(itertools.islice(requests, _BATCH)):
+        ids = encoder.fields(batch) if encoder else [{} for _ in batch]
+        for request, tokens in zip(batch, ids, strict=True):
+            yield _line({**_fields(request), **tokens})
+
+
+def _fields(request: Request) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "id": request.id,
+        "task": request.task,
+        "doc": request.doc,
+        "kind": request.kind,
+        "prompt": request.prompt,
+        "prompt_sha256": request.prompt_sha256,
+        "request_sha256": request.sha256,
+    }
+    if request.kind != "generate":
+        return {**asked, "continuations": request.continuations}
+    return {**asked, "stop": request.stop, "max_tokens": request.max_tokens, "settings": request.settings}
+
+
+def _line(content: dict[str, Any]) -> str:
+    # A prompt may hold half a surrogate pair, which UTF-8 cannot write; escaped it is harmless.
+    text = json.dumps(content, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(content)
+    return text + "\n"

@@ -1,0 +1,206 @@
+"""Writing results as lm_eval writes them: by its own tracker, all files or none.
+
+What the answers say of how they came about goes along: in each sample ``finish_reason``, ``prompt_tokens`` and
+``completion_tokens``, in the results file ``config.meta_eval``. Whoever does not know these keys passes over them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_eval.answers.answer_files import Answer
+from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
+from meta_eval.errors import PackError
+from meta_eval.verification.evaluator import Evaluated, quiet
+
+# What of each sample lm-eval makes its hash of a task of.
+_HASHES = ("doc_hash", "prompt_hash", "target_hash")
+
+# The parts of lm-eval's results that are by task.
+_BY_TASK = ("results", "configs", "versions", "n-shot", "higher_is_better", "n-samples", "group_subtasks")
+
+# lm-eval's tracker goes on where it cannot write, and only logs it.
+_HALF = "lm_eval wrote nothing or half a file there; the disk may be full"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Tokens and seconds of some answers.
+
+    Attributes:
+        answers: How many there are.
+        prompt_tokens: Of those that say it; None where none does.
+        completion_tokens: Likewise.
+        seconds: How long at least one of them was being made: shards side by side count once, pauses not at all. None
+            where not every answer says when it was made.
+        tokens_per_second: Of the texts, tokens by seconds; None where not every text says both.
+        cost: Of these seconds, in the unit of the price an hour that was given; None without both.
+    """
+
+    answers: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float | None
+    tokens_per_second: float | None
+    cost: float | None = None
+
+    @classmethod
+    def of(cls, answers: Sequence[Answer], price_per_hour: float | None = None) -> Speed:
+        texts = [answer for answer in answers if answer.text is not None]
+        tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
+        known, whole = bool(texts) and None not in tokens, _seconds(answers)
+        return cls(
+            answers=len(answers),
+            prompt_tokens=_sum(answer.prompt_tokens for answer in answers),
+            completion_tokens=_sum(tokens),
+            seconds=whole,
+            tokens_per_second=(_sum(tokens) or 0) / seconds if known and seconds else None,
+            cost=None if whole is None or price_per_hour is None else whole / 3600 * price_per_hour,
+        )
+
+
+def _seconds(answers: Sequence[Answer]) -> float | None:
+    spans = [answer.span for answer in answers if answer.span]
+    return _covered(spans) if len(spans) == len(answers) else None
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [one for one in counts if one is not None]
+    return sum(known) if known else None
+
+
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """The length of the union of intervals."""
+    total, end = 0.0, float("-inf")
+    for start, stop in sorted(spans):
+        total += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return total
+
+
+class Writer:
+    """The results of one run. Entered, it collects in a folder of its own; what is not finished leaves nothing behind.
+
+    Args:
+        output: As lm_eval's ``--output_path``.
+        model: Its folder there is named after it.
+    """
+
+    def __init__(self, output: Path, model: str) -> None:
+        self._output, self._model = output, model
+        self._tree: dict[str, Any] = {part: {} for part in _BY_TASK}
+        self._hashes: dict[str, list[dict[str, str]]] = {}
+        self._samples: dict[str, Path] = {}
+
+    def __enter__(self) -> Writer:
+        with quiet():
+            from lm_eval.loggers import EvaluationTracker
+        try:
+            self._output.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(prefix=".grade-", dir=self._output))
+        except OSError as error:
+            raise _unwritable(self._output, error.strerror) from None
+        self._tracker: Any = EvaluationTracker(output_path=str(self._folder))
+        self._tracker.general_config_tracker.log_experiment_args(
+            model_source="answers",
+            model_args={"pretrained": self._model},
+            system_instruction=None,
+            chat_template=None,
+            fewshot_as_multiturn=False,
+        )
+        self._tracker.date_id = "unfinished"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, name: str, evaluated: Evaluated, answers: Mapping[int, Sequence[Answer]]) -> None:
+        """Write the samples of one task.
+
+        Raises:
+            PackError: They cannot be written.
+        """
+        for sample in evaluated.samples:
+            sample.update(_generation(answers[sample["doc_id"]]))
+        self._hashes[name] = [{key: sample[key] for key in _HASHES} for sample in evaluated.samples]
+        with quiet():
+            self._tracker.save_results_samples(task_name=name, samples=evaluated.samples)
+        self._samples[name] = self._written(f"samples_{name}_unfinished.jsonl")
+        with open_data(self._samples[name]) as lines:
+            if sum(line.endswith(b"\n") for line in lines) != len(evaluated.samples):
+                raise _unwritable(self._output, _HALF)
+        for part, tree in self._tree.items():
+            tree.update(evaluated.results.get(part) or {})
+
+    def finish(self, *, engine: str, limit: float | None, started: float, made: Mapping[str, Any]) -> Path:
+        """Write the results file, and put all into their place; the path of the results file.
+
+        Args:
+            engine: What answered.
+            limit: ``--limit`` of the pack.
+            started: Seconds since 1970.
+            made: How the answers were made: what `Speed` says, and the files of the pack that were edited.
+
+        Raises:
+            PackError: They cannot be written.
+        """
+        import lm_eval
+
+        self._tree["config"] = {
+            "model": engine,
+            "model_args": {"pretrained": self._model},
+            "limit": limit,
+            "gen_kwargs": None,
+            "meta_eval": dict(made),
+        }
+        self._tree["date"] = started
+        self._tree["lm_eval_version"] = lm_eval.__version__
+        if made["seconds"]:
+            # How long the answers took, and not how long it took to grade them.
+            self._tracker.general_config_tracker.start_time = time.perf_counter() - made["seconds"]
+        with quiet():
+            self._tracker.save_results_aggregated(results=self._tree, samples=self._hashes)
+        name = f"results_{self._tracker.date_id}.json"
+        results = self._written(name)
+        try:
+            json.loads(read_regular(results, limit=MAX_DATA))
+        except ValueError:
+            raise _unwritable(self._output, _HALF) from None
+        folder = self._output / results.parent.name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for task, samples in self._samples.items():
+                samples.replace(folder / f"samples_{task}_{self._tracker.date_id}.jsonl")
+            # The last: without it the samples are of nothing that is known, and report says so.
+            return results.replace(folder / name)
+        except OSError as error:
+            raise _unwritable(self._output, error.strerror) from None
+
+    def _written(self, name: str) -> Path:
+        """A file that the tracker wrote; of one that it could not write it only logs."""
+        found = next(self._folder.rglob(name), None)
+        if found is None:
+            raise _unwritable(self._output, _HALF)
+        return found
+
+
+def _generation(of_doc: Sequence[Answer]) -> dict[str, Any]:
+    """How the answers to a doc came about; of several repeats cut if one was, and their sums."""
+    ends = {answer.finish_reason for answer in of_doc}
+    payload: dict[str, Any] = {
+        "finish_reason": "length" if "length" in ends else None if None in ends else "stop",
+        "prompt_tokens": _sum(answer.prompt_tokens for answer in of_doc),
+        "completion_tokens": _sum(answer.completion_tokens for answer in of_doc),
+    }
+    return {name: value for name, value in payload.items() if value is not None}
+
+
+def _unwritable(output: Path, why: str | None) -> PackError:
+    return PackError(f"cannot be written ({why})", where=str(output), hint="Name another folder with --output")

@@ -1,0 +1,152 @@
+"""How a process of the command line ends, whatever code of a template or a pack left at work in it.
+
+Python waits for threads, exit hooks and, for some, programs without a limit. Here they have some seconds, then they are
+named and ended: who starts ``prepare`` in a job waits for no mistake of a template. A program that calls the API ends
+as it likes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from meta_eval.escaping import one_line
+
+# Seconds that what is known to be a template's has, and what may as well be an engine's, which takes its time.
+GRACE = 5.0
+GRACE_OF_OTHERS = 60.0
+
+_leave = os._exit  # that of today: code of templates finds another
+_folders: set[str] = set()
+_threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_code = 0
+_began: float | None = None
+
+
+def end_last() -> None:
+    """At the start of a process that is ours: be the last of its exit hooks."""
+    atexit.register(_last)
+
+
+@contextmanager
+def noted(folder: Path) -> Iterator[None]:
+    """Remember whose the threads are that begin meanwhile; a process that is forked meanwhile ends here."""
+    process, before = os.getpid(), set(threading.enumerate())
+    _folders.add(str(folder.resolve()))
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            _leave(0)
+        _threads.update(one for one in threading.enumerate() if one not in before and not one.daemon)
+
+
+def begin(code: object) -> None:
+    """From here on the process only ends; with ``code``, unless something keeps it from that."""
+    global _code, _began
+    if not _folders:
+        return
+    _code, _began = code if isinstance(code, int) else int(code is not None), time.monotonic()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupted)
+    threading.Thread(target=_watch, daemon=True).start()
+
+
+def _watch() -> None:
+    """Ends what does not end."""
+    began = _began or 0.0
+    while True:
+        time.sleep(0.1)
+        waited = time.monotonic() - began
+        found = _at_work() if waited > GRACE else None
+        if found is None and waited <= GRACE_OF_OTHERS:
+            continue
+        place, what = found or ("", "something that code of a template or a pack, or an engine, left behind")
+        _tell(
+            f"error: {place}{what} was still at work {waited:.0f} s after the end, and was ended. lm_eval, too, would "
+            f"wait for it. Let it end by itself, or make it a daemon thread (but for that the exit code were {_code})."
+        )
+        _end_programs()
+        _leave(2)
+
+
+def _at_work() -> tuple[str, str] | None:
+    """Where the code of a folder is at work, and as what."""
+    frames = sys._current_frames()
+    for thread in threading.enumerate():
+        main = thread is threading.main_thread()
+        if thread.daemon or thread.ident not in frames:
+            continue
+        what = "an exit hook" if main else f"a thread ({thread.name})"
+        frame: FrameType | None = frames[thread.ident]
+        while frame is not None:
+            code = frame.f_code
+            if any(Path(folder) in Path(code.co_filename).parents for folder in _folders):
+                return f"{code.co_filename}, line {frame.f_lineno}, in {code.co_name}: ", what
+            frame = frame.f_back
+        if thread in _threads:
+            # One that has gone was a copy, made where shipped files complete a folder.
+            return f"{', '.join(sorted(one for one in _folders if Path(one).exists())) or 'a template'}: ", what
+    return None
+
+
+def _last() -> None:
+    """After all threads and other hooks: what modules do when they are taken apart is not waited for."""
+    if _began is None:
+        return
+    while _programs() and time.monotonic() - _began < GRACE:
+        time.sleep(0.05)
+    if ended := _end_programs():
+        _tell(f"note: code of a template or a pack left programs at work, which were ended: {'; '.join(ended)}")
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
+    _leave(_code)
+
+
+def _programs() -> dict[int, str]:
+    """Processes that this one started and that are at work; by id, with their command. Linux tells, others do not.
+
+    Helpers of multiprocessing are none: they end with this process.
+    """
+    found: dict[int, str] = {}
+    for file in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            for number in map(int, file.read_text().split()):
+                with suppress(OSError):
+                    command = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    if command.strip() and "resource_tracker" not in command and "forkserver" not in command:
+                        found[number] = command.strip()  # one that has ended, and is not yet asked for, has no command
+    return found
+
+
+def _end_programs() -> list[str]:
+    programs = _programs()
+    for number in programs:
+        with suppress(OSError):
+            os.kill(number, signal.SIGTERM)
+    return [f"{command:.80} (process {number})" for number, command in programs.items()]
+
+
+def _interrupted(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 (what a handler is called with)
+    _tell("interrupted: all was done but for what code of a template or a pack left at work")
+    _leave(130)
+
+
+def _tell(text: str) -> None:
+    """Past every lock that somebody may hold."""
+    with suppress(OSError):
+        os.write(2, (one_line(text) + "\n").encode())

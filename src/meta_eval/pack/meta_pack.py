@@ -1,0 +1,113 @@
+"""prepare, of Meta's evals datasets: from a configuration to a pack and the command that runs it.
+
+The story of one doc, in order: fetched, read, checked, joined, made into a doc by the template (`docs`), measured and
+given its YAML (`task`), put beside the others (`build`); `records/prepare.py` writes it (`write`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_eval import assets, catalog
+from meta_eval.backends.registry import find_backend
+from meta_eval.config import Config
+from meta_eval.errors import ConfigError
+from meta_eval.joins.read import Originals
+from meta_eval.logs import Progress, log
+from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.pack_builder import Pack, build_pack
+from meta_eval.pack.task_docs import read_docs
+from meta_eval.pack.task_preparation import Context, prepare_task
+from meta_eval.source.lookup import SAMPLE, open_evals_dataset
+from meta_eval.templates.folder import TemplateFolder, discover
+from meta_eval.templates.selection import Selection, select, withheld
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What prepare made: the pack's manifest, and the folder as the user wrote it."""
+
+    manifest: Manifest
+    work_dir: str
+
+
+def assemble(config: Config, config_place: str, progress: Progress) -> Pack:
+    """The pack of one of Meta's evals datasets, in memory; arguments and errors are those of `meta_eval.prepare`."""
+    templates = discover(_template_dir(config))
+    progress(f"opening {config.evals_dataset}")
+    datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
+    selections, groups = select(
+        templates, config.tasks, datasets, where=f"{config_place}: tasks", allow_code=config.allow_code
+    )
+    left_out = () if config.allow_code else withheld(templates, groups, datasets)
+    if left_out:
+        names = ", ".join(left_out)
+        log.warning(f"left out, since they run programs that the model writes and allow_code is false: {names}")
+    _warn_about_model(config, selections)
+    if not config.bundle:
+        _check_on_hub(selections)
+
+    originals = Originals(config.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
+    context = Context(config, templates, originals, progress)
+    chosen = {selection.template.name: selection for selection in selections}
+    tasks = context.left_out.made(
+        chosen, lambda name: prepare_task(chosen[name].template, chosen[name].dataset, context)
+    ).values()
+    assumed = [task.name for task in tasks if task.entry.format == "assumed"]
+    if assumed:
+        log.warning(
+            "nobody has compared these templates with real rows, their formats are assumed; prove them with `meta-eval "
+            f"verify` before you trust a score: {', '.join(assumed)}"
+        )
+    return build_pack(list(tasks), groups, context)
+
+
+def first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]:
+    """The first doc of a task, made as prepare makes it; a join reads its default original.
+
+    Raises:
+        UserError: Anything that the user can fix.
+    """
+    originals = Originals(of_sample=selection.dataset.kind == "sample")
+    docs = read_docs(templates.root, selection.template, selection.dataset, originals, first=1)
+    doc: dict[str, Any] = docs.table.to_pylist()[0]
+    return doc
+
+
+def _template_dir(config: Config) -> Path:
+    path = Path(config.template_dir)
+    default = type(config).model_fields["template_dir"].default
+    if not path.exists() and config.template_dir == default:
+        log.warning(
+            f"there is no {default} here: using the templates that meta-eval ships (`meta-eval init` copies them)"
+        )
+        return assets.path("meta_template")
+    return path
+
+
+def _check_on_hub(selections: Sequence[Selection]) -> None:
+    """Raises:
+    ConfigError: ``bundle: false`` leaves rows on the hub that are not there.
+    """
+    for selection in selections:
+        if selection.dataset.kind != "hub" and selection.template.spec.join is None:
+            raise ConfigError(
+                f"bundle: false leaves the rows on the hub, and {selection.dataset.dataset_id} is not there",
+                hint="Set bundle: true, or evals_dataset to a hub id",
+            )
+
+
+def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
+    model = catalog.identify(f"{config.model_name}-evals")
+    for identity in dict.fromkeys(s.dataset.identity for s in selections if s.dataset.kind != "sample"):
+        if model.variant and identity.variant and model.variant != identity.variant:
+            log.warning(
+                f"{config.model_name} is a {model.variant} model, and these prompts are for {identity.variant} models"
+            )
+        elif model.model and identity.model and model.model != identity.model:
+            log.warning(f"published numbers and recorded verdicts are those of {identity.model}, not of {model.model}")
+    for warning in find_backend(config.backend).warnings(config):
+        log.warning(warning)

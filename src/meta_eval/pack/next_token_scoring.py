@@ -1,0 +1,186 @@
+"""Can a choice task be scored by the next token alone? Then one prompt a doc and one token of an answer do for it.
+
+lm-eval compares the likelihood of each choice behind the context, a prompt a choice, and makes vLLM compute each whole
+prompt anew. Where every choice is one token behind the same tokens, its likelihood is one number of one forward pass,
+and the likeliest choice is what greedy decoding gives when it may give nothing but the choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from meta_eval import assets
+from meta_eval.backends.registry import find_backend
+from meta_eval.config import Config
+from meta_eval.logs import log
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.templates import rewrite
+from meta_eval.templates.checks import defines
+from meta_eval.templates.spec import FunctionRef, Template
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tokenizers import Tokenizer
+
+# The column of the docs.
+COLUMN = "choice_token_ids"
+
+# What the function is called that scores a token, beside the one that scores likelihoods.
+SUFFIX = "_of_token"
+
+# Docs whose texts are encoded at a time: an encoding is far larger than its text.
+_BATCH = 64
+
+
+class NotOneTokenError(ValueError):
+    """Why a task keeps to likelihoods."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """How a task is scored by the next token.
+
+    Attributes:
+        docs: Its docs, with the column `COLUMN`: of each doc a token id a choice, in their order.
+    """
+
+    docs: pa.Table
+
+    def files(self, files: Mapping[str, bytes], template: Template) -> dict[str, bytes]:
+        """The task's YAML, which asks for tokens, and the class beside it.
+
+        Args:
+            files: By path those that were made for the task, its YAML among them.
+            template: The task.
+        """
+        yaml, folder = template.file.as_posix(), template.file.parent
+        text = rewrite.next_token_task(files[yaml].decode(), inherited=template.inherited, where=yaml)
+        own = (folder / f"{rewrite.CHOOSING_MODULE}.py").as_posix()
+        return {yaml: text.encode(), own: assets.read("next_token.py")}
+
+
+def by_next_token(
+    template: Template, docs: pa.Table, config: Config, place: Callable[[PurePosixPath], Path], *, bundled: bool
+) -> tuple[NextToken | None, str | None]:
+    """A choice task scored by the next token; or None and why it keeps to likelihoods, which is logged too.
+
+    Args:
+        template: The task.
+        docs: Its docs, with ``prompt`` and ``continuations``.
+        config: What prepare was asked for.
+        place: Where a file of the template folder lies, by its path in it.
+        bundled: Whether its docs are part of the pack.
+    """
+    try:
+        _check_scorer(template, place)
+        if not find_backend(config.backend).restricts_tokens:
+            raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
+        if not bundled:
+            raise NotOneTokenError("its docs stay on the hub (bundle: false)")
+        ids = shared_ids(docs, models_of(config))
+    except NotOneTokenError as why:
+        log.warning(f"{template.name}: scored by likelihood, not by the next token: {why}")
+        return None, str(why)
+    import pyarrow as pa
+
+    return NextToken(docs.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))), None
+
+
+def models_of(config: Config) -> tuple[str, ...]:
+    """The models or folders whose tokenizers make the prompts."""
+    return tuple(dict.fromkeys(config.tokenizer_of(model) for model in (config.model_name, *config.other_models)))
+
+
+def shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
+    """Of each doc the token of each choice, the same for all models.
+
+    Args:
+        docs: With the columns ``prompt`` and ``continuations``.
+        models: Their names or folders.
+
+    Raises:
+        NotOneTokenError: A tokenizer is not here, models have other tokens, or as of `choice_ids`.
+    """
+    found: list[list[int]] = []
+    for model in models:
+        tokenizer = find_tokenizer(model)
+        if tokenizer is None:
+            raise NotOneTokenError(f"the tokenizer of {model} is not on this machine")
+        ids = list(choice_ids(_texts(docs), tokenizer))
+        if found and found != ids:
+            raise NotOneTokenError(f"{model} has other tokens than {models[0]}")
+        found = ids
+    return found
+
+
+def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) -> None:
+    settings = template.settings
+    if settings.get("doc_to_choice") != "continuations" or settings.get("target_delimiter") != "":
+        raise NotOneTokenError("its choices are not the continuations of its docs as they are")
+    if "class" in settings:
+        raise NotOneTokenError("it has a class of its own")
+    scorer = settings.get("process_results")
+    said = "lm-eval's own scorer"
+    if isinstance(scorer, FunctionRef):
+        said = f"{scorer.function} has no twin {SUFFIX}"
+        if defines(place(template.origins["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"):
+            return
+    raise NotOneTokenError(f"its metrics are made of likelihoods ({said})")
+
+
+def _texts(docs: pa.Table) -> Iterator[tuple[str, Sequence[str]]]:
+    for batch in docs.select(["prompt", "continuations"]).to_batches(_BATCH):
+        yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+
+
+def choice_ids(docs: Iterator[tuple[str, Sequence[str]]], tokenizer: Tokenizer) -> Iterator[list[int]]:
+    """Of each doc the token of each choice behind the context, as it is in the tokens of both together.
+
+    Args:
+        docs: A context and its continuations each.
+        tokenizer: The model's.
+
+    Raises:
+        NotOneTokenError: A continuation is several tokens, or changes those of its context; two are the same; or the
+            token's text is not that of the continuation, by which the answer is known again.
+    """
+    import itertools
+
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    number = 0
+    while some := list(itertools.islice(docs, _BATCH)):
+        texts = [text for context, ends in some for text in (context, *(context + end for end in ends))]
+        encoded = iter(tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        for context, ends in some:
+            before = next(encoded).ids
+            yield _of_doc(number, context, ends, before, [next(encoded).ids for _ in ends], tokenizer)
+            number += 1
+
+
+def _of_doc(
+    number: int,
+    context: str,
+    ends: Sequence[str],
+    before: Sequence[int],
+    wholes: Sequence[Sequence[int]],
+    tokenizer: Tokenizer,
+) -> list[int]:
+    # lm-eval moves white space from a context's end to the continuations, which one prompt for all cannot do.
+    if context != context.rstrip():
+        raise NotOneTokenError(f"the context of doc {number} ends in white space")
+    ids = []
+    for end, whole in zip(ends, wholes, strict=True):
+        if whole[: len(before)] != before:
+            raise NotOneTokenError(f"doc {number}: {end[:40]!r} changes the tokens before it")
+        if len(whole) != len(before) + 1:
+            raise NotOneTokenError(f"doc {number}: {end[:40]!r} is {len(whole) - len(before)} tokens")
+        ids.append(whole[-1])
+        if tokenizer.decode([ids[-1]], skip_special_tokens=False).strip() != end.strip() or not end.strip():
+            raise NotOneTokenError(f"doc {number}: {end[:40]!r} is not the text of its token")
+    if len({end.strip() for end in ends}) < len(ends):
+        raise NotOneTokenError(f"doc {number}: two of its choices are the same")
+    return ids

@@ -1,0 +1,143 @@
+"""The pack of some prepared tasks: all its files, and the manifest that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from meta_eval import assets
+from meta_eval.backends.registry import find_backend
+from meta_eval.boundary.hashing import hash_bytes
+from meta_eval.boundary.inputs import read_text
+from meta_eval.boundary.names import split_excluded
+from meta_eval.errors import DataError, TemplateError
+from meta_eval.logs import log
+from meta_eval.pack.left_out import LeftOut
+from meta_eval.pack.manifest import (
+    LM_EVAL_BELOW,
+    LM_EVAL_MINIMUM,
+    SCHEMA_VERSION,
+    FileEntry,
+    Manifest,
+    OriginalEntry,
+    PreparedFrom,
+    Range,
+)
+from meta_eval.pack.punkt import punkt_files
+from meta_eval.pack.task_preparation import Context, PreparedTask
+from meta_eval.templates import rewrite
+from meta_eval.templates.folder import TemplateFolder
+from meta_eval.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack in memory: content by path, the manifest apart."""
+
+    files: Mapping[str, bytes]
+    manifest: Manifest
+
+
+def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ...]], context: Context) -> Pack:
+    """Put prepared tasks together.
+
+    Args:
+        tasks: In the order of the manifest.
+        groups: The members of each group that was asked for.
+        context: What the tasks were prepared with.
+
+    Raises:
+        TemplateError: Two tasks would write one file.
+    """
+    config, templates = context.config, context.templates
+    tasks, add_bos = _asked_alike(tasks, context.left_out)
+    groups = context.left_out.without(groups)
+    kept = {task.name for task in tasks} | groups.keys()
+    # A template's YAML may be one that another task includes: what was made for a task goes before what was copied.
+    files = {name: content for task in tasks for name, content in task.template_files.items()}
+    made: dict[str, bytes] = {}
+    for task in tasks:
+        _add(made, task.files, f"task {task.name}")
+    for name, members in groups.items():
+        _add(made, dict([_group(templates, name, members)]), f"group {name}")
+    files |= made
+    files[".gitignore"] = assets.read("work_dir.gitignore")
+
+    scores_ifeval = any(task.scores_ifeval for task in tasks)
+    punkt = punkt_files() if scores_ifeval else {}
+    files |= punkt
+
+    wanted, _ = split_excluded(config.tasks)
+    names = [name for name in dict.fromkeys(_canonical(templates, name) for name in wanted) if name in kept]
+    run = config.run_settings(names, runs_code=any(task.entry.unsafe_code for task in tasks))
+    run = run.model_copy(update={"add_bos_token": add_bos})
+    asked = {name: getattr(config, name) for name in PreparedFrom.model_fields if name != "originals"}
+    manifest = Manifest(
+        schema_version=SCHEMA_VERSION,
+        meta_eval=__version__,
+        lm_eval=Range(minimum=LM_EVAL_MINIMUM, below=LM_EVAL_BELOW),
+        prepared_from=PreparedFrom(**asked, originals=config.originals.by_join()),
+        run=run,
+        originals={
+            name: OriginalEntry(id=rows.dataset_id, revision=rows.revision, fallback=rows.fallback)
+            for name, rows in context.originals.read.items()
+        },
+        tasks={task.name: task.entry for task in tasks},
+        groups=dict(groups),
+        left_out=context.left_out.reasons,
+        command=find_backend(run.backend).command(run),
+        punkt_tab=bool(punkt) if scores_ifeval else None,
+        files={
+            name: FileEntry(sha256=hash_bytes(content), bytes=len(content)) for name, content in sorted(files.items())
+        },
+    )
+    return Pack(files, manifest)
+
+
+def _asked_alike(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list[PreparedTask], bool]:
+    """The tasks that one command can ask, and whether it puts a BOS before each prompt.
+
+    Some records were asked with a BOS and some without: the fewer are left out.
+    """
+    said = {task.name: task.entry.record.asked_with_bos if task.entry.record else True for task in tasks}
+    without = [name for name, with_bos in said.items() if with_bos is False]
+    with_bos = [name for name, asked in said.items() if asked]
+    add_bos = len(with_bos) >= len(without) if with_bos else not without
+    others = {False: with_bos, True: without}[add_bos]
+    words = {True: "without", False: "with"}
+    for name in others:
+        left_out.errors[name] = DataError(
+            f"was asked {words[add_bos]} a BOS, and most other tasks {words[not add_bos]} one; a command asks all its "
+            "tasks alike",
+            where=name,
+            hint="Make a pack of its own",
+        )
+    if not add_bos:
+        if unknown := [name for name, asked in said.items() if asked is None]:
+            log.warning(
+                f"nobody says whether {', '.join(unknown)} was asked with a BOS; none is added, as for the others"
+            )
+        log.warning("the record was asked without a BOS: the command says add_bos_token=False")
+    return [task for task in tasks if task.name not in others], add_bos
+
+
+def _add(made: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None:
+    """Raises:
+    TemplateError: Two tasks, or a task and a group, would write one file.
+    """
+    for name, content in files.items():
+        if made.setdefault(name, content) != content:
+            raise TemplateError(f"would write {name}, as another task or group does", where=whose, hint="Rename it")
+
+
+def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tuple[str, bytes]:
+    file = templates.group_files.get(name)
+    text = read_text(templates.root / file) if file else None
+    path = file.as_posix() if file else f"{name}.yaml"
+    return path, rewrite.group(text, name=name, members=members, where=str(file)).encode()
+
+
+def _canonical(templates: TemplateFolder, name: str) -> str:
+    """The name that lm-eval knows a task by: no alias, and without the shots of ``arc_challenge@25``."""
+    name = name.partition("@")[0]
+    return next((task for task, template in templates.tasks.items() if name in template.spec.aliases), name)

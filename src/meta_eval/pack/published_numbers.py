@@ -1,0 +1,152 @@
+"""The published numbers that a task answers: from the evals dataset's own metrics where it has them, else the catalog.
+
+A number is only ever put beside a metric with the same subset and averaging; see the catalog for what each is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from meta_eval import catalog
+from meta_eval.errors import DataError, SourceError
+from meta_eval.escaping import quoted
+from meta_eval.logs import log
+from meta_eval.pack.manifest import PublishedEntry, RecordEntry
+from meta_eval.source.base import EvalsDataset
+from meta_eval.source.rows import Row, read_rows
+from meta_eval.templates.spec import PublishedMetric, Template
+
+# The metrics subset names what it averages in its tags, ``macro_avg/acc``: which of our averagings each is.
+_AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}
+
+# Percentage points; two roundings of one number differ by no more.
+_SAME = 0.05
+
+
+def read_metrics(dataset: EvalsDataset) -> list[Row]:
+    """The rows of the ``__metrics`` subset: benchmark_label, metric_tag, metric_value_computed (percent).
+
+    An evals dataset without one, or with one that nobody can read, has no rows; the catalog then stands in.
+
+    Raises:
+        DataError: A value is no percentage: it would be published beside our score.
+    """
+    try:
+        files = dataset.fetch_metrics()
+        rows = read_rows(files, dataset_id=dataset.dataset_id, subset="__metrics") if files else []
+    except SourceError as error:
+        log.warning(f"{error}. The published numbers are those of the model cards instead")
+        return []
+    good = []
+    for number, row in enumerate(rows):
+        label, tag, value = (row.get(name) for name in ("benchmark_label", "metric_tag", "metric_value_computed"))
+        if not isinstance(label, str) or not isinstance(tag, str) or not isinstance(value, (bool, int, float)):
+            continue
+        if isinstance(value, bool) or not 0 <= value <= 100:
+            raise DataError(
+                f"column metric_value_computed is {quoted(value)} and should be a number from 0 to 100 "
+                f"({quoted(label)}, {quoted(tag)})",
+                where=f"{dataset.dataset_id}, __metrics, row {number}",
+                hint="Fix the value, or take the file of __metrics away: the numbers of the model cards stand in then",
+            )
+        good.append(row)
+    if len(good) < len(rows):
+        bad = len(rows) - len(good)
+        log.warning(f"{dataset.dataset_id}: {bad} of {len(rows)} rows of __metrics are of an unknown shape")
+    return good
+
+
+def published_entries(
+    template: Template,
+    dataset: EvalsDataset,
+    labels: Iterable[str],
+    metrics: Sequence[Mapping[str, Any]],
+) -> tuple[PublishedEntry, ...]:
+    """What the metrics of a task answer.
+
+    Args:
+        template: The task.
+        dataset: The evals dataset that it reads.
+        labels: The ``benchmark_label`` values of its rows, which the metrics subset repeats.
+        metrics: The rows of the metrics subset.
+    """
+    model = dataset.identity.model
+    known = catalog.published(model, template.spec.subset) if model else ()
+    wanted_labels = set(labels)
+    entries = []
+    for wanted in template.spec.published:
+        reported = _reported(wanted, [row for row in metrics if row["benchmark_label"] in wanted_labels])
+        numbers = [
+            number
+            for number in known
+            if wanted.averaging in (None, number.averaging) and wanted.benchmark in (None, number.benchmark)
+        ]
+        for number in numbers if reported is None else []:
+            fields = number.model_dump(exclude={"model", "subset", "commit"})
+            entries.append(PublishedEntry.model_validate({"our_metric": wanted.metric, **fields}))
+        if reported is not None:
+            value = round(float(reported["metric_value_computed"]), 2)
+            card = next((number for number in numbers if number.same_settings), None)
+            if card is not None and abs(card.value - value) > _SAME:
+                log.warning(
+                    f"{template.name}: {dataset.dataset_id} reports {value:g} ({reported['benchmark_label']}, "
+                    f"{reported['metric_tag']}), and {card.source} says {card.value:g}; the first is taken"
+                )
+            entries.append(
+                PublishedEntry(
+                    our_metric=wanted.metric,
+                    benchmark=str(reported["benchmark_label"]),
+                    value=value,
+                    metric=str(reported["metric_tag"]).rpartition("/")[2],
+                    averaging=wanted.averaging,
+                    shots=card.shots if card else None,
+                    cot=card.cot if card else None,
+                    same_settings=True,
+                    source=f"{dataset.dataset_id}, __metrics",
+                    note=card.note if card else None,
+                )
+            )
+    return tuple(entries)
+
+
+def recorded_number(
+    record: RecordEntry, spec: str, value: float, *, benchmark: str, averaging: str | None, metric: str | None = None
+) -> PublishedEntry:
+    """A score of a recorded run, as a number to stand beside a new run's.
+
+    Args:
+        record: The run.
+        spec: The ``metric,filter`` of the task that it answers.
+        value: The score, from 0 to 1.
+        benchmark: What the run calls the task.
+        averaging: Over what it is an average; None where nothing names it.
+        metric: What the run calls the metric; None where that is its name in ``spec``.
+    """
+    return PublishedEntry(
+        our_metric=spec,
+        benchmark=benchmark,
+        value=round(100 * value, 6),
+        metric=metric or spec.partition(",")[0],
+        averaging=averaging,
+        shots=record.shots,
+        cot=None,
+        same_settings=True,
+        source=f"recorded: {record.model or 'unknown model'}, {record.results_file or 'samples'}",
+        note=None,
+    )
+
+
+def _reported(wanted: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The one row of the metrics subset that is the wanted number; None when there is none, or a choice of several.
+
+    The mean of IFEval's four accuracies is in no evals dataset: its metrics hold prompt accuracies alone.
+    """
+    if wanted.averaging == "mean of four":
+        return None
+    fitting = [
+        row
+        for row in rows
+        if wanted.averaging is None or _AVERAGING.get(str(row["metric_tag"]).partition("/")[0]) == wanted.averaging
+    ]
+    return fitting[0] if len(fitting) == 1 else None

@@ -1,0 +1,92 @@
+"""Which tasks of a pack are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meta_eval.boundary.names import split_excluded
+from meta_eval.errors import ConfigError, suggestion
+from meta_eval.logs import log
+from meta_eval.pack.manifest import Manifest
+
+# The log-likelihood of a whole text, which only lm_eval itself asks for.
+ROLLING = "loglikelihood_rolling"
+
+
+def choose(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """The tasks that names of tasks and groups mean, in the manifest's order.
+
+    Args:
+        manifest: Of the pack.
+        names: Tasks and groups; all tasks where there are none. A name after a minus is left out: ``-mmlu_law``.
+
+    Raises:
+        ConfigError: A name that the pack does not have, or nothing is left.
+    """
+    wanted, excluded = split_excluded(names)
+    chosen, without = _tasks(manifest, wanted), _tasks(manifest, excluded)
+    left = [name for name in manifest.tasks if (not wanted or name in chosen) and name not in without]
+    if not left:
+        raise ConfigError("leaves out every task", where="--tasks", hint=f"The pack has {', '.join(manifest.tasks)}")
+    return left
+
+
+def choose_asked(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """The tasks of `choose` whose requests a file of requests can hold; the others are named in a warning.
+
+    Raises:
+        ConfigError: As of `choose`, or there is no such task.
+    """
+    chosen = choose(manifest, names)
+    rolling = [name for name in chosen if manifest.tasks[name].output_type == ROLLING]
+    return leave_out(chosen, rolling, "this asks for the likelihood of whole texts", hint="Run it with lm_eval itself")
+
+
+def choose_graded(manifest: Manifest, names: Sequence[str], *, allow_code: bool) -> list[str]:
+    """The tasks of `choose_asked` that may be graded here; the others are named in a warning.
+
+    Args:
+        manifest: Of the pack.
+        names: As of `choose`.
+        allow_code: Whether tasks are graded whose scoring runs programs that a model wrote.
+
+    Raises:
+        ConfigError: As of `choose`, or there is no such task.
+    """
+    chosen = choose_asked(manifest, names)
+    unsafe = [] if allow_code else [name for name in chosen if manifest.tasks[name].unsafe_code]
+    return leave_out(chosen, unsafe, "scoring runs code that a model wrote", hint="Allow it with --allow-code")
+
+
+def leave_out(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hint: str) -> list[str]:
+    """Tasks without those that do not fit, which a warning names.
+
+    Args:
+        chosen: The tasks.
+        unfit: Those to leave out.
+        why: What is wrong with each of these.
+        hint: What to do about it.
+
+    Raises:
+        ConfigError: None fits.
+    """
+    left = [name for name in chosen if name not in unfit]
+    if not left:
+        raise ConfigError(f"{', '.join(unfit)}: {why}", where="--tasks", hint=hint)
+    if unfit:
+        log.warning(f"left out: {', '.join(unfit)}: {why}. {hint}")
+    return left
+
+
+def _tasks(manifest: Manifest, names: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for name in names:
+        if name not in manifest.tasks and name not in manifest.groups:
+            known = [*manifest.groups, *manifest.tasks]
+            raise ConfigError(
+                f"this pack has no task or group {name!r}{suggestion(name, known)}",
+                where="--tasks",
+                hint=f"It has {', '.join(known)}",
+            )
+        found |= set(manifest.groups.get(name, (name,)))
+    return found

@@ -1,0 +1,309 @@
+"""The docs of one task: its rows fetched, read, checked, joined, and made into docs by the template."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import tempfile
+import traceback
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.boundary.inputs import read_regular, reason
+from meta_eval.boundary.isolation import contained
+from meta_eval.boundary.memory import give_back
+from meta_eval.errors import DataError, TemplateError, UserError
+from meta_eval.escaping import quoted
+from meta_eval.joins.base import Joined
+from meta_eval.joins.read import Originals
+from meta_eval.logs import Progress, silent
+from meta_eval.pack.doc_checks import check_docs
+from meta_eval.pack.doc_clusters import clusters
+from meta_eval.pack.doc_table import alike, begin_parquet, column_of, table_of
+from meta_eval.pack.row_checks import Checked
+from meta_eval.pack.task_rows import read_task_rows
+from meta_eval.source.base import EvalsDataset
+from meta_eval.source.rows import Place, Row
+from meta_eval.templates.folder import place_of
+from meta_eval.templates.spec import Template
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What every doc that a template makes must have, whatever it adds. prepare itself adds ``cluster``.
+DOC_COLUMNS = (
+    "question", "prompt", "gold", "subtask_name", "choices", "input_question_hash", "input_final_prompts_hash",
+    "recorded_output", "recorded_is_correct", "recorded_metrics", "answers",
+)  # fmt: skip
+
+_BATCH = 1024  # rows
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDocs:
+    """What became of the rows of one task; they themselves are let go, since the docs hold the same texts.
+
+    Attributes:
+        rows: How many the evals dataset has.
+        labels: Their ``benchmark_label``.
+        checked: What was noticed on the way, without the rows.
+        joined: What the original brought, without the rows; None for a task without a join.
+        matched: How many rows the join matched.
+        table: The docs.
+        unclustered: The short name of a warning where they do not show what they share as the template says.
+        content: The parquet file of the docs, which a thread is writing; None where nobody asked for it.
+    """
+
+    rows: int
+    labels: frozenset[str]
+    checked: Checked
+    joined: Joined | None
+    matched: int
+    table: pa.Table
+    unclustered: str | None
+    content: Future[bytes] | None
+
+
+def read_docs(
+    root: Path,
+    template: Template,
+    dataset: EvalsDataset,
+    originals: Originals,
+    *,
+    allow_unmatched: bool = False,
+    first: int | None = None,
+    written: bool = False,
+    progress: Progress = silent,
+) -> TaskDocs:
+    """Fetch, read, check and join the rows of a task, and make its docs of them.
+
+    Args:
+        root: The template folder.
+        template: The task.
+        dataset: The evals dataset that it reads.
+        originals: Where its ground truth comes from.
+        allow_unmatched: Leave out rows that have no original.
+        first: Only so many rows; None for all.
+        written: Begin to write their file.
+        progress: Called with what is being done.
+
+    Raises:
+        SourceError: Rows or originals cannot be had.
+        DataError: A row holds something that would make a wrong number, or does not match its original.
+        TemplateError: The template's ``process_docs`` fails, or its docs lack a column.
+    """
+    read = functools.partial(
+        read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first, progress=progress
+    )
+    place = Place(dataset.dataset_id, template.spec.subset)
+    found = read()
+    matched = len(found.rows)
+    table = make_docs(root, template, found.rows, place, again=lambda: read().rows)
+    # A file takes as long to write as the docs to check: where nothing of them decides a column, it is begun before.
+    early = template.spec.cluster is None and "cluster" not in table.column_names
+    table, unclustered = with_clusters(table, template) if early else (table, None)
+    content = begin_parquet(table) if early and written else None
+    found.checked.warnings.update(check_docs(table, template, place))
+    if not early:
+        table, unclustered = with_clusters(table, template)
+        content = begin_parquet(table) if written else None
+    return TaskDocs(found.count, found.labels, found.checked, found.joined, matched, table, unclustered, content)
+
+
+def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
+    """Docs with a column ``cluster``: the template's own, else by its rule, else null; and the rule's warning.
+
+    Raises:
+        TemplateError: The template's own column holds something else than text and nulls.
+    """
+    import pyarrow as pa
+
+    rule, unclustered = template.spec.cluster, None
+    found: list[str | None] = [None] * table.num_rows
+    if "cluster" in table.column_names:
+        found = table.column("cluster").to_pylist()
+        if not all(one is None or isinstance(one, str) for one in found):
+            raise TemplateError(
+                "the docs' cluster is no text", where=str(template.file), hint="Use a short id, or None"
+            )
+        table = table.drop_columns(["cluster"])
+    elif rule is not None:
+        columns = ["prompt", "gold", "subtask_name", "answers"]
+        found, unclustered = clusters(table.select(columns).to_pylist(), rule)
+    clustered = column_of(found) if any(found) else pa.nulls(len(found), pa.string())
+    return table.append_column("cluster", clustered), unclustered
+
+
+def make_docs(
+    root: Path, template: Template, rows: Sequence[Row], place: Place, *, again: Callable[[], Sequence[Row]]
+) -> pa.Table:
+    """Rows through the template's own ``process_docs``, and what comes out checked against the contract of a doc.
+
+    Args:
+        root: The template folder.
+        template: The task.
+        rows: They are emptied as docs are made of them.
+        place: Which rows they are, for messages.
+        again: Reads them anew, for the rare case in which they are needed once more.
+
+    Raises:
+        TemplateError: The function fails, or its docs lack a column.
+        DataError: It refuses a row, or the rows make no table.
+    """
+    module_file, name = template.process_docs or (template.file, "")
+    where = f"{root / module_file}: {name}" if name else str(root / module_file)
+    try:
+        with _whole(root, template) as folder, contained(folder):
+            process_docs = getattr(_module(folder, module_file), name) if name else None
+            make_doc = getattr(process_docs, "make_doc", None)
+            table = _in_batches(make_doc, rows) if make_doc else None
+            if table is None:
+                whole = rows if all(rows) else again()
+                table = _at_once(process_docs, whole, place, where)
+    except UserError:
+        raise
+    except ValueError as error:
+        raise DataError(str(error).rstrip("."), where=f"{place}, made into docs by {where}") from None
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        line = f"{Path(last.filename).name} line {last.lineno}"
+        raise TemplateError(f"fails with {type(error).__name__}: {error}", where=f"{where}, {line}") from None
+    missing = [column for column in DOC_COLUMNS if column not in table.column_names]
+    if missing:
+        raise TemplateError(
+            f"process_docs makes docs without {', '.join(missing)}",
+            where=str(root / template.file),
+            hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
+        )
+    return table
+
+
+def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: Place, where: str) -> pa.Table:
+    """What the template makes of all rows, as lm-eval would call it."""
+    import datasets
+
+    bars = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        dataset = _dataset(rows, place)
+        if process_docs is not None:
+            dataset = process_docs(dataset)
+    finally:
+        if bars:
+            datasets.enable_progress_bars()
+    if not isinstance(dataset, datasets.Dataset):
+        raise TemplateError(
+            f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
+            where=where,
+            hint="End it with datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
+        )
+    # The features that the datasets library notes in the schema would tie the file to one of its versions.
+    return _table(dataset, where).replace_schema_metadata(None)
+
+
+def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
+    """The same table, made of some rows at a time, each of which is emptied once its doc is made.
+
+    So texts stand once, in the rows or in the table, and in no form between them.
+
+    None where arrow does not take rows or docs as they are; all at once they are made to fit, or refused in words.
+    """
+    import pyarrow as pa
+
+    if not alike(rows):
+        return None
+    made = []
+    try:
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            made.append(table_of(list(map(make_doc, batch))))
+            for row in batch:
+                row.clear()
+            give_back()
+        return pa.concat_tables(made, promote_options="permissive")
+    except pa.ArrowException:
+        return None
+
+
+@contextmanager
+def _whole(root: Path, template: Template) -> Iterator[Path]:
+    """A folder with every file of a template: the template folder, or a copy where shipped files complete it."""
+    if all((root / file).exists() for file in template.files):
+        yield root
+        return
+    with tempfile.TemporaryDirectory(prefix="meta-eval-templates-") as folder:
+        for file in template.files:
+            copy = Path(folder) / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(read_regular(place_of(root, file)))
+        yield Path(folder)
+
+
+def _dataset(rows: Sequence[Row], place: Place) -> Any:
+    """Rows as the template's function takes them, with every column that any of them has.
+
+    Raises:
+        DataError: Arrow has no type for the values of a column: named with the first row that does not fit.
+    """
+    from datasets import Dataset
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    try:
+        return Dataset.from_dict(values)
+    except Exception as error:  # arrow and datasets raise many kinds, some of them neither of the two's own
+        for column in columns:
+            try:
+                Dataset.from_dict({column: values[column]})
+            except Exception as cause:
+                number = _first_that_does_not_fit(values[column])
+                raise DataError(
+                    f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not go with its "
+                    f"other values: {reason(cause)}",
+                    where=place.row(number, rows[number]),
+                    hint="Write the column in one type that arrow has (text fits anything), or leave it out",
+                ) from None
+        raise DataError(f"the columns do not make a table: {reason(error)}", where=str(place)) from None
+
+
+def _first_that_does_not_fit(values: Sequence[Any]) -> int:
+    """The first value with which those before it make no column; found by halving."""
+    from datasets import Dataset
+
+    def refused(count: int) -> bool:
+        try:
+            Dataset.from_dict({"column": list(values[:count])})
+        except Exception:
+            return True
+        return False
+
+    return bisect_left(range(1, len(values)), True, key=refused)
+
+
+def _table(dataset: Any, where: str) -> pa.Table:
+    """Docs as an arrow table.
+
+    Raises:
+        TemplateError: They cannot be read back.
+    """
+    try:
+        return dataset.with_format("arrow")[:]
+    except Exception as error:
+        raise TemplateError(f"process_docs makes docs that cannot be read: {reason(error)}", where=where) from None
+
+
+def _module(root: Path, file: PurePosixPath) -> ModuleType:
+    """A module of a template, by its path, as lm-eval loads it."""
+    path = root / file
+    spec = importlib.util.spec_from_file_location(str(path.with_suffix("")), path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,299 @@
+"""One task of a pack: its docs measured, its YAML rewritten, and the manifest's word on it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from meta_eval import assets
+from meta_eval.boundary.hashing import hash_bytes
+from meta_eval.boundary.inputs import read_regular, read_text
+from meta_eval.config import Config
+from meta_eval.errors import ConfigError
+from meta_eval.joins.base import Joined
+from meta_eval.joins.read import Originals
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack.choice_tokens import wants_counts, with_counts
+from meta_eval.pack.doc_table import parquet_bytes
+from meta_eval.pack.left_out import LeftOut
+from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
+from meta_eval.pack.next_token_scoring import by_next_token
+from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, longest_prompt
+from meta_eval.pack.published_numbers import published_entries, read_metrics
+from meta_eval.pack.punkt import INSTRUCTIONS
+from meta_eval.pack.row_checks import warning_in_words
+from meta_eval.pack.task_docs import TaskDocs, read_docs
+from meta_eval.source.base import EvalsDataset
+from meta_eval.source.rows import Row
+from meta_eval.templates import rewrite
+from meta_eval.templates.checks import check_functions
+from meta_eval.templates.folder import TemplateFolder, place_of
+from meta_eval.templates.spec import Template
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tokenizers import Tokenizer
+
+
+@dataclass
+class Context:
+    """What the tasks of one pack share, each part of it read once.
+
+    Attributes:
+        config: What prepare was asked for.
+        templates: The template folder.
+        originals: The original datasets that the joins read.
+        progress: Called with what is being done.
+        left_out: The tasks that cannot be prepared.
+    """
+
+    config: Config
+    templates: TemplateFolder
+    originals: Originals
+    progress: Progress = silent
+    left_out: LeftOut = field(default_factory=LeftOut)
+    _metrics: dict[int, list[Row]] = field(default_factory=dict)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's, where it is on this machine."""
+        return find_tokenizer(self.config.tokenizer_of())
+
+    def metrics(self, dataset: EvalsDataset) -> list[Row]:
+        """The numbers that an evals dataset reports of itself."""
+        if id(dataset) not in self._metrics:
+            self._metrics[id(dataset)] = read_metrics(dataset)
+        return self._metrics[id(dataset)]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTask:
+    """One task, ready to be put into a pack.
+
+    Attributes:
+        name: Its name.
+        entry: What the manifest says of it.
+        template_files: The template's files as they are, by path; other tasks may bring the same ones.
+        files: What was made for this task: its YAML, its docs and what reads them.
+        scores_ifeval: Whether its docs name instructions of IFEval, some of which need nltk's Punkt model.
+    """
+
+    name: str
+    entry: TaskEntry
+    template_files: Mapping[str, bytes]
+    files: Mapping[str, bytes]
+    scores_ifeval: bool = False
+
+
+def prepare_task(template: Template, dataset: EvalsDataset, context: Context) -> PreparedTask:
+    """Fetch, check and join the rows of a task, make its docs, measure them, and rewrite its YAML.
+
+    Raises:
+        UserError: Anything that the user can fix.
+    """
+    config, spec, root = context.config, template.spec, context.templates.root
+    check_functions(functools.partial(place_of, root), template)
+    docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
+    next_token = _is_choice(template) and config.choice_scoring == "next_token"
+    counts = wants_counts(template) and not next_token
+    docs = read_docs(
+        root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched,
+        written=docs_file is not None and not next_token and not counts, progress=context.progress,
+    )  # fmt: skip
+    join = _join_entry(template, docs.joined, docs.matched)
+    published = _published(template, dataset, docs, context)
+    warnings = _warnings(docs)
+    _log_warnings(template, warnings, docs)
+    token, kept_likelihood = None, None
+    if next_token:
+        token, kept_likelihood = by_next_token(
+            template, docs.table, config, functools.partial(place_of, root), bundled=docs_file is not None
+        )
+    table = token.docs if token else docs.table
+    if wants_counts(template) and token is None:
+        table = with_counts(template, table, config)
+    longest = length_entry(template, docs.table, context)
+    content = docs.content.result() if docs.content else parquet_bytes(table) if docs_file else b""
+    files = _files(template, dataset, context.templates, docs, docs_file, content)
+    if token is not None:
+        files |= token.files(files, template)
+    entry = TaskEntry(
+        template=template.file.as_posix(),
+        model=dataset.identity.model,
+        family=dataset.identity.family,
+        variant=dataset.identity.variant,
+        dataset_id=dataset.dataset_id,
+        dataset_revision=dataset.revision,
+        dataset_config=dataset.config_name(spec.subset),
+        subset=spec.subset,
+        output_type="generate_until" if token else template.output_type,
+        choice_scoring=("next_token" if token else "likelihood") if _is_choice(template) else None,
+        kept_likelihood=kept_likelihood,
+        rows=docs.rows,
+        docs=table.num_rows,
+        docs_file=docs_file,
+        columns=tuple(table.column_names),
+        join=join,
+        warnings=warnings,
+        recorded_settings={key: tuple(values) for key, values in docs.checked.recorded_settings.items()},
+        longest_prompt=longest,
+        published=published,
+        format=spec.format,
+        filters=template.filters,
+        verdict=template.verdict,
+        recorded_metric=spec.recorded_metric,
+        reading=spec.reading,
+        graded_by=spec.graded_by,
+        min_agreement=template.min_agreement,
+        unsafe_code=template.unsafe_code,
+    )
+    template_files = {file.as_posix(): read_regular(place_of(root, file)) for file in template.files}
+    return PreparedTask(template.name, entry, template_files, files, INSTRUCTIONS in entry.columns)
+
+
+def _join_entry(template: Template, joined: Joined | None, matched: int) -> JoinEntry | None:
+    if joined is None or template.spec.join is None:
+        return None
+    for digest, kind in joined.left_out:
+        log.warning(f"{template.name}: left out, {kind}: question hash {digest}")
+    if joined.normalised:
+        log.warning(
+            f"{template.name}: {len(joined.normalised)} rows equal their originals only after Unicode and white-space "
+            "normalisation; the manifest lists them"
+        )
+    for found in joined.known_differences:
+        log.warning(
+            "%s: %s has another text here than in the original (question hash %s), and is known to be the same row: %s",
+            template.name,
+            found.difference.name,
+            found.question_hash,
+            found.difference.why,
+        )
+    return JoinEntry(
+        original=template.spec.join,
+        matched=matched,
+        normalised=joined.normalised,
+        left_out=joined.left_out,
+        known_differences=tuple(
+            KnownDifferenceEntry(
+                name=found.difference.name,
+                question_hash=found.question_hash,
+                text_sha256=found.text_sha256,
+                original_sha256=found.original_sha256,
+            )
+            for found in joined.known_differences
+        ),
+    )
+
+
+def _warnings(docs: TaskDocs) -> dict[str, int]:
+    """How often each warning was seen on the way from rows to docs."""
+    warnings = dict(docs.checked.warnings)
+    unmatched = len(docs.joined.left_out) if docs.joined else 0
+    if docs.table.num_rows != docs.rows - unmatched:
+        warnings["rows_left_out_by_the_template"] = docs.rows - docs.table.num_rows
+    if docs.joined and docs.joined.shown:
+        warnings["question_is_not_the_originals_text_but_the_prompt_shows_it"] = len(docs.joined.shown)
+    if docs.unclustered:
+        warnings[docs.unclustered] = docs.table.num_rows
+    return dict(sorted(warnings.items()))
+
+
+def _log_warnings(template: Template, warnings: Mapping[str, int], docs: TaskDocs) -> None:
+    for key, count in warnings.items():
+        log.warning(f"{template.name}: {warning_in_words(key, count, docs.rows)}")
+    recorded = docs.checked.recorded_settings.get("max_gen_len", [])
+    one_limit = template.output_type == "generate_until" and "max_gen_toks" not in docs.table.column_names
+    if one_limit and recorded and recorded != [str(template.max_gen_toks)]:
+        log.warning(
+            f"{template.name}: Meta generated up to {' or '.join(recorded)} tokens, and this template allows "
+            f"{template.max_gen_toks}"
+        )
+
+
+def _is_choice(template: Template) -> bool:
+    return template.output_type == "multiple_choice"
+
+
+def _docs_file(template: Template) -> str:
+    name = template.name
+    return f"joined_{name.removeprefix('meta_')}.parquet" if template.spec.join else f"{name}.parquet"
+
+
+def _files(
+    template: Template,
+    dataset: EvalsDataset,
+    templates: TemplateFolder,
+    docs: TaskDocs,
+    docs_file: str | None,
+    content: bytes,
+) -> dict[str, bytes]:
+    """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
+    text, where = read_text(templates.root / template.file), str(templates.root / template.file)
+    folder = template.file.parent
+    if docs_file is None:
+        text = rewrite.hub_task(
+            text,
+            dataset_path=dataset.dataset_id,
+            dataset_name=dataset.config_name(template.spec.subset),
+            revision=dataset.revision,
+            where=where,
+        )
+        return {template.file.as_posix(): text.encode()}
+    beside = docs.joined.files if docs.joined else {}
+    text = rewrite.bundle_task(
+        text,
+        inherited=template.inherited,
+        docs_file="../" * len(folder.parts) + docs_file,
+        sha256=hash_bytes(content),
+        beside={name: hash_bytes(brought) for name, brought in beside.items()},
+        where=where,
+    )
+    loader = (folder / f"{rewrite.LOADER_MODULE}.py").as_posix()
+    return {
+        docs_file: content,
+        **{(folder / name).as_posix(): brought for name, brought in beside.items()},
+        loader: assets.read("pack_docs.py"),
+        template.file.as_posix(): text.encode(),
+    }
+
+
+def length_entry(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
+    """Measure the longest prompt, and refuse what does not fit the context."""
+    model, limit = context.config.tokenizer_of(), context.config.max_model_len
+    answer = template.max_gen_toks
+    length = longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)
+    estimate = length.how == "estimated"
+    if length.tokens + answer > limit:
+        digest = docs.column("input_question_hash")[length.doc].as_py()
+        about = f"about {length.tokens} tokens (an estimate: {BYTES_PER_TOKEN} bytes a token)"
+        count = f", or put the tokenizer of {model} on this machine to count exactly"
+        raise ConfigError(
+            f"{template.name}: a prompt of {about if estimate else f'{length.tokens} tokens'} and an answer of up "
+            f"to {answer} do not fit max_model_len: {limit} (question hash {digest})",
+            where="max_model_len",
+            hint=f"Set max_model_len to {length.tokens + answer} or more{count if estimate else ''}",
+        )
+    if estimate:
+        log.warning(
+            f"{template.name}: no tokenizer of {model} on this machine: the longest prompt is estimated at "
+            f"{length.tokens} tokens, which fits"
+        )
+    return LengthEntry(tokens=length.tokens, how=length.how, max_gen_toks=answer, max_model_len=limit)
+
+
+def _published(
+    template: Template, dataset: EvalsDataset, docs: TaskDocs, context: Context
+) -> tuple[PublishedEntry, ...]:
+    entries = published_entries(template, dataset, docs.labels, context.metrics(dataset))
+    recorded = set(docs.checked.recorded_settings.get("num_few_shot", ()))
+    published = {entry.shots for entry in entries if entry.shots and entry.shots.isdigit()}
+    if recorded and published and not recorded & published:
+        log.warning(
+            f"{template.name}: the rows are {' or '.join(sorted(recorded))}-shot, and the number published for "
+            f"{dataset.identity.model} is {' or '.join(sorted(published))}-shot"
+        )
+    return entries

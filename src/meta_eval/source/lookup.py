@@ -1,0 +1,102 @@
+"""Which source a name in the configuration means: the sample, a local folder, or the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meta_eval import catalog
+from meta_eval.boundary.inputs import expand
+from meta_eval.errors import ConfigError, SourceError, suggestion
+from meta_eval.logs import log
+from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Subset
+
+SAMPLE = "sample"
+
+
+def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[EvalsDataset]:
+    """The evals dataset of a name; the embedded sample is several, one a model.
+
+    Args:
+        name: ``sample``, a local folder, or a hub id.
+        revision: A branch, tag or commit of a hub's dataset; None for its newest.
+
+    Raises:
+        ConfigError: The name is no path that exists and no hub id.
+        SourceError: The hub does not have it or does not give it.
+    """
+    if name == SAMPLE:
+        from meta_eval.source import sample
+
+        return sample.parts()
+    dataset: EvalsDataset
+    if _is_path(name, "evals_dataset"):
+        from meta_eval.source import folder
+
+        dataset = folder.open_evals_dataset(name, identity=catalog.identify(name))
+    else:
+        from meta_eval.source import hub
+
+        dataset_id = catalog.canonical_id(name)
+        if dataset_id != name:
+            log.warning(f"{name} is called {dataset_id} today")
+        if not catalog.is_listed(dataset_id):
+            near = suggestion(dataset_id, catalog.dataset_ids())
+            log.warning(
+                f"{dataset_id} is not one of the evals datasets that Meta published for Llama 3.1, 3.2 and 3.3{near}"
+            )
+        dataset = hub.open_evals_dataset(dataset_id, revision=revision, identity=catalog.identify(dataset_id))
+    for notice in dataset.notices:
+        log.warning(notice)
+    return (dataset,)
+
+
+def listed_dataset(name: str) -> EvalsDataset | None:
+    """A published evals dataset as the catalog knows it: enough to say what it offers, without asking the hub.
+
+    None for every other name.
+    """
+    dataset_id = catalog.canonical_id(name)
+    if not catalog.is_listed(dataset_id) or Path(name).exists():
+        return None
+    identity = catalog.identify(dataset_id)
+    subsets = catalog.subsets(str(identity.family), str(identity.variant))
+    stem = dataset_id.partition("/")[2]
+    table = {subset: Subset(f"{stem}__{subset}__details", (subset,)) for subset in subsets}
+
+    def refuse(subset: str) -> DataFile:
+        raise SourceError("is known from the catalog only", where=f"{dataset_id}, subset {subset}")
+
+    return EvalsDataset("hub", dataset_id, "", identity, subsets, table, refuse)
+
+
+def open_original(name: str, *, revision: str | None, where: str) -> OriginalDataset:
+    """An original dataset: a local file or folder, or one of the hub.
+
+    Raises:
+        ConfigError: The name is no path that exists and no hub id; ``where`` is the key that it stands at.
+        SourceError: The hub does not have it or does not give it.
+    """
+    if _is_path(name, where):
+        from meta_eval.source import folder
+
+        return folder.open_original(name)
+    from meta_eval.source import hub
+
+    return hub.open_original(name, revision=revision)
+
+
+def _is_path(name: str, where: str) -> bool:
+    """Whether a name means this machine: something lies there. What is no hub id either is refused."""
+    path = expand(name, where=where)
+    if path.exists():
+        return True
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        meta = f"meta-llama/{catalog.identify(name).model}-evals"
+        near = f"; did you mean {meta!r}?" if catalog.is_listed(meta) else suggestion(name, [SAMPLE])
+        raise ConfigError(
+            f"{name!r} is no file or folder here, and no hub id{near}",
+            where=where,
+            hint="Name a hub id (owner/name), a local folder, or `sample`",
+        )
+    return False

@@ -1,0 +1,187 @@
+"""A drop told apart: what the grader, the model and the prompts have of it.
+
+Of each doc there are three values: what was recorded, r; what today's grader gives the recorded answer, g; what it
+gives the new one, n. Some docs, S, were asked with the recorded prompt to the letter, the others, D, with another one.
+With the metric's own average (over docs, or over subtasks):
+
+    total   = average of r - n over all docs
+    grader  = average of r - g over all docs: the same answers, another grader
+    model   = average of g - n over S: the same prompt and grader, another model
+    prompts = average of g - n over all docs, less the model's: what the docs of D lost beyond those of S
+
+The order is fixed: first the grader changes, then the model, then the prompt. They add up, since every average is
+linear: total = grader + (g - n over all docs) = grader + model + prompts. The last step takes for granted that the
+model loses as much on D as on S; where D is everything nothing tells the two apart, and only their sum is given.
+
+Total, grader and model are paired drops with their own intervals (`stats.drop`). With the share p of D in the average,
+prompts = p (average over D - average over S); D and S have no doc in common, so the MOVER of `stats.drop` joins their
+intervals: lower = prompts - p sqrt(below(D)^2 + above(S)^2), upper = prompts + p sqrt(above(D)^2 + below(S)^2), with
+below and above the distances from a drop to the ends of its interval. Clusters that reach over both make it too wide.
+Where the metric is an average over subtasks, p is the sum of the weights of D and the distances are those of the
+average over the subtasks of D and of S.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from meta_eval.stats.clustered_mean import average
+from meta_eval.stats.drop import Drop, mean_drop, paired_drop
+from meta_eval.stats.intervals import Interval
+
+_T = TypeVar("_T")
+
+# Values of one doc that differ by no more are the same: libraries differ in the last digits of a float.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the prompts have of a drop, positive for worse, with its 95 % interval.
+
+    From -2 to 2: where the docs of D lost all that there is and those of S won as much, it is twice the share of D.
+    """
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A drop told apart.
+
+    Attributes:
+        total: From what was recorded to the run.
+        grader: From what was recorded to today's verdicts on the same answers.
+        rest: From these to the run: the model's and the prompts' together.
+        model: Of the docs with the recorded prompt; None where there is none.
+        prompts: What is left; None where no doc has the recorded prompt.
+        docs: Docs that have all three values.
+        regraded: Of them those to which today's grader gives another value.
+        changed: Those whose answer has another value than the recorded one has today.
+        other_prompts: Those with another prompt.
+    """
+
+    total: Drop
+    grader: Drop
+    rest: Drop
+    model: Drop | None
+    prompts: Part | None
+    docs: int
+    regraded: int
+    changed: int
+    other_prompts: int
+
+
+def tell_apart(
+    recorded: Sequence[float],
+    regraded: Sequence[float],
+    new: Sequence[float],
+    same_prompt: Sequence[bool],
+    labels: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+) -> Apart:
+    """Tell the drop of a run from what was recorded apart; the formulas stand above.
+
+    Args:
+        recorded: What each doc contributed to the recorded score.
+        regraded: What its recorded answer contributes under today's grader.
+        new: What its new answer contributes under the same.
+        same_prompt: Whether it was asked with the recorded prompt, to the letter.
+        labels, clusters: As of `paired_drop`.
+
+    Raises:
+        ValueError: No doc, or not the same number of each.
+    """
+    same = [bool(one) for one in same_prompt]
+    if not len(recorded) == len(regraded) == len(new) == len(same):
+        raise ValueError(f"{len(recorded)}, {len(regraded)}, {len(new)} and {len(same)} docs")
+    rest = paired_drop(regraded, new, labels, clusters)
+
+    def of(those: bool) -> Drop:
+        kept = [place for place, one in enumerate(same) if one is those]
+        return paired_drop(
+            _at(regraded, kept),
+            _at(new, kept),
+            None if labels is None else _at(labels, kept),
+            None if clusters is None else _at(clusters, kept),
+        )
+
+    model, prompts = None, None
+    if all(same):
+        model, prompts = rest, Part(0.0, Interval(0.0, 0.0))
+    elif any(same):
+        model = of(True)
+        weights = average(regraded, labels).weights
+        share = math.fsum(weight for weight, one in zip(weights, same, strict=True) if not one)
+        prompts = _prompts(rest, model, of(False), share)
+    return Apart(
+        total=paired_drop(recorded, new, labels, clusters),
+        grader=paired_drop(recorded, regraded, labels, clusters),
+        rest=rest,
+        model=model,
+        prompts=prompts,
+        docs=len(same),
+        regraded=_differing(recorded, regraded),
+        changed=_differing(regraded, new),
+        other_prompts=same.count(False),
+    )
+
+
+def mean_apart(parts: Sequence[Apart], weights: Sequence[float]) -> Apart:
+    """The mean over tasks of drops told apart, which adds up as they do.
+
+    Args:
+        parts: Of each task.
+        weights: Of each task; they add up to 1.
+
+    Raises:
+        ValueError: No task, or not a weight for each.
+    """
+    models = [one.model for one in parts if one.model is not None]
+    prompts = [one.prompts for one in parts if one.prompts is not None]
+    whole = len(models) == len(parts)
+    return Apart(
+        total=mean_drop([one.total for one in parts], weights),
+        grader=mean_drop([one.grader for one in parts], weights),
+        rest=mean_drop([one.rest for one in parts], weights),
+        model=mean_drop(models, weights) if whole else None,
+        prompts=_sum(prompts, weights) if whole else None,
+        docs=sum(one.docs for one in parts),
+        regraded=sum(one.regraded for one in parts),
+        changed=sum(one.changed for one in parts),
+        other_prompts=sum(one.other_prompts for one in parts),
+    )
+
+
+def _prompts(rest: Drop, model: Drop, others: Drop, share: float) -> Part:
+    (below_d, above_d), (below_s, above_s) = _reach(others, others.interval()), _reach(model, model.interval())
+    value = rest.value - model.value
+    return Part(value, _around(value, share * math.hypot(below_d, above_s), share * math.hypot(above_d, below_s)))
+
+
+def _sum(parts: Sequence[Part], weights: Sequence[float]) -> Part:
+    """Of independent parts; the MOVER again."""
+    value = math.fsum(w * one.value for w, one in zip(weights, parts, strict=True))
+    ends = [_reach(one, one.interval) for one in parts]
+    below, above = (math.hypot(*(w * each[side] for w, each in zip(weights, ends, strict=True))) for side in (0, 1))
+    return Part(value, _around(value, below, above))
+
+
+def _reach(one: Drop | Part, interval: Interval) -> tuple[float, float]:
+    return one.value - interval.lower, interval.upper - one.value
+
+
+def _around(value: float, below: float, above: float) -> Interval:
+    return Interval(max(-2.0, value - below), min(2.0, value + above))
+
+
+def _at(values: Sequence[_T], places: Sequence[int]) -> list[_T]:
+    return [values[place] for place in places]
+
+
+def _differing(one: Sequence[float], other: Sequence[float]) -> int:
+    return sum(abs(a - b) > _SAME for a, b in zip(one, other, strict=True))

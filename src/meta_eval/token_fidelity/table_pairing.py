@@ -1,0 +1,128 @@
+"""Two tables put side by side, token by token, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meta_eval.errors import UserError
+from meta_eval.token_fidelity.token_columns import Columns, columns, same_order
+from meta_eval.token_fidelity.token_table import Forced, Tokens, choices_path, read_choices, read_tokens
+
+_SAME_FILE = "Two models are compared token by token only if their tokenizers are the same file"
+
+
+class AgainstError(UserError):
+    """Two tables are not of the same tokens."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two tables over the same tokens, in one order.
+
+    Attributes:
+        before, after: The baseline's and the copy's columns; the same answers and ids.
+        divergences: n x 2: of each answer the sum of its tokens' divergences, and of what they leave out; None where
+            not both tables keep the likeliest tokens.
+        most_left_out: The largest probability, for the baseline, of all tokens that not both tables keep of a place.
+        k: Tokens that each table keeps of a place.
+        only_before, only_after: Docs that one table has alone.
+    """
+
+    before: Columns
+    after: Columns
+    divergences: NDArray[np.float64] | None
+    most_left_out: float
+    k: int
+    only_before: int
+    only_after: int
+
+    @property
+    def difference(self) -> NDArray[np.float64]:
+        """N, nats: what the copy finds a token less likely."""
+        return self.before.logprobs.astype(float) - self.after.logprobs
+
+
+def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> None:
+    """Refuse a baseline whose tokens are of another tokenizer; one that is not known is taken for the same.
+
+    Args:
+        before: The baseline's table.
+        tokenizer_sha256: Of the tokenizer's file of the model that is to be asked; empty where it is not known.
+        model: That model.
+
+    Raises:
+        AgainstError: It is of another one.
+    """
+    header = read_tokens(before).header if before.exists() else read_choices(choices_path(before))[0]
+    found = header.tokenizer_sha256
+    if found and tokenizer_sha256 and found != tokenizer_sha256:
+        raise AgainstError(
+            f"its tokens are of another tokenizer than that of {model}", where=str(before), hint=_SAME_FILE
+        )
+
+
+def pair(before: Tokens, after: Tokens) -> Pair:
+    """Put two tables side by side.
+
+    Raises:
+        AgainstError: They are of other tokenizers, other prompts or other docs.
+    """
+    where = str(after.path)
+    tokenizers = before.header.tokenizer_sha256, after.header.tokenizer_sha256
+    if all(tokenizers) and tokenizers[0] != tokenizers[1]:
+        raise AgainstError(
+            f"its tokens are of another tokenizer than those of {before.path}", where=where,
+            hint=_SAME_FILE,
+        )  # fmt: skip
+    first, second = ({(one.task, one.doc): one for one in table} for table in (before, after))
+    keys = first.keys() & second.keys()
+    if not keys:
+        raise AgainstError(
+            f"has no doc that {before.path} has", where=where, hint="Ask both the same pack, --tasks and --docs"
+        )
+    ours, theirs = (same_order([one for key, one in table.items() if key in keys]) for table in (first, second))
+    for one, other in zip(ours, theirs, strict=True):
+        if one.request_sha256 != other.request_sha256:
+            raise AgainstError(
+                f"{one.task}/{one.doc} was asked otherwise than in {before.path}: another prompt or another answer",
+                where=where, hint="Ask both models the same pack",
+            )  # fmt: skip
+        if not np.array_equal(one.token_ids, other.token_ids):
+            raise AgainstError(
+                f"{one.task}/{one.doc} has other tokens than in {before.path}, so another tokenizer made them",
+                where=where, hint=_SAME_FILE,
+            )  # fmt: skip
+    measured = [_divergence(one, other) for one, other in zip(ours, theirs, strict=True)]
+    known = [one for one in measured if one is not None]
+    whole = len(known) == len(measured)
+    return Pair(
+        before=columns(ours),
+        after=columns(theirs),
+        divergences=np.array([one[:2] for one in known]).reshape(-1, 2) if whole else None,
+        most_left_out=max((one[2] for one in known), default=0.0),
+        k=min((one.top_k_ids.shape[1] for one in (*ours, *theirs) if one.top_k_ids is not None), default=0),
+        only_before=len(first) - len(keys),
+        only_after=len(second) - len(keys),
+    )
+
+
+def _divergence(before: Forced, after: Forced) -> tuple[float, float, float] | None:
+    """The sums over tokens of the divergence and of what it leaves out, and the most of that; None without top-k."""
+    ids, p = before.top_k_ids, before.top_k_logprobs
+    others, q = after.top_k_ids, after.top_k_logprobs
+    if ids is None or p is None or others is None or q is None:
+        return None
+    # n x k x k: where a token of the baseline stands among the copy's.
+    found = (ids[:, :, None] == others[:, None, :]) & (ids[:, :, None] >= 0)
+    both = found.any(axis=2)
+    log_p = np.where(both, p, -np.inf).astype(float)
+    log_q = np.where(both, np.take_along_axis(q, found.argmax(axis=2), axis=1), -np.inf).astype(float)
+    mass_p, mass_q = np.exp(log_p), np.exp(log_q)
+    inside = np.where(both, mass_p * (np.where(both, log_p, 0) - np.where(both, log_q, 0)), 0.0).sum(axis=1)
+    rest_p, rest_q = (np.clip(1 - mass.sum(axis=1), 1e-12, 1.0) for mass in (mass_p, mass_q))
+    total = np.maximum(0.0, inside + rest_p * np.log(rest_p / rest_q))
+    return float(total.sum()), float(rest_p.sum()), float(rest_p.max(initial=0.0))

@@ -1,0 +1,174 @@
+"""A table as columns: one entry a token of all answers, beside the answers' own facts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meta_eval.stats.ratio import Mean, mean_of_tokens
+from meta_eval.token_fidelity.token_table import Choices, Forced
+
+# Nats by which a token may lie below the likeliest and still be it: a tie of logits, in float32.
+TIE = 1e-6
+
+# Where positions are parted, in tokens from the start of the prompt; 8,192 is where Llama 3.1 begins to scale RoPE.
+EDGES = (1024, 4096, 8192)
+
+# The opening of an answer: so many tokens at its start.
+OPENING = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whose tokens some rows of `Columns` are."""
+
+    task: str
+    subtask: str | None
+    doc: int
+    prompt_tokens: int
+    tokens: int
+    truncated: bool
+    request: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """N tokens of n answers.
+
+    Attributes:
+        answers: n.
+        row: N: the answer of each token, from 0.
+        at: N: its place in the answer, from 0.
+        position: N: its place from the start of the prompt, from 0.
+        ids: N.
+        logprobs: N, nats.
+        margins: N, nats, at least 0.
+        ranks: N; 0 where the engine does not say.
+        top_ids: N; -1 where the engine does not say.
+    """
+
+    answers: tuple[Answer, ...]
+    row: NDArray[np.int64]
+    at: NDArray[np.int64]
+    position: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    logprobs: NDArray[np.float32]
+    margins: NDArray[np.float32]
+    ranks: NDArray[np.int32]
+    top_ids: NDArray[np.int32]
+
+    @property
+    def first(self) -> NDArray[np.bool_]:
+        """N: whether no token is likelier. A tie counts: engines break it as they like, and rank it differently."""
+        return self.margins <= TIE
+
+    @property
+    def tasks(self) -> list[str]:
+        """By name."""
+        return sorted({one.task for one in self.answers})
+
+    def of(self, task: str) -> NDArray[np.bool_]:
+        """N: whether a token is of the task."""
+        own = np.array([one.task == task for one in self.answers], bool)
+        return own[self.row] if len(self.row) else np.zeros(0, bool)
+
+    def sums(self, values: NDArray[Any], where: NDArray[np.bool_] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """n and n: of each answer the sum of a value over its tokens, and how many these are; of some of them."""
+        row = self.row if where is None else self.row[where]
+        weights = np.asarray(values if where is None else values[where], float)
+        size = len(self.answers)
+        return np.bincount(row, weights=weights, minlength=size), np.bincount(row, minlength=size)
+
+    def mean(self, values: NDArray[Any], where: NDArray[np.bool_] | None = None) -> Mean:
+        """The mean of a value over tokens, or over some; copies of one doc, asked and answered alike, count as one.
+
+        Raises:
+            ValueError: There is no such token.
+        """
+        return mean_of_tokens(*self.sums(values, where), copies(self.answers))
+
+
+def copies(answers: Iterable[Answer | Choices]) -> list[Hashable] | None:
+    """What answers share where some are of one doc in several copies; None where each stands alone."""
+    found: list[Hashable] = [
+        (one.task, one.request if isinstance(one, Answer) else one.request_sha256) for one in answers
+    ]
+    return found if len(set(found)) < len(found) else None
+
+
+def columns(table: Iterable[Forced]) -> Columns:
+    """All of a table at once: about fifty bytes a token."""
+    answers: list[Answer] = []
+    parts: list[Forced] = []
+    for one in table:
+        answers.append(
+            Answer(
+                one.task,
+                one.subtask,
+                one.doc,
+                one.prompt_tokens,
+                len(one.token_ids),
+                bool(one.truncated),
+                one.request_sha256,
+            )
+        )
+        parts.append(one)
+    lengths = np.array([one.tokens for one in answers], np.int64)
+    starts = np.array([one.prompt_tokens for one in answers], np.int64)
+    row = np.repeat(np.arange(len(answers)), lengths)
+    at = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+    def joined(name: str, kind: type) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name) for one in parts]).astype(kind) if parts else np.zeros(0, kind)
+
+    return Columns(
+        answers=tuple(answers),
+        row=row,
+        at=at,
+        position=at + starts[row] if len(row) else at,
+        ids=joined("token_ids", np.int32),
+        logprobs=joined("logprobs", np.float32),
+        margins=joined("margins", np.float32),
+        ranks=joined("ranks", np.int32),
+        top_ids=joined("top_ids", np.int32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What the tokenizer says of ids: those of digits alone, and special ones such as ``<|eot_id|>``."""
+
+    digits: frozenset[int]
+    special: frozenset[int]
+
+
+def kinds_of(table: Columns, vocabulary: Vocabulary | None = None) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Kinds of tokens by name, those that there are: by place in answer and context, and by what they are."""
+    edges = (0, *EDGES, np.iinfo(np.int64).max)
+    names = ("positions below 1k", "1k to 4k", "4k to 8k", "from 8k on")
+    found: list[tuple[str, NDArray[np.bool_]]] = [
+        ("first token", table.at == 0),
+        ("tokens 2 to 16", (table.at > 0) & (table.at < OPENING)),
+        ("later tokens", table.at >= OPENING),
+    ]
+    if vocabulary is not None:
+        found.append(("digits", _among(table.ids, vocabulary.digits)))
+        found.append(("special tokens", _among(table.ids, vocabulary.special)))
+    found += [
+        (name, (table.position >= low) & (table.position < high))
+        for name, low, high in zip(names, edges, edges[1:], strict=False)
+    ]
+    return [(name, mask) for name, mask in found if mask.any()]
+
+
+def _among(ids: NDArray[np.int32], some: Collection[int]) -> NDArray[np.bool_]:
+    return np.isin(ids, np.fromiter(some, np.int32, len(some)))
+
+
+def same_order(table: Sequence[Forced]) -> list[Forced]:
+    """By task and doc."""
+    return sorted(table, key=lambda one: (one.task, one.doc))

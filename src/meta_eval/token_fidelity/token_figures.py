@@ -1,0 +1,274 @@
+"""The figures of one table: how likely a copy finds the recorded answers. Shares from 0 to 1, natural logarithms.
+
+Every interval counts docs, not tokens (`meta_eval.stats.ratio`). What the figures are worth without a baseline says
+docs/fidelity_check.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meta_eval.stats import LEVEL, Interval, mean, score_interval
+from meta_eval.stats.ratio import mean_of_tokens
+from meta_eval.token_fidelity.token_columns import Answer, Columns, Vocabulary, copies, kinds_of
+from meta_eval.token_fidelity.token_table import Choices
+
+# Of the margins: which quantiles are given; and margins, in nats, beyond which the share of tokens is.
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+THRESHOLDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+# Where survival is given: after so many tokens of an answer.
+STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+
+# Docs that are named as the worst.
+WORST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A mean over tokens and its interval of 95 %; None of a single doc."""
+
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Some of the tokens: how many, the share that is the likeliest token, and the mean log-probability."""
+
+    name: str
+    tokens: int
+    top1: float
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """How far recorded tokens lie below the likeliest, in nats: Token-DiFR's statistic (arXiv 2511.20621).
+
+    Attributes:
+        mean: Over all tokens.
+        quantiles: By share.
+        above: By threshold the share of tokens whose margin is larger.
+    """
+
+    mean: Figure
+    quantiles: dict[float, float]
+    above: dict[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first token of each answer that is not the likeliest one.
+
+    Attributes:
+        answers: Answers that have one, ``of`` so many.
+        of: Answers.
+        median: The place, from 1, by which half of all answers have one; None where fewer ever do. Answers that end
+            before are taken to have had none so far (Kaplan and Meier 1958, JASA 53:457).
+        survival: By a number of tokens the share of answers without one among so many, by the same estimate.
+    """
+
+    answers: int
+    of: int
+    median: int | None
+    survival: dict[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One task, or all.
+
+    Attributes:
+        name: The task; None for all.
+        docs: Answers.
+        tokens: Of them.
+        top1: The share of tokens that no other is likelier than.
+        logprob: The mean log-probability of a token, nats.
+        margins: See there.
+        greedy: The share of answers of which every token is the likeliest.
+        divergence: See there.
+        kinds: Those that there are.
+    """
+
+    name: str | None
+    docs: int
+    tokens: int
+    top1: Figure
+    logprob: Figure
+    margins: Margins
+    greedy: Figure
+    divergence: Divergence
+    kinds: tuple[Kind, ...]
+
+    @property
+    def perplexity(self) -> float:
+        """Of the recorded answers: e to the mean of what a token costs."""
+        return math.exp(min(700.0, -self.logprob.value))
+
+
+def figures(table: Columns, vocabulary: Vocabulary | None = None) -> list[Figures]:
+    """The figures of all tokens, and of each task by name where there are several.
+
+    Raises:
+        ValueError: There is no token.
+    """
+    kinds = kinds_of(table, vocabulary)
+    tasks = table.tasks
+    named: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])]
+    return [_figures(table, name, kinds) for name in named]
+
+
+def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArray[np.bool_]]]) -> Figures:
+    where = np.ones(len(table.row), bool) if task is None else table.of(task)
+    first = table.first
+    own = np.flatnonzero([task in (None, one.task) and one.tokens > 0 for one in table.answers])
+    if not len(own):
+        raise ValueError("there is no token")
+    misses, _ = table.sums(~first, where)
+    margins = table.margins[where]
+    return Figures(
+        name=task,
+        docs=len(own),
+        tokens=int(where.sum()),
+        top1=_figure(table, first, where),
+        logprob=_figure(table, table.logprobs, where),
+        margins=Margins(
+            _figure(table, table.margins, where),
+            {share: float(np.quantile(margins, share)) for share in QUANTILES},
+            {limit: float((margins > limit).mean()) for limit in THRESHOLDS},
+        ),
+        greedy=_share([float(misses[at] == 0) for at in own], [table.answers[at] for at in own]),
+        divergence=divergence(*_first_misses(table, where, own)),
+        kinds=tuple(
+            Kind(name, int(both.sum()), float(first[both].mean()), float(table.logprobs[both].mean(dtype=float)))
+            for name, mask in kinds
+            if (both := mask & where).any()
+        ),
+    )
+
+
+def _figure(table: Columns, values: NDArray[Any], where: NDArray[np.bool_]) -> Figure:
+    found = table.mean(values, where)
+    return Figure(found.value, found.interval(LEVEL))
+
+
+def _share(values: Sequence[float], answers: Sequence[Answer | Choices]) -> Figure:
+    """The mean over answers, of which copies of one doc are not independent."""
+    return Figure(mean(values), score_interval(values, clusters=copies(answers)))
+
+
+def _first_misses(
+    table: Columns, where: NDArray[np.bool_], own: NDArray[np.intp]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each answer the place, from 1, of its first token that is not the likeliest, else its length; and whether."""
+    lengths = np.array([one.tokens for one in table.answers], np.int64)
+    found = lengths.copy()
+    missed = np.flatnonzero(where & ~table.first)
+    rows = table.row[missed]
+    np.minimum.at(found, rows, table.at[missed] + 1)
+    event = np.zeros(len(lengths), bool)
+    event[rows] = True
+    return found[own], event[own]
+
+
+def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> Divergence:
+    """The survival of answers from where each diverged, or ended.
+
+    Args:
+        places: n: the place of the first divergence, from 1, or the length of an answer without one.
+        diverged: n: which of the two.
+    """
+    last = int(places.max(initial=0))
+    events = np.bincount(places[diverged], minlength=last + 1)
+    ended = np.bincount(places, minlength=last + 1)
+    at_risk = len(places) - np.concatenate(([0], np.cumsum(ended)[:-1]))
+    alive = np.cumprod(1 - events / np.maximum(at_risk, 1))
+    below = np.flatnonzero(alive <= 0.5 + 1e-12)
+    # Where all have diverged none is left at any later place either, and a curve reaches the ground.
+    beyond = next((step for step in STEPS if step > last), last) if alive[last] <= 0 else last
+    survival = {step: float(alive[min(step, last)]) for step in STEPS if step <= beyond}
+    return Divergence(int(diverged.sum()), len(places), int(below[0]) if len(below) else None, survival)
+
+
+@dataclass(frozen=True, slots=True)
+class WorstDoc:
+    """A doc of choices with the largest difference between the copy's and the recorded log-likelihood."""
+
+    task: str
+    doc: int
+    difference: float
+    ours: tuple[float, ...]
+    recorded: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceFigures:
+    """The copy's log-likelihoods of choices beside the recorded ones, the numbers themselves. Nats a continuation.
+
+    Attributes:
+        name: The task; None for all.
+        docs: Docs.
+        numbers: Continuations.
+        mean_difference: The mean of the absolute difference, with its interval over docs.
+        median_difference: Its median.
+        shift: The mean of ours less the recorded, with its interval: all choices likelier, or less likely.
+        correlation: Pearson's, of all numbers; None where either does not vary.
+        same_best: The share of docs whose likeliest choice is the recorded one.
+        worst: By largest difference.
+    """
+
+    name: str | None
+    docs: int
+    numbers: int
+    mean_difference: Figure
+    median_difference: float
+    shift: Figure
+    correlation: float | None
+    same_best: Figure
+    worst: tuple[WorstDoc, ...]
+
+
+def choice_figures(choices: Iterable[Choices]) -> list[ChoiceFigures]:
+    """The figures of all docs, and of each task by name where there are several; empty without a doc."""
+    docs = sorted(choices, key=lambda one: (one.task, one.doc))
+    tasks = sorted({one.task for one in docs})
+    named: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])] if docs else []
+    return [_choice_figures(name, [one for one in docs if name in (None, one.task)]) for name in named]
+
+
+def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
+    ours = np.concatenate([one.logprobs for one in docs]).astype(float)
+    recorded = np.concatenate([one.recorded for one in docs]).astype(float)
+    counts = np.array([len(one.logprobs) for one in docs])
+    starts = np.cumsum(counts) - counts
+    difference = ours - recorded
+
+    def figure(values: NDArray[np.float64]) -> Figure:
+        found = mean_of_tokens(np.add.reduceat(values, starts), counts, copies(docs))
+        return Figure(found.value, found.interval(LEVEL))
+
+    same = [float(int(np.argmax(one.logprobs)) == one.best) for one in docs]
+    largest = np.maximum.reduceat(np.abs(difference), starts)
+    varied = len(ours) > 1 and ours.std() > 0 and recorded.std() > 0
+    return ChoiceFigures(
+        name=name,
+        docs=len(docs),
+        numbers=len(ours),
+        mean_difference=figure(np.abs(difference)),
+        median_difference=float(np.median(np.abs(difference))),
+        shift=figure(difference),
+        correlation=float(np.corrcoef(ours, recorded)[0, 1]) if varied else None,
+        same_best=_share(same, docs),
+        worst=tuple(
+            WorstDoc(one.task, one.doc, float(largest[at]), tuple(one.logprobs.tolist()), tuple(one.recorded.tolist()))
+            for at in np.argsort(-largest, kind="stable")[:WORST]
+            for one in [docs[at]]
+        ),
+    )

@@ -1,0 +1,241 @@
+"""The table of a fidelity run: of every token of every recorded answer how likely the copy finds it.
+
+A parquet file, one row an answer, and one beside it for choices. Of what is asked it holds ids alone: no prompt, no
+answer, since those are gated. Who shows text takes it from the pack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meta_eval.token_fidelity.table_file import (
+    BATCH,
+    CHOICES,
+    Header,
+    Schema,
+    batches,
+    beside,
+    damaged,
+    read_header,
+    tables_in,
+    write,
+)
+
+# Nats by which a log-probability may lie above 0, or above that of the likeliest token, by rounding: engines compute
+# both in float32, and bfloat16 logits differ by less once normalised.
+_ROUNDING = 1e-2
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forced:
+    """One recorded answer, as the copy finds it. n tokens; natural logarithms of probabilities over the vocabulary.
+
+    Attributes:
+        task: The task of the pack.
+        subtask: Of the doc; None where its task has none.
+        doc: lm-eval's number of the doc.
+        request_sha256: Of all that was asked, as in a file of answers.
+        prompt_tokens: Tokens of the prompt, BOS included.
+        token_ids: n ids: the tokenizer's encoding of the recorded answer by itself.
+        logprobs: n: of each token behind the prompt and the tokens before it.
+        ranks: n: 1 is the likeliest token; 0 where the engine only says that another one is likelier.
+        top_ids: n: the likeliest token in its place; -1 where the engine does not say.
+        top_logprobs: n: and its log-probability, never less than that of the token itself.
+        top_k_ids: n x k, the likeliest first; None without ``--top-k``.
+        top_k_logprobs: Likewise.
+        truncated: Whether the prompt was cut to fit. Such docs are not asked; other tools may.
+    """
+
+    task: str
+    subtask: str | None
+    doc: int
+    request_sha256: str
+    prompt_tokens: int
+    token_ids: Ints
+    logprobs: Floats
+    ranks: Ints
+    top_ids: Ints
+    top_logprobs: Floats
+    top_k_ids: Ints | None = None
+    top_k_logprobs: Floats | None = None
+    truncated: bool = False
+
+    @property
+    def margins(self) -> Floats:
+        """n, nats, at least 0: the likeliest token's logit less the recorded one's (the normaliser is the same), the
+        statistic of Token-DiFR (arXiv 2511.20621) at temperature zero."""
+        found: Floats = np.maximum(self.top_logprobs - self.logprobs, np.float32(0))
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """The continuations of one doc, as the copy and as Meta's engine found them. n continuations.
+
+    Attributes:
+        task: The task of the pack.
+        doc: lm-eval's number of the doc.
+        request_sha256: Of all that was asked.
+        logprobs: n, nats: ours, summed over the tokens of each continuation.
+        recorded: n, nats: Meta's, the recorded negative log-likelihood with its sign turned.
+        best: The place of the likeliest recorded one.
+    """
+
+    task: str
+    doc: int
+    request_sha256: str
+    logprobs: Floats
+    recorded: Floats
+    best: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A table that is there. Gone through it gives its answers in order; it is read anew each time, never whole.
+
+    Attributes:
+        path: The file.
+        header: What it is of.
+    """
+
+    path: Path
+    header: Header
+
+    def __len__(self) -> int:
+        return self.header.rows
+
+    def __iter__(self) -> Iterator[Forced]:
+        return chain.from_iterable(self.batches())
+
+    def batches(self, size: int = BATCH) -> Iterator[list[Forced]]:
+        """The answers, some at a time.
+
+        Raises:
+            TokensError: The file is damaged.
+        """
+        for rows in batches(self.path, _SCHEMA, size):
+            yield [_forced(row, f"{self.path}, {row['task']}/{row['doc']}") for row in rows]
+
+
+def choices_path(path: Path) -> Path:
+    """Where the choices of a table lie: beside it."""
+    return beside(path, CHOICES)
+
+
+def texts_path(path: Path) -> Path:
+    """Where the table of texts lies, or would, that one of choices lies beside; that of texts is its own."""
+    return path.with_name(path.name.replace(f".{CHOICES}.parquet", ".parquet"))
+
+
+def whole_tables(folder: Path) -> list[Path]:
+    """The tables of a folder by that of texts, which need not be there where one of choices is; sorted."""
+    return sorted({*tables_in(folder), *map(texts_path, folder.glob(f"*.{CHOICES}.parquet"))})
+
+
+def write_tokens(path: Path, header: Header, answers: Iterable[Forced]) -> Header:
+    """Write a table, whole or not at all; the header with its counts.
+
+    Args:
+        path: Where; a file that is there is replaced.
+        header: What it is of; ``rows`` and ``tokens`` are counted.
+        answers: In the order of the pack, so that the same answers make the same file.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    return write(path, header, _SCHEMA, map(_row, answers), "token_ids")
+
+
+def read_tokens(path: Path) -> Tokens:
+    """Open a table.
+
+    Raises:
+        TokensError: It is none, or of a version that is not known here.
+    """
+    return Tokens(path, read_header(path, _SCHEMA))
+
+
+def write_choices(path: Path, header: Header, answers: Iterable[Choices]) -> Header:
+    """Write a table of choices, as `write_tokens`; ``tokens`` of the header counts continuations."""
+    return write(path, header, _CHOICES, ({**_plain(one)} for one in answers), "logprobs")
+
+
+def read_choices(path: Path) -> tuple[Header, list[Choices]]:
+    """A table of choices: its header and all its docs.
+
+    Raises:
+        TokensError: It is none, or damaged.
+    """
+    header = read_header(path, _CHOICES)
+    found = []
+    for row in chain.from_iterable(batches(path, _CHOICES, BATCH)):
+        ours, theirs = np.asarray(row["logprobs"], np.float32), np.asarray(row["recorded"], np.float32)
+        where = f"{path}, {row['task']}/{row['doc']}"
+        if not len(ours) == len(theirs) > row["best"] >= 0 or not np.isfinite([*ours, *theirs]).all():
+            raise damaged("its choices do not fit each other, or are no numbers", where)
+        found.append(Choices(row["task"], row["doc"], row["request_sha256"], ours, theirs, row["best"]))
+    return header, found
+
+
+_SCHEMA: Schema = {
+    "task": "string", "subtask": "string", "doc": "int64", "request_sha256": "string", "prompt_tokens": "int32",
+    "truncated": "bool", "token_ids": "int32*", "logprobs": "float32*", "ranks": "int32*", "top_ids": "int32*",
+    "top_logprobs": "float32*", "top_k_ids": "int32**", "top_k_logprobs": "float32**",
+}  # fmt: skip
+_CHOICES: Schema = {
+    "task": "string", "doc": "int64", "request_sha256": "string", "logprobs": "float32*", "recorded": "float32*",
+    "best": "int32",
+}  # fmt: skip
+
+
+def _plain(one: Any) -> dict[str, Any]:
+    return {own.name: getattr(one, own.name) for own in fields(one)}
+
+
+def _row(one: Forced) -> dict[str, Any]:
+    _check(one, f"{one.task}/{one.doc}")
+    row = _plain(one)
+    for name in ("top_k_ids", "top_k_logprobs"):
+        row[name] = None if row[name] is None else list(row[name])
+    return row
+
+
+def _forced(row: Mapping[str, Any], where: str) -> Forced:
+    one = Forced(**row)
+    _check(one, where)
+    return one
+
+
+def _check(one: Forced, where: str) -> None:
+    """What figures rely on.
+
+    Raises:
+        TokensError: It does not hold.
+    """
+    if len({len(one.token_ids), len(one.logprobs), len(one.ranks), len(one.top_ids), len(one.top_logprobs)}) > 1:
+        raise damaged("its columns have not one entry a token", where)
+    if not len(one.token_ids):
+        raise damaged("it holds no token", where)
+    some, theirs = one.top_k_ids, one.top_k_logprobs
+    if (some is None) != (theirs is None) or (
+        some is not None and theirs is not None and not len(one.token_ids) == len(some) == len(theirs)
+    ):
+        raise damaged("its likeliest tokens do not fit its tokens", where)
+    if some is not None and theirs is not None and (some.ndim != 2 or some.shape != theirs.shape):
+        raise damaged("its likeliest tokens are not as many for each token", where)
+    if not (np.isfinite(one.logprobs).all() and np.isfinite(one.top_logprobs).all()):
+        raise damaged("a log-probability is no number", where)
+    if (one.top_logprobs > _ROUNDING).any() or (one.logprobs > one.top_logprobs + _ROUNDING).any():
+        raise damaged("a log-probability is above 0, or above that of the likeliest token", where)
+    if (one.ranks < 0).any() or (one.token_ids < 0).any():
+        raise damaged("a rank or a token is negative", where)

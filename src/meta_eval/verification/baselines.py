@@ -1,0 +1,49 @@
+"""The baseline of a pack, made where it is missing or stale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.results.baseline import AGAIN, read_baseline
+from meta_eval.verification.pack_verification import verify
+
+
+def refresh_baseline(
+    pack: Path,
+    tasks: Sequence[str],
+    *,
+    allow_code: bool = False,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> None:
+    """Run verify on the tasks that it has not graded, or not since the pack was changed.
+
+    Args:
+        pack: The folder that prepare wrote.
+        tasks: Names of its tasks.
+        allow_code: Also those whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is.
+        progress: Called with what is being done.
+
+    Raises:
+        UserError: The folder is no pack, or was edited.
+    """
+    manifest = read_manifest(pack)
+    missing = read_baseline(pack, manifest).missing
+    stale = [name for name in tasks if missing.get(name, "").endswith(AGAIN) and _is_recorded(manifest, name)]
+    if not stale:
+        return
+    progress("grading the recorded answers, which the run is compared with")
+    proof = verify(pack, tasks=stale, allow_code=allow_code, edited=edited, progress=progress)
+    for name, task in proof.tasks.items():
+        if task.status not in ("passed", "not checked"):
+            log.warning(f"{name}: {task.status}: {task.reason}. See: meta-eval verify {pack} --tasks {name}")
+
+
+def _is_recorded(manifest: Manifest, task: str) -> bool:
+    """Whether anybody's answers are recorded: not of a task of lm-eval as it is."""
+    entry = manifest.tasks[task]
+    return entry.baseline is not None or entry.record is None or entry.record.model is not None

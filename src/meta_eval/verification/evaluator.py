@@ -1,0 +1,390 @@
+"""One task of a pack through lm-eval's own evaluator, with answers that are there already; in silence.
+
+Everything that a real run does after generation happens here in lm-eval's code: its task, its filters, its metrics.
+It is `evaluate`; `simple_evaluate` around it makes a model, and asks torch, pip and git about this machine for a
+results file that verify does not write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import random
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.boundary.code_lock import exclusive, is_inside, outside, redirected
+from meta_eval.boundary.isolation import contained
+from meta_eval.errors import PackError, TemplateError, UserError
+from meta_eval.logs import Progress, silent
+from meta_eval.replay import Answers, ReplayLM
+from meta_eval.verification.bootstraps import bootstrapping
+from meta_eval.verification.sample_hashes import hashing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Tell = Callable[[logging.LogRecord], None]
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """What lm-eval made of a task.
+
+    Attributes:
+        samples: lm-eval's samples, one a doc and filter, each doc held once and shared.
+        scores: What the task's own aggregations make of them, by ``metric,filter``.
+        filters: The names of the filters, in the task's order.
+        failures: What graders logged about a doc, by its index: why an answer could not be graded.
+        extract: The template's own ``extract(output)``, which says what its scorer takes for the answer; None when
+            its filters say it.
+        results: All else that lm-eval says of it, as it stands in a results file.
+    """
+
+    samples: list[dict[str, Any]]
+    scores: dict[str, float]
+    filters: tuple[str, ...]
+    failures: dict[int, str]
+    extract: Callable[[str], str | None] | None
+    results: dict[str, Any]
+
+
+class Evaluator:
+    """The tasks of a pack, as lm-eval finds them; ``pack`` is its folder."""
+
+    def __init__(self, pack: Path) -> None:
+        self.pack = pack
+        with contained(pack), quiet():
+            from lm_eval.tasks import TaskManager
+
+            self._manager = TaskManager(include_path=str(pack), include_defaults=False)
+        self._unlisted: dict[str, Any] = {}
+
+    @contextlib.contextmanager
+    def _at_work(self, name: str, tell: Tell = lambda _: None) -> Iterator[None]:
+        """lm-eval on a task in silence, as `quiet`, and an error out of it in one line.
+
+        Of some, pack_docs and the templates have said what is to be done already.
+        """
+        try:
+            with kept_random(), contained(self.pack), quiet(tell):
+                yield
+        except UserError:
+            raise
+        except Exception as error:
+            where = f"{self.pack}, task {name}"
+            if lacks := lacking_part(error, where):
+                raise lacks from None
+            if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
+                raise PackError(str(error).rstrip("."), where=where) from None
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            raise PackError(
+                f"lm-eval cannot run it: {type(error).__name__}: {error} ({Path(last.filename).name}, "
+                f"line {last.lineno})",
+                where=where,
+                hint="`meta-eval doctor` says what is missing; else run `meta-eval prepare` again",
+            ) from None
+
+    def load(self, name: str, *, listed: bool = True) -> Any:
+        """lm-eval's task object, its docs as a list that all samples share.
+
+        Args:
+            name: The task.
+            listed: False leaves the docs as lm-eval has them, on the disk, for who goes through them but once and
+                grades nothing. Such a task is loaded once; the caller may change what it is given, but for its config.
+
+        Raises:
+            PackError: lm-eval cannot load it.
+        """
+        if listed:
+            return self._load(name, listed=True)
+        if name not in self._unlisted:
+            self._unlisted[name] = self._load(name, listed=False)
+        return copy.copy(self._unlisted[name])
+
+    def _load(self, name: str, *, listed: bool) -> Any:
+        if name not in self._manager.all_tasks:
+            raise PackError(
+                f"lm-eval finds no task {name!r} in it", where=str(self.pack), hint="Run `meta-eval prepare` again"
+            )
+        with self._at_work(name):
+            loaded = (
+                self._manager.load([name])["tasks"]
+                if hasattr(self._manager, "load")  # from 0.4.12 on
+                else self._manager.load_task_or_group([name])
+            )
+            task = loaded[name]
+            # lm-eval reads every doc anew for each filter; a list is read once, and samples refer to it.
+            docs = task.eval_docs
+            if listed and not isinstance(docs, list):
+                batches = docs.with_format("arrow")[:].to_batches(1024)
+                # lm-eval's own references, so that each batch goes as its docs are listed and texts stand once.
+                task.dataset = task.task_docs = docs = None
+                docs = _listed(batches)
+        split = task.config.test_split or task.config.validation_split
+        task.dataset = {split: docs}
+        task.config.process_docs = None  # they are made
+        return task
+
+    def instances(self, name: str, task: Any, **how: Any) -> list[Any]:
+        """lm-eval's requests of all docs of a task, as its evaluator has them built for any model.
+
+        Args:
+            name: The task.
+            task: What `load` gave; it holds none of them afterwards.
+            how: Further arguments of lm-eval's ``build_all_requests``: a chat template.
+
+        Raises:
+            PackError: lm-eval cannot build them.
+        """
+        with self._at_work(name):
+            # As the evaluator calls it where no cache of requests is asked for.
+            task.build_all_requests(limit=None, samples=None, rank=0, world_size=1, **how)
+        built: list[Any] = task.instances
+        task._instances = None
+        return built
+
+    def evaluate(
+        self,
+        name: str,
+        *,
+        task: Any,
+        answers: Sequence[Answers] | None = None,
+        indices: Sequence[int] | None = None,
+        allow_code: bool = False,
+        bootstrap_iters: int = 0,
+        hashed: bool = True,
+        progress: Progress = silent,
+    ) -> Evaluated:
+        """Answer and score.
+
+        Args:
+            name: The task.
+            task: What `load` gave.
+            answers: Instead of the recorded ones, one item a doc that is scored.
+            indices: The docs to score, sorted; None for all.
+            allow_code: Run what the task marks as unsafe code.
+            bootstrap_iters: lm-eval's, for standard errors; 0 for none.
+            hashed: Whether somebody reads the hashes of its samples, which take longer than the scoring.
+            progress: Called with the task after every answer scored, once a filter, and while standard errors are
+                bootstrapped.
+
+        Raises:
+            PackError: lm-eval cannot evaluate it.
+            TemplateError: The scorer raises.
+        """
+        watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs), progress)
+        with self._at_work(name, watch.record), hashing(hashed), bootstrapping(name, progress):
+            from lm_eval.evaluator import evaluate
+
+            results: Any = evaluate(
+                lm=ReplayLM(answers),
+                task_dict={name: task},
+                samples={name: list(indices)} if indices is not None else None,
+                bootstrap_iters=bootstrap_iters,
+                log_samples=True,
+                confirm_run_unsafe_code=allow_code,
+            )
+        # lm-eval counts the docs that it was given; where only some were asked for, these are their own indices.
+        numbers = list(indices) if indices is not None else list(range(watch.docs))
+        return Evaluated(
+            results.pop("samples")[name],
+            {
+                key: float(value)
+                for key, value in results["results"][name].items()
+                if "," in key and "_stderr," not in key and isinstance(value, (int, float))
+            },
+            watch.filters,
+            {numbers[position]: text for position, text in watch.failures.items()},
+            watch.extract,
+            results,
+        )
+
+
+# What scorers need beside their code, by a word of the error that tells that it is missing: what to say, what to do.
+_PARTS = {
+    "HF_ALLOW_CODE_EVAL": (
+        "its scorer runs programs that a model wrote, and HF_ALLOW_CODE_EVAL=1 is not set",
+        "Set HF_ALLOW_CODE_EVAL=1 where such programs may run, and give --allow-code",
+    ),
+    "punkt_tab": (
+        "its scorer needs nltk's punkt_tab, which is not on this machine",
+        "Run: python -m nltk.downloader punkt_tab",
+    ),
+}
+
+
+def lacking_part(error: Exception, where: str) -> PackError | None:
+    """The message about a part that this machine lacks and a scorer needs; None for every other error.
+
+    The libraries say it in many lines: code_eval of `evaluate` in a ValueError, nltk in a LookupError.
+    """
+    if not isinstance(error, (LookupError, ValueError)) or "\n" not in str(error):
+        return None
+    part = next((part for part in _PARTS if part in str(error)), None)
+    return None if part is None else PackError(_PARTS[part][0], where=where, hint=_PARTS[part][1])
+
+
+def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """Docs out of arrow; the batches are let go one by one, and their memory with them."""
+    import pyarrow as pa
+
+    docs: list[dict[str, Any]] = []
+    batches.reverse()
+    while batches:
+        docs += batches.pop().to_pylist()
+        pa.default_memory_pool().release_unused()
+    return docs
+
+
+class _Watch:
+    """Stands before a task's ``process_results``: counts for the progress, and notes what a grader logs of a doc."""
+
+    def __init__(self, name: str, task: Any, docs: int, progress: Progress) -> None:
+        self.docs = docs
+        self.filters = tuple(str(ensemble.name) for ensemble in task._filters)
+        self.failures: dict[int, str] = {}
+        self.extract: Callable[[str], str | None] | None = None
+        self._progress = progress
+        self._done = 0
+        self._inner = task.process_results
+        scorer = task.config.process_results
+        if callable(scorer):
+            self.extract = getattr(scorer, "__globals__", {}).get("extract")
+        self._name = name
+        self._where = f"{task.config.task}: process_results"
+        task.process_results = self
+
+    def __call__(self, doc: Mapping[str, Any], results: Any) -> Any:
+        try:
+            return self._inner(doc, results)
+        except Exception as error:
+            if lacks := lacking_part(error, self._where.partition(":")[0]):
+                raise lacks from None
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            raise TemplateError(
+                f"fails with {type(error).__name__}: {error} (question hash {doc.get('input_question_hash')})",
+                where=f"{self._where}, {last.filename}, line {last.lineno}",
+                hint="A scorer must not raise on what a model writes",
+            ) from error
+        finally:
+            self._done += 1
+            outside(self._progress, self._name, self._done, self.docs * len(self.filters))
+
+    def record(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("meta_eval.") and self._done < self.docs * len(self.filters):
+            self.failures[self._done % self.docs] = record.getMessage()
+
+
+# The thread of tqdm, which draws nothing at random.
+_MONITOR = "tqdm_monitor"
+
+# What warns of things that are no matter here.
+_NOISY = ("lm_eval", "datasets", "huggingface_hub", "transformers")
+
+
+class _Collector(logging.Handler):
+    """Takes the records of the thread whose turn it is.
+
+    Drops those warnings by itself: where the level of one logger changes, every logger of the process looks for its
+    own anew, which took longer than many a task.
+    """
+
+    def __init__(self, tell: Tell, *, alone: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+        self._others = logging.lastResort if alone else None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not is_inside():
+            if self._others is not None:  # which logging asks only where there is no handler
+                self._others.handle(record)
+        elif record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY:
+            self._tell(record)
+
+
+class _Inside:
+    """Stands where a filter of `warnings` has a pattern of texts."""
+
+    def match(self, _: str) -> bool:
+        """Whatever this thread warns of, while it is its turn."""
+        return is_inside()
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """No warnings in this thread; `warnings.catch_warnings` would take the filters of other threads along."""
+    filters: Any = warnings.filters
+    entry = ("ignore", _Inside(), Warning, None, 0)
+    filters.insert(0, entry)
+    try:
+        yield
+    finally:
+        now: Any = warnings.filters  # other ones, where another thread has them replaced for a while
+        for some in (filters, now):
+            with contextlib.suppress(ValueError):
+                some.remove(entry)
+
+
+@contextlib.contextmanager
+def quiet(tell: Tell = lambda _: None) -> Iterator[None]:
+    """Keep what lm-eval and its libraries log, warn and draw in this thread off the terminal.
+
+    Args:
+        tell: Gets each log record from WARNING on instead, and of those libraries from ERROR on.
+    """
+    with exclusive(), _collected(tell), _unwarned(), redirected(stdout=None, stderr=None):
+        yield
+
+
+@contextlib.contextmanager
+def _collected(tell: Tell) -> Iterator[None]:
+    root = logging.getLogger()
+    noisy = [logging.getLogger(name) for name in _NOISY]
+    levels = [(logger, logger.level) for logger in (root, *noisy)]
+    handlers = [(logger, handler) for logger in (root, *noisy) for handler in logger.handlers]
+    collector = _Collector(tell, alone=not root.handlers)
+
+    def of_others(_: logging.LogRecord) -> bool:
+        return not is_inside()
+
+    for _, handler in handlers:
+        handler.addFilter(of_others)
+    root.addHandler(collector)
+    try:
+        yield
+    finally:
+        root.removeHandler(collector)
+        for _, handler in handlers:
+            handler.removeFilter(of_others)
+        for logger in noisy:  # of what is imported for the first time
+            for handler in logger.handlers[:]:
+                if (logger, handler) not in handlers:
+                    logger.removeHandler(handler)
+        for logger, level in levels:
+            if logger.level != level:
+                logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def kept_random() -> Iterator[None]:
+    """Give the state of `random` and of numpy's back: lm-eval draws names of tasks from them, and graders may too.
+
+    Where other threads run, which may draw from them as well, it is left as it is.
+    """
+    numpy = sys.modules.get("numpy.random")
+    before, of_numpy = random.getstate(), numpy.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        if all(one is threading.main_thread() or one.name == _MONITOR for one in threading.enumerate()):
+            random.setstate(before)
+            if numpy:
+                numpy.set_state(of_numpy)

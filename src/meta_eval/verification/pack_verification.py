@@ -1,0 +1,224 @@
+"""The story of verify: each task is evaluated with recorded answers, tallied, judged, and kept as a baseline."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from meta_eval.boundary.isolation import contained
+from meta_eval.boundary.outputs import replacing
+from meta_eval.errors import ConfigError, PackError, UserError, documented
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack import integrity
+from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
+from meta_eval.pack.task_choice import choose
+from meta_eval.replay import has_recorded_answer
+from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, out_folder, pack_keys
+from meta_eval.results.find import Files
+from meta_eval.results.named import read_named
+from meta_eval.verification.evaluator import Evaluated, Evaluator
+from meta_eval.verification.proof import Proof, Status, TaskProof
+from meta_eval.verification.record_check import tally_record
+from meta_eval.verification.saved_answers import Saved, find_samples, read_saved
+from meta_eval.verification.tallies import Explanations, Tallies, tally_task
+
+_GITIGNORE = "# These files quote evals datasets, which may be gated; `meta-eval verify` makes them anew.\n*\n"
+
+
+@documented
+def verify(
+    pack: Path | str,
+    *,
+    tasks: Sequence[str] = (),
+    min_agreement: float | None = None,
+    regrade: Path | str | None = None,
+    allow_code: bool = False,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> Proof:
+    """Replay the recorded answers through a pack and compare every verdict with the recorded one.
+
+    ::
+
+        from meta_eval import verify
+
+        proof = verify("work_dir")
+        for name, task in proof.tasks.items():
+            print(name, task.status, task.reason)
+
+    Args:
+        pack: The folder that prepare wrote.
+        tasks: Tasks and groups of it; empty for all.
+        min_agreement: For all tasks, 0 to 1; None for each task's own.
+        regrade: A folder with the samples files of a finished run: its answers are graded again instead, and the
+            verdicts are compared with those it was given then.
+        allow_code: Also check the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; the report and the baseline that is kept say so.
+        progress: Called with the task, the answers scored, and how many there are.
+
+    Raises:
+        PackError: The folder is no pack, was edited, or there is nothing to grade again.
+        ResultsError: A results file of the finished run is damaged, or its runs are of several models.
+        ConfigError: A name that the pack does not have, or a share that is none.
+    """
+    if min_agreement is not None and not 0 <= min_agreement <= 1:
+        raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
+    pack, regrade = Path(pack), None if regrade is None else Path(regrade)
+    manifest = read_manifest(pack)
+    chosen = choose(manifest, tasks)
+    files = find_samples(regrade, chosen) if regrade is not None else None
+    changed = integrity.check(pack, manifest, edited=edited)
+    evaluator = Evaluator(pack)
+    keys = pack_keys(pack, manifest)
+    proof = Proof(pack, regrade, changed)
+    folder = out_folder(pack, regraded=regrade is not None)
+    for name in chosen:
+        entry = manifest.tasks[name]
+        wanted = entry.min_agreement if min_agreement is None else min_agreement
+        result = TaskProof(entry, "failed", None, wanted)
+        proof.tasks[name] = result
+        progress(name, 0, 0)
+        if entry.unsafe_code and not allow_code:
+            result.status = "not checked"
+            result.reason = "scoring it runs code that a model wrote; --allow-code does so"
+            continue
+        if files is not None and name not in files.tasks:
+            result.status, result.reason = "not checked", f"no samples file of it in {regrade}"
+            continue
+        try:
+            evaluated, result.tallies = _check(evaluator, name, entry, files, allow_code, progress)
+            if files is None and entry.baseline is not None:
+                _check_baseline(evaluator, name, manifest, result, keys[name], changed, allow_code, progress)
+        except UserError as error:
+            result.reason = str(error)
+            if regrade is None:
+                _write(baseline_file(pack, name), missing_text(keys[name], f"verify failed: {error}", changed), folder)
+            continue
+        result.scores = result.scores if result.of_baseline else evaluated.scores
+        result.status, result.reason = _judge(result.tallies, entry, wanted, of_baseline=result.of_baseline)
+        result.file = folder / f"{name}.jsonl"
+        _write(result.file, "".join(map(_line, result.tallies.disagreements)), folder)
+        if regrade is None:
+            kept = (
+                missing_text(keys[name], f"verify did not check all docs: {result.reason}", changed)
+                if result.status == "unfinished"
+                else baseline_text(keys[name], evaluated.samples, has_recorded_answer, changed)
+            )
+            _write(baseline_file(pack, name), kept, folder)
+    return proof
+
+
+def _check(
+    evaluator: Evaluator, name: str, entry: TaskEntry, files: Files | None, allow_code: bool, progress: Progress
+) -> tuple[Evaluated, Tallies]:
+    task = evaluator.load(name)
+    docs = task.eval_docs
+    if not docs:
+        raise PackError("holds no docs", where=name, hint="Run `meta-eval prepare` again")
+    saved: Saved | None = None
+    if files is not None:
+        saved = read_saved(files, name, docs, entry.verdict, log.warning)
+    evaluated = evaluator.evaluate(
+        name,
+        task=task,
+        answers=saved.answers if saved else None,
+        indices=saved.indices if saved and len(saved.indices) < len(docs) else None,
+        allow_code=allow_code,
+        hashed=False,
+        progress=progress,
+    )
+    context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
+    if entry.record is not None and saved is None:
+        return evaluated, tally_record(entry, evaluated.samples, context)
+    with contained(evaluator.pack):  # it asks the template what an answer's extraction is
+        return evaluated, tally_task(name, entry, evaluated.samples, context)
+
+
+def _check_baseline(
+    evaluator: Evaluator,
+    name: str,
+    manifest: Manifest,
+    result: TaskProof,
+    key: str,
+    edited: Sequence[str],
+    allow_code: bool,
+    progress: Progress,
+) -> None:
+    """Grade the answers of the record that ``baseline:`` names, keep the verdicts, and say where they are not its own.
+
+    Of a task of which nothing else is recorded this is the proof.
+    """
+    entry = result.entry
+    answers = [one for one in read_named(evaluator.pack, entry) if one.responses is not None]
+    path, key = baseline_file(evaluator.pack, name, named=True), named_key(key, manifest, name)
+    if not answers:
+        missing = "the baseline was asked in another way, so that its answers cannot be graded here"
+        _write(path, missing_text(key, missing, edited), out_folder(evaluator.pack))
+        return
+    evaluated = evaluator.evaluate(
+        name,
+        task=evaluator.load(name),
+        answers=[dict(enumerate(one.responses or ())) for one in answers],
+        indices=[one.doc for one in answers],
+        allow_code=allow_code,
+        hashed=False,
+        progress=progress,
+    )
+    context = Explanations(evaluated.failures, evaluated.extract, None)
+    tallies = tally_record(entry, evaluated.samples, context, {one.doc: one.metrics for one in answers})
+    total = tallies.total
+    if entry.record is not None and entry.record.model is None:
+        result.tallies, result.scores, result.of_baseline = tallies, evaluated.scores, True
+    elif total.agreed < total.compared:
+        differing = total.compared - total.agreed
+        log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded otherwise today")
+    text = baseline_text(key, evaluated.samples, lambda _: True, edited, {one.doc: one.same_prompt for one in answers})
+    _write(path, text, out_folder(evaluator.pack))
+
+
+def _judge(tallies: Tallies, entry: TaskEntry, wanted: float, *, of_baseline: bool) -> tuple[Status, str | None]:
+    total = tallies.total
+    if total.docs != (entry.baseline.docs if of_baseline and entry.baseline else entry.docs):
+        return "unfinished", f"{total.docs:,} of the {entry.docs:,} docs that were prepared"
+    if total.agreement is None and entry.record is not None and entry.record.model is None:
+        return "not checked", "nobody's answers are recorded: it is a task of lm-eval as it is"
+    if total.agreement is None:
+        return "not checked", f"nothing to compare our verdicts with: {tallies.against} is not there for any doc"
+    if total.agreement < wanted:
+        judge = "; Meta's verdicts are partly a judge model's" if entry.graded_by == "judge" else ""
+        return "below", (
+            f"agreement {total.agreement:.4f} ({total.agreed:,} of {total.compared:,} docs) is below {wanted:g}{judge}"
+        )
+    return "passed", None
+
+
+def _write(path: Path, text: str, folder: Path) -> None:
+    """One file below verify's folder, whole or not at all.
+
+    Raises:
+        PackError: The folder cannot be made.
+        OutputError: The file cannot be written.
+    """
+    ignore = folder / ".gitignore"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(ignore):  # one that is there may have been edited
+            ignore.write_text(_GITIGNORE, encoding="utf-8")
+    except OSError as error:
+        raise PackError(f"cannot be written ({error})", where=str(path)) from None
+    with replacing(path) as file:
+        file.write(text)
+
+
+def _line(disagreement: dict[str, Any]) -> str:
+    """One line of ``<task>.jsonl``, which is empty where there is no disagreement."""
+    # Recorded outputs may hold half a surrogate pair, which UTF-8 cannot write; escaped it is harmless.
+    text = json.dumps(disagreement, ensure_ascii=False, default=str)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(disagreement, default=str)
+    return text + "\n"

@@ -1,0 +1,115 @@
+"""What verify found out: of each task how it agrees and what it scores, and whether the pack passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from meta_eval.pack.manifest import PublishedEntry, TaskEntry
+from meta_eval.results.answers import NO_SHARE
+from meta_eval.verification.tallies import Tallies, Tally, macro
+
+# Below the agreement asked for; not every doc was scored; nothing was compared, for a reason; the task cannot be run.
+Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
+
+
+@dataclass(slots=True)
+class TaskProof:
+    """What is known of one task.
+
+    Attributes:
+        entry: The manifest's word on it.
+        status: Only ``passed`` is a pass.
+        reason: Why it is none; None for a pass.
+        min_agreement: What was asked for, 0 to 1.
+        tallies: Counts and disagreements; None when nothing was scored.
+        scores: Every score of the task, 0 to 1, by ``metric,filter``, as its own aggregations give it.
+        file: Where the disagreements stand.
+        of_baseline: Whether what was compared are the verdicts of the record that ``baseline:`` names.
+    """
+
+    entry: TaskEntry
+    status: Status
+    reason: str | None
+    min_agreement: float
+    tallies: Tallies | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    file: Path | None = None
+    of_baseline: bool = False
+
+    @property
+    def published(self) -> PublishedEntry | None:
+        """The published number to put beside our score: of the verdict, of its macro average, else the first."""
+        for wanted in (self.entry.verdict, self._macro):
+            for number in self.entry.published:
+                if number.our_metric == wanted:
+                    return number
+        return next(iter(self.entry.published), None)
+
+    @property
+    def metric(self) -> str:
+        """The ``metric,filter`` of our score: what the published number is of; where there is none, the verdict."""
+        return self.published.our_metric if self.published else self.entry.verdict
+
+    @property
+    def averaging(self) -> str:
+        """How our score is averaged: ``macro`` over subtasks, ``micro`` over docs, or as the published number is."""
+        if self.metric == self._macro:
+            return "macro"
+        return (self.published.averaging if self.published else None) or "micro"
+
+    @property
+    def our_score(self) -> float | None:
+        """Our score of the whole task, 0 to 1, as the task's own aggregation gives it; None where it is no share."""
+        score = None if self.metric.partition(",")[0] in NO_SHARE else self.scores.get(self.metric)
+        return score if score is not None and 0 <= score <= 1 else None
+
+    @property
+    def compares_verdicts(self) -> bool:
+        """Whether what was compared are verdicts, and not readings, whose mean is no score."""
+        return self.tallies is not None and self.tallies.metric == self.entry.verdict
+
+    def mean(self, which: Callable[[Tally], float | None]) -> float | None:
+        """The mean of others' verdicts, 0 to 1, averaged as our score is; None where they are none in its metric."""
+        if self.tallies is None or not self.compares_verdicts:
+            return None
+        if self.metric == self._macro:
+            return macro(self.tallies.subtasks, which) if self.tallies.subtasks else which(self.tallies.total)
+        return which(self.tallies.total) if self.metric == self.entry.verdict else None
+
+    @property
+    def _macro(self) -> str:
+        metric, _, filter_name = self.entry.verdict.partition(",")
+        return f"{metric}_macro,{filter_name}"
+
+
+@dataclass(slots=True)
+class Proof:
+    """What verify found out about a pack.
+
+    Attributes:
+        pack: The folder.
+        regraded: The folder of the run whose answers were graded, if any.
+        edited: The files of the pack that are not as prepare wrote them.
+        tasks: By name.
+    """
+
+    pack: Path
+    regraded: Path | None
+    edited: tuple[str, ...] = ()
+    tasks: dict[str, TaskProof] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Every task that was checked passed, and at least one was."""
+        statuses = {report.status for report in self.tasks.values()}
+        return "passed" in statuses and statuses <= {"passed", "not checked"}
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed; 2 a task cannot be run, which somebody must fix; 1 anything else that is no pass."""
+        if any(report.status == "failed" for report in self.tasks.values()):
+            return 2
+        return 0 if self.passed else 1

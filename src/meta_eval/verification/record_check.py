@@ -1,0 +1,150 @@
+"""A recorded run's answers under today's graders, beside what they were given then: every metric of every doc.
+
+Pure: lm-eval's samples of the replay in, counts and disagreements out. A doc agrees where each recorded value is the
+same today: numbers to a millionth, sets in any order, all else to the letter. Metrics that came since are no
+disagreement.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meta_eval.errors import PackError
+from meta_eval.pack.manifest import TaskEntry
+from meta_eval.results.answers import TAIL, extracted, metric_names, output
+from meta_eval.results.metrics import plain
+from meta_eval.verification.tallies import Explanations, Tallies, Tally
+
+# Graders of one version repeat a number to the last digit; library versions differ in the last few of a float.
+_SAME = 1e-6
+
+
+def tally_record(
+    entry: TaskEntry,
+    samples: Sequence[Mapping[str, Any]],
+    context: Explanations,
+    given: Mapping[int, Mapping[str, Any]] | None = None,
+) -> Tallies:
+    """Compare what each doc's recorded answer is given with what it was given.
+
+    Args:
+        entry: The task.
+        samples: The replay's, one a doc and filter.
+        context: Why graders failed, by doc.
+        given: By doc what its answer was given then; None where the docs hold it.
+    """
+    rows: dict[int, dict[str, Mapping[str, Any]]] = {}
+    for sample in samples:
+        rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
+    result = Tallies(entry.verdict, Tally(), {}, [], "recorded metrics")
+    for number in sorted(rows):
+        doc = next(iter(rows[number].values()))["doc"]
+        today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in metric_names(row)}
+        recorded = given[number] if given is not None else _recorded(doc["recorded_metrics"], number)
+        tallies = [result.total]
+        if isinstance(doc.get("subtask_name"), str):
+            tallies.append(result.subtasks.setdefault(doc["subtask_name"], Tally()))
+        ours, theirs = _number(today.get(entry.verdict)), _number(recorded.get(entry.verdict))
+        differing = [name for name in recorded if not _same(today.get(name), recorded[name])]
+        for tally in tallies:
+            _add(tally, ours, theirs, compared=bool(recorded), agrees=not differing)
+        if differing:
+            line = _line(number, rows[number], entry, differing, today, recorded, context)
+            result.disagreements.append(line)
+    result.subtasks = dict(sorted(result.subtasks.items()))
+    return result
+
+
+def _recorded(text: object, number: int) -> Mapping[str, Any]:
+    """The recorded metrics of a doc, as they stand in a pack.
+
+    Raises:
+        PackError: They are none: the pack was edited.
+    """
+    try:
+        found = json.loads(text or "{}") if isinstance(text, str) or text is None else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise PackError(
+            "recorded_metrics is no JSON object", where=f"doc {number}", hint="Run `meta-eval prepare` again"
+        )
+    return found
+
+
+def _add(tally: Tally, ours: float | None, theirs: float | None, *, compared: bool, agrees: bool) -> None:
+    tally.docs += 1
+    tally.ours += ours or 0.0
+    if theirs is not None:
+        tally.theirs += theirs
+        tally.meta += theirs
+        tally.with_theirs += 1
+        tally.with_meta += 1
+    if not compared:
+        tally.not_recorded += 1
+        return
+    tally.compared += 1
+    tally.like_meta += agrees
+    tally.agreed += agrees
+    if not agrees and ours is not None and theirs is not None:
+        tally.ours_only += ours > theirs
+        tally.theirs_only += ours < theirs
+
+
+def _line(
+    number: int,
+    by_filter: Mapping[str, Mapping[str, Any]],
+    entry: TaskEntry,
+    differing: Sequence[str],
+    today: Mapping[str, Any],
+    recorded: Mapping[str, Any],
+    context: Explanations,
+) -> dict[str, Any]:
+    """One line of ``<task>.jsonl``."""
+    row = by_filter.get(entry.verdict.partition(",")[2]) or next(iter(by_filter.values()))
+    answer = output(row)
+    told = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
+    lost = [name for name in differing if name not in today]
+    return {
+        "doc": number,
+        "question_hash": row["doc"]["input_question_hash"],
+        "subtask": row["doc"].get("subtask_name"),
+        "output_tail": None if answer is None else answer[-TAIL:],
+        "extracted": extracted(row),
+        "gold": str(row.get("target")),
+        "ours": _number(today.get(entry.verdict)),
+        "recorded": _number(recorded.get(entry.verdict)),
+        "why": "no such metric today" if lost else "graded otherwise",
+        "detail": context.failures.get(number) or "; ".join(told),
+        "metrics": {name: _in_file(value) for name, value in today.items()},
+    }
+
+
+def _in_file(value: Any) -> Any:
+    """A value as it stands in a file: lm-eval's own rule for what is no JSON."""
+    from lm_eval.utils import handle_non_serializable
+
+    return json.loads(json.dumps(plain(value), default=handle_non_serializable))
+
+
+def _same(today: Any, recorded: Any) -> bool:
+    """Whether a value is the recorded one, which went through a file: there a set is a list in any order."""
+    today, recorded = plain(today), plain(recorded)
+    if isinstance(today, (list, tuple, set, frozenset)) and isinstance(recorded, list):
+        if isinstance(today, (set, frozenset)):
+            today, recorded = (sorted(map(_in_file, one), key=str) for one in (today, recorded))
+        return len(today) == len(recorded) and all(map(_same, today, recorded))
+    if isinstance(today, (int, float)) and isinstance(recorded, (int, float)):
+        both_nan = math.isnan(today) and math.isnan(recorded)
+        return both_nan or today == recorded or math.isclose(today, recorded, rel_tol=_SAME, abs_tol=_SAME)
+    today = _in_file(today)
+    return type(today) is type(recorded) and today == recorded
+
+
+def _number(value: Any) -> float | None:
+    """A verdict that is one number; None for what only its own average understands."""
+    value = plain(value)
+    return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None

@@ -1,0 +1,80 @@
+"""The probes' prompts: what each is, by hand and with the tokenizer of the shipped tiny Llama."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from meta_eval.answers.requests import Encoder
+from meta_eval.running.selfcheck import model_folder
+from meta_eval.token_fidelity.perturbations import (
+    ALONE,
+    BARE,
+    MOST,
+    NO_BOS,
+    NO_HEADERS,
+    NO_SPECIAL,
+    PROMPTS,
+    SECOND_BOS,
+    SHIFTED,
+    SPELLED,
+    turned_round,
+    variants,
+)
+
+TOKENIZER = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
+ENCODER = Encoder(TOKENIZER)
+HEAD, ASKED = "<|start_header_id|>user<|end_header_id|>\n\n", "<|start_header_id|>assistant<|end_header_id|>\n\n"
+CHAT = f"{HEAD}Hello there<|eot_id|>{ASKED}"
+
+
+def made(prompt: str) -> dict[str, tuple[list[int], list[int]]]:
+    assert ENCODER.bos is not None
+    ids = [ENCODER.bos, *ENCODER.pieces(prompt)]
+    return dict(variants(prompt, ids, ENCODER.pieces("a b c"), ENCODER.bos, ENCODER.pieces, ENCODER.spelled))
+
+
+def text(ids: list[int]) -> str:
+    return TOKENIZER.decode(ids, skip_special_tokens=False)
+
+
+def test_each_probe_of_a_chat_prompt_is_the_mistake_that_it_is_called_after() -> None:
+    found = {name: text(prompt) for name, (prompt, _) in made(CHAT).items()}
+    bos = "<|begin_of_text|>"
+    assert set(found) == set(PROMPTS)
+    assert found[NO_BOS] == CHAT
+    assert found[SECOND_BOS] == bos + bos + CHAT
+    assert found[NO_HEADERS] == f"{bos}Hello there"
+    assert found[NO_SPECIAL] == f"{bos}user\n\nHello thereassistant\n\n"
+    assert found[BARE] == f"{bos}Hello there"
+    assert found[SPELLED] == bos + CHAT
+    spelled = made(CHAT)[SPELLED][0]
+    assert spelled[0] == ENCODER.bos and not {TOKENIZER.token_to_id("<|eot_id|>"), ENCODER.bos} & set(spelled[1:])
+    assert ENCODER.pieces("<|eot_id|>") == [TOKENIZER.token_to_id("<|eot_id|>")], "the encoder reads them again"
+
+
+def test_a_plain_prompt_is_probed_without_what_it_has_not() -> None:
+    assert set(made("Question: what?")) == {NO_BOS, SECOND_BOS, SHIFTED, ALONE}
+
+
+@given(st.text(max_size=200))
+def test_any_prompt_has_probes_of_tokens(prompt: str) -> None:
+    found = made(prompt)
+    ids = found[SECOND_BOS][0][1:]
+    assert found[NO_BOS][0] == ids[1:]
+    assert len(found[SHIFTED][0]) == len(ids) + 1
+    answer = ENCODER.pieces("a b c")
+    assert found[ALONE] == (answer[:1], answer[1:])
+
+
+def test_answers_are_cut_and_an_answer_of_one_token_is_never_alone() -> None:
+    found = dict(variants("x", [0, 5], list(range(100)), 0, ENCODER.pieces, ENCODER.spelled))
+    assert found[NO_BOS][1] == list(range(MOST))
+    assert ALONE not in dict(variants("x", [0, 5], [7], 0, ENCODER.pieces, ENCODER.spelled))
+
+
+def test_a_start_that_is_turned_round_keeps_its_bos_and_its_length() -> None:
+    ids = list(range(100))
+    assert turned_round(ids) == [0, *range(10, 0, -1), *range(11, 100)]
+    assert turned_round(ids[:39]) is None

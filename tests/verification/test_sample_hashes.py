@@ -1,0 +1,45 @@
+"""What lm-eval hashes of a doc is the same text to the letter, written faster."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lm_eval import evaluator
+
+from meta_eval.boundary.code_lock import exclusive
+from meta_eval.verification.sample_hashes import dumps, hashing
+
+SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(max_size=3)
+trees = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner) | st.dictionaries(st.integers(), inner),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(trees)
+def test_it_is_what_json_writes(tree: Any) -> None:
+    assert dumps(tree, **SETTINGS) == json.dumps(tree, **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"indent": 4}, {"indent": 2}, {"indent": 2, "ensure_ascii": False, "sort_keys": True}]
+)
+def test_with_other_settings_too(settings: dict[str, Any]) -> None:
+    doc = {"question": "Wofür?", "answers": ["a", "b"], "choices": None, "gold": []}
+    assert dumps(doc, **settings) == json.dumps(doc, **settings)
+
+
+def test_another_thread_has_lm_evals_own_meanwhile() -> None:
+    with ThreadPoolExecutor(1) as threads, exclusive(), hashing(False):
+        assert evaluator.hash_string("a") == evaluator.json.dumps({}) == ""
+        assert threads.submit(evaluator.hash_string, "a").result() == hashlib.sha256(b"a").hexdigest()
+        assert threads.submit(evaluator.json.dumps, {}).result() == "{}"
