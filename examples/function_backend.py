@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 from meta_eval.backends.base import Backend
-from meta_eval.running.client import Ask, Client, Said
+from meta_eval.running.client import Ask, Client, Said, too_long
 
 
 class FunctionBackend(Backend):
@@ -34,5 +34,8 @@ class FunctionClient(Client):
         module, _, name = self.engine.partition(":")
         function = getattr(import_module(module), name)
         for ask in asks:
-            stop = [*ask.request.stop, *self.end]
-            yield Said(ask.request, text=function(ask.request.prompt, stop, ask.request.max_tokens))
+            request = ask.request
+            if why := too_long(ask, self.settings.max_model_len):
+                yield Said(request, error=why, again=False)
+            else:
+                yield Said(request, text=function(request.prompt, [*request.stop, *self.end], request.max_tokens))

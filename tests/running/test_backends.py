@@ -98,6 +98,15 @@ def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
 
 
 @pytest.mark.usefixtures("module")
+def test_doctor_checks_what_it_says_it_can_answer() -> None:
+    done = cli("doctor", "--backend", "function", "--model-args", "function=own:answer", "--json")
+    checks = {check["name"]: check["passed"] for check in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 1, "the answers are not those of the shipped model"
+    assert checks["every request answered"] and checks["answers known by heart"] is False
+    assert "likelihoods" not in checks
+
+
+@pytest.mark.usefixtures("module")
 def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
     done = go("prepare", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")

@@ -66,7 +66,7 @@ def settings_of(backend: str, *, base_url: Sequence[str] = (), model_args: str =
 
 
 def selfcheck(client: Client) -> Diagnosis:
-    """Ask a backend at work all that is known, twice, and compare.
+    """Ask a backend at work all that is known and that it says it can answer, twice, and compare.
 
     Raises:
         BackendError: The engine is gone.
@@ -75,7 +75,7 @@ def selfcheck(client: Client) -> Diagnosis:
 
     from tokenizers import Tokenizer
 
-    known = read_known()
+    known = [one for one in read_known() if one.request.kind in client.backend.kinds]
     encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
     asks = list(with_token_ids([one.request for one in known], encoder))
     started = time.monotonic()

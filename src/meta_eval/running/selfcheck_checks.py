@@ -133,11 +133,16 @@ class _Judge:
         self.steady = all(one.is_steady() for one in self.seen if one.is_answered())
 
     def checks(self) -> list[Check]:
-        """All, in the order in which one puts them right."""
+        """All of what was asked, in the order in which one puts them right."""
+        of_choices = [self._likelihoods(), self._one_pass()] if self._asked_choices else []
         return [
             self._requests(), self._bos(), self._answers(), self._end(), self._stop(), self._limit(), self._special(),
-            self._long(), self._greedy(), self._likelihoods(), self._one_pass(),
+            self._long(), self._greedy(), *of_choices,
         ]  # fmt: skip
+
+    @property
+    def _asked_choices(self) -> bool:
+        return any(one.known.choices for one in self.seen)
 
     def _group(self, *names: str) -> Iterator[Seen]:
         return (one for one in self.seen if one.known.group in names)
@@ -236,9 +241,8 @@ class _Judge:
         if any(count < tokens for count in counts):
             wrong.append(f"the engine counts {min(counts):,} of {tokens:,} tokens")
         if not wrong:
-            return Check(
-                name, True if texts and choices else None, f"{tokens:,} tokens; one that is too long is refused"
-            )
+            told = texts and (choices or not self._asked_choices)
+            return Check(name, True if told else None, f"{tokens:,} tokens; one that is too long is refused")
         if len(wrong) == 1 and "another answer" in wrong[0] and not self.steady:
             return Check(name, None, "hidden by answers that change")
         return Check(name, False, "; ".join(wrong), hint)
