@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -145,3 +146,10 @@ def test_no_imports_go_in_a_circle() -> None:
         for name, imported in modules.items()
     }
     assert len(list(TopologicalSorter(graph).static_order())) >= len(modules)
+
+
+def test_files_that_the_architecture_names_are_there() -> None:
+    page = (REPOSITORY / "docs/architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./-]+(?:/|\.py|\.json|\.yaml))`", page))
+    assert len(named) > 40
+    assert {one for one in named if not (PACKAGE / one).exists() and not (REPOSITORY / one).exists()} == set()
