@@ -149,7 +149,7 @@ def test_a_comparison_shows_flips_and_recovery() -> None:
     text = printed(make_comparison())
     assert max(map(len, text.splitlines())) <= 80
     assert re.search(r"meta_math_hard +shown below +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +84\.0 %", text)
-    assert re.search(r"meta_math_hard +1,324 +89\.8 +94 +41", text)
+    assert re.search(r"meta_math_hard +1,324 +89\.8 % +94 +41", text)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -166,7 +166,7 @@ def test_markdown_holds_the_decision_the_drops_the_scores_and_the_provenance() -
     text = markdown.render(make_report())
     assert text.splitlines()[2].startswith("**DON'T**: mean drop of 3 tasks")
     assert re.search(
-        r"\| `meta_math_hard` \| shown below \| 1,324 \| 25\.0 \| 21\.0 \| 4\.0 \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
+        r"\| `meta_math_hard` \| shown below \| 1,324 \| 25\.0 \| 21\.0 \| \*\*4\.0\*\* \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
         text,
     )
     assert f"| `meta_math_hard` | 1,324 | **21.4** | 19.2 to 23.6 | 25.4 | {MINUS}4.0 |" in text
@@ -233,7 +233,7 @@ def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
 def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
     drawn = plot(make_report())
     rows = {row.name: row for row in drawn.rows}
-    math, ifeval, mean = rows["meta_math_hard"], rows["meta_ifeval"], rows["mean over tasks"]
+    math, ifeval, mean = rows["meta_math_hard"], rows["meta_ifeval"], rows["mean, by precision"]
     assert drawn.zero is not None and math.margin is not None and math.x is not None and ifeval.x is not None
     assert ifeval.x < drawn.zero < math.margin < math.x
     assert rows["meta_math"].x is None

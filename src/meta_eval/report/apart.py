@@ -1,18 +1,16 @@
-"""A drop from a recorded run told apart, for every view: rows of figures with intervals, and what they are of."""
+"""A drop from a recorded run told apart, for every view: a table of its parts with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.report import text
+from meta_eval.report.tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judging.model import Task
     from meta_eval.stats import Apart, Drop, Part
-
-HEADINGS = ("total", "grader", "model", "prompts")
 
 LEGEND = (
     "Points, positive for worse. Grader: the recorded answers under today's grader. Model: new answers to the recorded "
@@ -20,27 +18,36 @@ LEGEND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One task, or the mean of all.
-
-    Attributes:
-        name: The task; None for the mean.
-        docs: Docs that have a recorded verdict, its answer graded today, and a new answer.
-        cells: By heading the figure and its interval as text.
-        note: What the figures are of, a clause; None where nothing is to be said.
-    """
-
-    name: str | None
-    docs: int
-    cells: tuple[tuple[str, str], ...]
-    note: str | None
-
-
-def rows(tasks: Iterable[Task], mean: Apart | None) -> list[Row]:
+def apart_table(tasks: Iterable[Task], mean: Apart | None) -> Table[Apart]:
     """A row for each task whose drop is told apart, the mean of them last."""
-    found = [_row(task.name, task.apart) for task in tasks if task.apart is not None]
-    return found if mean is None else [*found, _row(None, mean)]
+    found = [(task.name, task.apart) for task in tasks if task.apart is not None]
+    rows = [Row(name, one) for name, one in found]
+    if mean is not None:
+        rows.append(Row("mean, by precision", mean, whole=True))
+    notes = ((name, "; ".join(_notes(one))) for name, one in found)
+    columns: tuple[Column[Apart], ...] = (
+        Column("docs", "docs", lambda one: one.docs, text.count),
+        _part("total", lambda one: one.total),
+        _part("grader", lambda one: one.grader),
+        _part("model", lambda one: one.model),
+        _part("prompts", lambda one: one.prompts),
+    )
+    title = "The difference from the record, told apart"
+    return Table("apart", title, columns, tuple(rows), LEGEND, tuple((name, note) for name, note in notes if note))
+
+
+def _part(key: str, part: Callable[[Apart], Drop | Part | None]) -> Column[Apart]:
+    """The column of a part, with its interval below; a part that nothing tells is missing."""
+
+    def value(one: Apart) -> float | None:
+        found = part(one)
+        return None if found is None else found.value
+
+    def detail(one: Apart) -> str | None:
+        found = part(one)
+        return None if found is None else _bounds(found)
+
+    return Column(key, key, value, text.drop, detail=detail, strong=True)
 
 
 def figures(one: Apart) -> dict[str, Any]:
@@ -57,12 +64,6 @@ def _plain(part: Drop | Part) -> dict[str, Any]:
 
 def _interval(part: Drop | Part) -> Any:
     return part.interval() if callable(part.interval) else part.interval
-
-
-def _row(name: str | None, one: Apart) -> Row:
-    parts = (one.total, one.grader, one.model, one.prompts)
-    cells = [(text.NONE, "") if part is None else (text.drop(part.value), _bounds(part)) for part in parts]
-    return Row(name, one.docs, tuple(cells), "; ".join(_notes(one)) or None)
 
 
 def _bounds(part: Drop | Part) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,11 +19,12 @@ from urllib.parse import quote_plus
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
-from meta_eval.judging.model import META, Subtask, Task
-from meta_eval.report import apart, fidelity_text, text
-from meta_eval.report.model import Report, Sample, names_of
+from meta_eval.judging.model import Subtask, Task
+from meta_eval.report import fidelity_text, text
+from meta_eval.report.model import Report, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
+from meta_eval.report.task_tables import tables_by_key
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
             comparing=report.kind == "compare",
             plot=plot(report),
             averages=text.averages(report.tasks, report.totals),
-            told={"rows": apart.rows(report.tasks, report.apart), "headings": apart.HEADINGS, "legend": apart.LEGEND},
+            tables=tables_by_key(report),
             compared_with=text.compared_with(report.tasks),
             settling=text.settling(report.decision.settling),
             outcomes=Counter(task.outcome for task in report.tasks),
-            sides=_sides(report),
+            sides=report.sides,
             style=Markup(style),  # noqa: S704 (our own file)
             script=Markup(script),  # noqa: S704 (our own file)
             style_hash=digest(style),
@@ -93,28 +93,6 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
             flags=FLAGS,
         )
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """Whose one of a sample's two verdicts is: ``B``; in full ``B · results_fp8``; and all there is to say of it."""
-
-    label: str
-    whose: str
-    title: str
-
-
-def _sides(report: Report) -> tuple[_Side, _Side]:
-    if report.kind != "compare":
-        whose = report.whose
-        label = whose.removeprefix("the ").removesuffix("'s") if whose != META else whose
-        other = _Side(label, f"{whose}, recorded", f"{report.whose_recorded} answers")
-        return _Side("ours", "ours", "this run"), other
-    first, second = (
-        _Side(run.label, f"{run.label} · {name}", f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}")
-        for run, name in zip(report.runs, names_of(report.runs), strict=True)
-    )
-    return first, second
 
 
 def _script(samples: bool) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from meta_eval.judging.decide import TaskDecision
 from meta_eval.judging.model import Score
-from meta_eval.report import apart, fidelity_text, text
+from meta_eval.report import fidelity_text, tables, text
 from meta_eval.report.model import Report
+from meta_eval.report.task_tables import tables_by_key
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ def render(report: Report) -> str:
     """The whole report; ends with a line break."""
     averages = text.averages(report.tasks, report.totals)
     page = _environment().get_template("report.md.j2")
-    told = {"rows": apart.rows(report.tasks, report.apart), "headings": apart.HEADINGS, "legend": apart.LEGEND}
-    return page.render(report=report, averages=averages, told=told, version=__version__).strip("\n") + "\n"
+    return (
+        page.render(report=report, averages=averages, tables=tables_by_key(report), version=__version__).strip("\n")
+        + "\n"
+    )
 
 
 def render_fidelity(report: FidelityReport) -> str:
@@ -51,15 +53,41 @@ def _environment() -> Environment:
         "nats": fidelity_text.nats, "nats_interval": fidelity_text.nats_interval, "share": fidelity_text.share,
         "figure": fidelity_text.figure, "divergence": fidelity_text.divergence, "task": fidelity_text.name,
     }  # fmt: skip
-    environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "last_cell": _last_cell}
+    environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "table": _table}
     return environment
 
 
-def _last_cell(one: TaskDecision, comparing: bool) -> str:
-    """Of two runs what is left of A in percent; else the smallest drop that would have been seen."""
-    if not comparing:
-        return text.percent(one.could_see)
-    return f"{text.percent(one.drop.recovery)} %" if one.drop.recovery is not None else text.NONE
+def _table(table: tables.Table[Any]) -> str:
+    """A table without its title and legend; ends without a line break."""
+    columns = table.columns_in("markdown")
+    outcome = ["outcome"] if table.has_outcomes else []
+    heads = [table.first, *outcome, *(heading for heading, _ in columns)]
+    lines = [
+        " | ".join(heads),
+        "|".join(["---"] * (1 + len(outcome)) + ["---" if c.words else "--:" for _, c in columns]),
+    ]
+    lines = [f"| {lines[0]} |", f"|{lines[1]}|"]
+    for row in table.rows:
+        cells = [_name(row), *([_strong(row.outcome, row.whole)] if outcome else [])]
+        cells += [_cell(table.cell(row, column, "markdown"), column) for _, column in columns]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _name(row: tables.Row[Any]) -> str:
+    if row.whole:
+        return f"**{_plain(row.name)}**"
+    return ", ".join([_code(row.name), *([_plain(row.part)] if row.part else []), *row.remarks])
+
+
+def _cell(cell: tables.Cell, column: tables.Column[Any]) -> str:
+    text = _plain(cell.text) if column.words else cell.text
+    detail = f" ({cell.detail})" if cell.detail else ""
+    return _strong(text, column.strong and cell.value is not None) + detail
+
+
+def _strong(words: str, strong: bool) -> str:
+    return f"**{words}**" if strong and words else words
 
 
 def _definition(score: Score) -> str:

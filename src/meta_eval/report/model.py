@@ -44,6 +44,15 @@ def names_of(runs: Sequence[RunFacts]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """Whose one of two verdicts on a doc is: ``B``; in full ``B · results_fp8``; and all there is to say of it."""
+
+    label: str
+    whose: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One report of a run, or of two that are compared (``kind``).
 
@@ -87,6 +96,24 @@ class Report:
     def whose_recorded(self) -> str:
         """The same before *answers* or *verdicts*: ``Meta's recorded``, or ``the record's``."""
         return f"{META} recorded" if self.whose == META else self.whose
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Whose the two verdicts on each doc are."""
+        if self.kind != "compare":
+            whose = self.whose
+            label = whose.removeprefix("the ").removesuffix("'s") if whose != META else whose
+            other = Side(label, f"{whose}, recorded", f"{self.whose_recorded} answers")
+            return Side("ours", "ours", "this run"), other
+        first, second = (
+            Side(
+                run.label,
+                f"{run.label} · {name}",
+                f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}",
+            )
+            for run, name in zip(self.runs, names_of(self.runs), strict=True)
+        )
+        return first, second
 
     @property
     def beside(self) -> str:

@@ -8,13 +8,14 @@ the width, so that the plot fits any page.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval.judging.model import Score, Task
 from meta_eval.report.model import Report
+from meta_eval.report.tables import Row
+from meta_eval.report.task_tables import DropRow, drop_table
 from meta_eval.report.text import MINUS
-from meta_eval.stats import Drop, Interval
 
 # Shares: how far the axis reaches at least on either side of 0, and what stays free at its ends.
 _NARROWEST = 0.03
@@ -40,21 +41,24 @@ class Mark:
         outcome: What is said of it.
         task: The task; None for the mean.
         score: On an axis of scores the score.
-        drop: On an axis of drops the drop, with ``interval``.
         x, low, high: Where point and interval stand; None where there is nothing to show.
         margin: Where the band ends that begins at 0; None where there is no margin.
+        line: On an axis of drops the row of the table of drops.
     """
 
     name: str
     outcome: str
     task: Task | None
     score: Score | None = None
-    drop: Drop | None = None
-    interval: Interval | None = None
     x: float | None = None
     low: float | None = None
     high: float | None = None
     margin: float | None = None
+    line: Row[DropRow] | None = None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return self.line.remarks if self.line else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +89,19 @@ def plot(report: Report) -> Plot:
 
 
 def _drops(report: Report) -> list[Mark]:
-    """Where points and intervals lie, as shares."""
-    marks = []
-    for task in report.tasks:
-        if (one := task.decision) is None:
-            marks.append(Mark(task.name, task.outcome, task))
-        else:
-            ends = one.interval.lower, one.interval.upper
-            marks.append(
-                Mark(task.name, task.outcome, task, None, one.drop, one.interval, one.drop.value, *ends, one.margin)
-            )
-    whole = report.decision
-    if whole.mean and whole.interval and len(whole.tasks) > 1:
-        ends = whole.interval.lower, whole.interval.upper
-        name, mean = "mean over tasks", whole.mean
-        marks.append(Mark(name, whole.outcome, None, None, mean, whole.interval, mean.value, *ends, whole.margin))
-    return marks
+    """Where points and intervals lie, as shares: a mark for each row of the table that has an outcome."""
+    tasks = {task.name: task for task in report.tasks}
+    return [_mark(row, tasks, report) for row in drop_table(report).rows if row.outcome]
+
+
+def _mark(row: Row[DropRow], tasks: Mapping[str, Task], report: Report) -> Mark:
+    one = row.subject
+    task = None if row.whole else tasks[row.name]
+    if one.drop is None or one.interval is None:
+        return Mark(row.name, row.outcome, task, line=row)
+    margin = one.one.margin if one.one else report.decision.margin
+    ends = one.interval.lower, one.interval.upper
+    return Mark(row.name, row.outcome, task, None, one.drop.value, *ends, margin, row)
 
 
 def _scores(task: Task) -> list[Mark]:
@@ -108,7 +109,7 @@ def _scores(task: Task) -> list[Mark]:
     for score in task.scores:
         bounds = score.interval
         ends = (bounds.lower, bounds.upper) if bounds else (None, None)
-        marks.append(Mark(task.name, task.outcome, task, score, None, bounds, score.value, *ends))
+        marks.append(Mark(task.name, task.outcome, task, score, score.value, *ends))
     return marks or [Mark(task.name, task.outcome, task)]
 
 

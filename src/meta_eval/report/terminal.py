@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from meta_eval.judging.model import Score, Task
-from meta_eval.report import apart
+from meta_eval.report import tables
 from meta_eval.report import text as write
 from meta_eval.report.model import Report
+from meta_eval.report.task_tables import flip_table, tables_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,23 +37,9 @@ def show(report: Report, console: Console) -> None:
         say.line(f"note: {note}", "yellow")
     if report.alarms or report.notes:
         say.line()
-    if any(task.decision for task in report.tasks):
-        console.print(_drops(report))
-        say.line(
-            f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed. "
-            "The weight is a task's share of the mean by precision.",
-            "dim",
-        )
-        for words, names in write.compared_with(report.tasks):
-            say.line(f"compared with {words}: {', '.join(names)}", "dim")
-        say.line()
-    if told := apart.rows(report.tasks, report.apart):
-        _show_apart(told, console, say)
-    if any(task.scores for task in report.tasks):
-        console.print(_scores(report))
-        beside = report.beside.removesuffix("s")
-        differences = f"; differences of the run and of the baseline from the {beside}" if beside else ""
-        say.line(f"Percent{differences}.", "dim")
+    for table in tables_of(report):
+        if table.key != "flips":
+            _show_table(table, report, console, say)
     for line in _besides(report):
         say.line(line, "dim")
     explained = _explained(report)
@@ -60,9 +47,9 @@ def show(report: Report, console: Console) -> None:
         say.line()
     for outcome, named, reason in explained:
         say.line(f"{outcome}: {named}: {reason}", STYLES[outcome])
-    if any(task.flips for task in report.tasks):
+    if (flips := flip_table(report)).rows:
         say.line()
-        console.print(_flips(report))
+        print_table(console, flips)
 
 
 def _besides(report: Report) -> Iterator[str]:
@@ -102,102 +89,50 @@ class Speaker:
         self._console.print(Text("\n".join(lines), style=style or ""), highlight=False)
 
 
-def _table(*headings: str, outcome: bool = False) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("task", overflow="fold", ratio=1)
-    if outcome:
-        table.add_column("outcome", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+def print_table(console: Console, table: tables.Table[Any]) -> None:
+    """Print a table without borders; the first column is a name, and figures stand on the right."""
+    columns = table.columns_in("terminal")
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    made.add_column(table.first, overflow="fold", ratio=1)
+    if table.has_outcomes:
+        made.add_column("outcome", no_wrap=True)
+    for heading, column in columns:
+        made.add_column(heading, justify="left" if column.words else "right", no_wrap=True)
+    above = None
+    for row in table.rows:
+        outcome = (_styled(row.outcome),) if table.has_outcomes else ()
+        cells = (table.cell(row, column, "terminal") for _, column in columns)
+        texts = (Text(write.visible("\n".join(filter(None, (one.text, one.detail))))) for one in cells)
+        made.add_row(_name(row, above), *outcome, *texts)
+        above = row.name
+    console.print(made)
 
 
-def _drops(report: Report) -> Table:
-    first, second, last = ("A", "B", "of A") if report.kind == "compare" else ("base", "ours", "could\nsee")
-    table = _table(first, second, "drop", "95 %", last, "weight", outcome=True)
-    for task in report.tasks:
-        one = task.decision
-        if one is None:
-            table.add_row(_name(task), _styled(task.outcome), *["-"] * 6)
-            continue
-        recovery = f"{write.percent(one.drop.recovery)} %" if one.drop.recovery is not None else "-"
-        table.add_row(
-            _name(task),
-            _styled(one.outcome),
-            write.percent(one.drop.before),
-            write.percent(one.drop.after),
-            write.drop(one.drop.value),
-            write.drop_interval(one.interval),
-            recovery if report.kind == "compare" else write.percent(one.could_see),
-            write.weight(one.weight),
-        )
-    decision = report.decision
-    if decision.mean and decision.equal and len(decision.tasks) > 1:
-        for name, outcome, mean, bounds in (
-            ("mean, by precision", decision.outcome, decision.mean, decision.interval),
-            ("mean, every task the same", "", decision.equal, decision.equal_interval),
-        ):
-            row = write.drop(mean.value), write.drop_interval(bounds)
-            table.add_row(Text(name, style="bold"), _styled(outcome), "", "", *row, "", "")
-    return table
+def _name(row: tables.Row[Any], above: str | None) -> Text:
+    """What a row is about; of the parts of one task only the first repeats its name."""
+    if row.part and row.name == above:
+        return Text(f"  {write.visible(row.part)}")
+    remarks = "".join(f" ({remark})" for remark in row.remarks)
+    name = f"{row.name} {row.part}" if row.part else row.name
+    return Text(write.visible(name + remarks), style="bold" if row.whole else "")
 
 
-def _show_apart(rows: list[apart.Row], console: Console, say: Speaker) -> None:
-    table = _table("docs", *apart.HEADINGS)
-    for row in rows:
-        name = Text(write.visible(row.name)) if row.name else Text("mean, by precision", style="bold")
-        cells = [Text(f"{value}\n{bounds}" if bounds else value) for value, bounds in row.cells]
-        table.add_row(name, write.count(row.docs), *cells)
-    say.line("The difference from the record, told apart", "bold")
-    console.print(table)
-    say.line(apart.LEGEND, "dim")
-    for row in rows:
-        if row.name and row.note:
-            say.line(f"{row.name}: {row.note}", "dim")
-    say.line()
-
-
-def _scores(report: Report) -> Table:
-    publ = "rec." if report.beside.startswith("rec") else "publ."
-    table = _table("docs", "B" if report.kind == "compare" else "ours", "95 %", publ, "diff.", "base.")
-    for task in report.tasks:
-        for number, score in enumerate(task.scores):
-            comparable = score.published and score.difference is not None
-            table.add_row(
-                _name(task, score) if number == 0 else Text(f"  {score.averaging}"),
-                write.count(score.n),
-                write.percent(score.value),
-                write.interval(score.interval),
-                write.percent(score.published.value if score.published and comparable else None),
-                write.points(score.difference),
-                write.points(score.distance.distance if score.distance else None),
-            )
-    return table
-
-
-def _flips(report: Report) -> Table:
-    """Two verdicts on each doc; the headings name whose they are."""
-    first, second = ("A", "B") if report.kind == "compare" else ("ours", report.whose)
-    table = _table("docs", "agree", f"only\n{first}", f"only\n{second}")
-    for task in report.tasks:
-        if (flips := task.flips) is not None and flips.compared:
-            share = write.percent(flips.agreed / flips.compared)
-            counts = flips.compared, flips.first_only, flips.second_only
-            docs, up, down = map(write.count, counts)
-            table.add_row(_name(task), docs, share, up, down)
-    return table
+def _show_table(table: tables.Table[Any], report: Report, console: Console, say: Speaker) -> None:
+    if table.key == "apart":
+        say.line(table.title, "bold")
+    print_table(console, table)
+    if table.legend:
+        say.line(table.legend, "dim")
+    for words, names in write.compared_with(report.tasks) if table.key == "drops" else ():
+        say.line(f"compared with {words}: {', '.join(names)}", "dim")
+    for name, note in table.notes:
+        say.line(f"{name}: {note}", "dim")
+    if table.key != "scores":
+        say.line()
 
 
 def _of(task: Task, score: Score) -> str:
     return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
-
-
-def _name(task: Task, score: Score | None = None) -> Text:
-    missing = task.prepared is not None and task.docs < task.prepared
-    part = f" ({write.plural(task.prepared or 0, 'doc')} prepared)" if missing else ""
-    part = f" ({write.plural(len(task.members), 'task')})" if task.members else part
-    runs = f" ({write.plural(task.runs, 'run')})" if task.runs > 1 else ""
-    return Text(write.visible((_of(task, score) if score else task.name) + part + runs))
 
 
 def _styled(outcome: str) -> Text:

@@ -1,0 +1,133 @@
+"""Tables that every view shows: a column is described once, with its figure and how people read it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from meta_eval.report.text import NONE
+from meta_eval.stats import Interval
+
+S = TypeVar("S")
+
+# A figure as data: shares and drops from -1 to 1, nats, counts, words; None where there is none.
+Value = float | int | str | Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[S]):
+    """One column, for rows about an ``S``.
+
+    Attributes:
+        key: Its name for machines.
+        heading: Its name for people.
+        value: The figure of a row.
+        write: The figure as people read it.
+        legend: What the figure is, in full; empty where the heading says it.
+        detail: Small print under the figure; None for none.
+        detailed: The views that show the detail; empty for all.
+        headings: By view another heading, to save room; the empty text where a view leaves the column out.
+        samples: The filter that shows the docs of the figure in a table of samples; empty for none.
+        strong: Whether this is the figure to look at first.
+        words: Whether the figures are words, which stand on the left.
+    """
+
+    key: str
+    heading: str
+    value: Callable[[S], Value]
+    write: Callable[[Any], str]
+    legend: str = ""
+    detail: Callable[[S], str | None] | None = None
+    detailed: tuple[str, ...] = ()
+    headings: Mapping[str, str] = field(default_factory=dict)
+    samples: str = ""
+    strong: bool = False
+    words: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure, as data and as text, with its small print."""
+
+    value: Value
+    text: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[S]):
+    """One row.
+
+    Attributes:
+        name: What it is about, such as a task.
+        subject: What the columns take their figures from.
+        outcome: The verdict; empty for none.
+        part: What of the name it is about, such as the way to average; empty for all.
+        remarks: What else to know of it, such as ``3 runs``.
+        whole: Whether it sums up the others.
+    """
+
+    name: str
+    subject: S
+    outcome: str = ""
+    part: str = ""
+    remarks: tuple[str, ...] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[S]):
+    """A table.
+
+    Attributes:
+        key: Its name for machines.
+        title: Its name for people.
+        columns: After the name of the row, and its outcome where there is one.
+        rows: In their order.
+        legend: What its figures are, in one or two sentences.
+        notes: What else is to know of single rows: the name of the row, and a clause.
+        first: The heading over the names of rows.
+    """
+
+    key: str
+    title: str
+    columns: tuple[Column[S], ...]
+    rows: tuple[Row[S], ...]
+    legend: str = ""
+    notes: tuple[tuple[str, str], ...] = ()
+    first: str = "task"
+
+    @property
+    def has_outcomes(self) -> bool:
+        return any(row.outcome for row in self.rows)
+
+    def columns_in(self, view: str) -> list[tuple[str, Column[S]]]:
+        """The columns that a view has room for, each with its heading there."""
+        found = ((column.headings.get(view, column.heading), column) for column in self.columns)
+        return [(heading, column) for heading, column in found if heading]
+
+    def cell(self, row: Row[S], column: Column[S], view: str = "") -> Cell:
+        """A figure; one that is missing is a dash, and nothing at all where the row sums up others."""
+        value = column.value(row.subject)
+        text = ("" if row.whole else NONE) if value is None else column.write(value)
+        detail = column.detail if not column.detailed or view in column.detailed else None
+        return Cell(value, text, (detail(row.subject) if detail else None) or "")
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as plain JSON data, by the columns' keys."""
+        return {
+            "key": self.key,
+            "title": self.title,
+            "columns": [{"key": one.key, "heading": one.heading, "legend": one.legend} for one in self.columns],
+            "rows": [self._row(row) for row in self.rows],
+        }
+
+    def _row(self, row: Row[S]) -> dict[str, Any]:
+        cells = {one.key: _plain(one.value(row.subject)) for one in self.columns}
+        return {"name": row.name, "part": row.part, "outcome": row.outcome, "whole": row.whole, "cells": cells}
+
+
+def _plain(value: Value) -> Any:
+    return dataclasses.asdict(value) if isinstance(value, Interval) else value

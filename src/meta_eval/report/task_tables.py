@@ -1,0 +1,218 @@
+"""The tables of a report: what each task loses, its scores, and two verdicts on each doc. A column is added here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.report import text
+from meta_eval.report.apart import apart_table
+from meta_eval.report.tables import Column, Row, Table, Value
+
+if TYPE_CHECKING:
+    from meta_eval.judging.decide import Decision, TaskDecision
+    from meta_eval.judging.model import Flips, Score, Task
+    from meta_eval.report.model import Report
+    from meta_eval.stats import Drop, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class DropRow:
+    """What a row of drops is about: a task, or the mean over tasks, which has no decision of its own."""
+
+    docs: int
+    drop: Drop | None = None
+    interval: Interval | None = None
+    one: TaskDecision | None = None
+
+
+def tables_by_key(report: Report) -> dict[str, Table[Any] | None]:
+    """Every table of a report, in their order; None for one without a row."""
+    apart = apart_table(report.tasks, report.apart)
+    made: tuple[Table[Any], ...] = (drop_table(report), apart, score_table(report), flip_table(report))
+    return {table.key: table if table.rows else None for table in made}
+
+
+def tables_of(report: Report) -> tuple[Table[Any], ...]:
+    """Every table of a report that has a row."""
+    return tuple(table for table in tables_by_key(report).values() if table is not None)
+
+
+def drop_table(report: Report) -> Table[DropRow]:
+    """What each task loses, with the means over several tasks; without a row where nothing is compared."""
+    comparing = report.kind == "compare"
+    first, second = ("A", "B") if comparing else ("baseline", "run")
+    columns: tuple[Column[DropRow], ...] = (
+        Column("docs", "docs", lambda row: row.docs, text.count, headings={"terminal": ""}),
+        Column(
+            "before", first, _of_task(lambda one: one.drop.before), text.percent,
+            headings={"html": "", "terminal": "A" if comparing else "base"},
+        ),
+        Column(
+            "after", second, _of_task(lambda one: one.drop.after), text.percent,
+            headings={"html": "", "terminal": "B" if comparing else "ours"},
+        ),
+        Column(
+            "drop", "drop", lambda row: row.drop.value if row.drop else None, text.drop, "points, positive for worse",
+            detail=_before_and_after, detailed=("html",), strong=True,
+        ),
+        Column(
+            "interval", "95 % interval", lambda row: row.interval, text.drop_interval,
+            headings={"html": "95 %", "terminal": "95 %"},
+        ),
+        Column(
+            "p", "p", _of_task(lambda one: one.p_corrected), text.p_value,
+            "two-sided, of no drop, of the same statistic as the interval; corrected for the number of tasks",
+            headings={"terminal": ""},
+        ),
+        _recovery() if comparing else _could_see(),
+        Column(
+            "weight", "weight", _of_task(lambda one: one.weight), text.weight,
+            "the task's share of the mean drop, by precision",
+        ),
+    )  # fmt: skip
+    rows = [_drop_row(task) for task in report.tasks] if any(task.decision for task in report.tasks) else []
+    return Table("drops", "What is lost", columns, (*rows, *_means(report.decision, len(rows))), _drop_legend(report))
+
+
+def _recovery() -> Column[DropRow]:
+    return Column(
+        "recovery", "of A", _of_task(lambda one: one.drop.recovery), lambda share: f"{text.percent(share)} %",
+        "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
+        headings={"html": "recovery"},
+    )  # fmt: skip
+
+
+def _could_see() -> Column[DropRow]:
+    return Column(
+        "could_see", "could see", _of_task(lambda one: one.could_see), text.percent,
+        "the smallest drop, in points, that docs like these would have shown four times out of five",
+        headings={"terminal": "could\nsee"},
+    )  # fmt: skip
+
+
+def _of_task(figure: Callable[[TaskDecision], Value]) -> Callable[[DropRow], Value]:
+    """A figure that a mean does not have."""
+    return lambda row: figure(row.one) if row.one else None
+
+
+def _drop_row(task: Task) -> Row[DropRow]:
+    one = task.decision
+    subject = DropRow(one.drop.docs, one.drop, one.interval, one) if one else DropRow(task.docs)
+    return Row(task.name, subject, task.outcome, remarks=_remarks(task))
+
+
+def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
+    """The mean by precision, which decides, and the one in which every task counts the same; none over one task."""
+    if tasks == 0 or len(decision.tasks) < 2:
+        return
+    if mean := decision.mean:
+        subject = DropRow(mean.docs, mean, decision.interval)
+        yield Row("mean, by precision", subject, decision.outcome, whole=True)
+    if equal := decision.equal:
+        yield Row("mean, every task the same", DropRow(equal.docs, equal, decision.equal_interval), whole=True)
+
+
+def _drop_legend(report: Report) -> str:
+    return (
+        f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed. The "
+        "weight is a task's share of the mean by precision."
+    )
+
+
+def _before_and_after(row: DropRow) -> str | None:
+    return f"{text.percent(row.one.drop.before)} → {text.percent(row.one.drop.after)}" if row.one else None
+
+
+def _recovery_interval(row: DropRow) -> str | None:
+    bounds = row.one.drop.recovery_interval() if row.one else None
+    return text.interval(bounds) if bounds else None
+
+
+def _remarks(task: Task) -> tuple[str, ...]:
+    missing = task.prepared is not None and task.docs < task.prepared and not task.members
+    found = (
+        f"{text.plural(task.prepared or 0, 'doc')} prepared" if missing else "",
+        text.plural(len(task.members), "task") if task.members else "",
+        text.plural(task.runs, "run") if task.runs > 1 else "",
+    )
+    return tuple(filter(None, found))
+
+
+# Scores beside published numbers
+
+
+def score_table(report: Report) -> Table[Score]:
+    """Each score with the published number that it answers, and what the baseline is from that."""
+    beside = report.beside.split(" ")[0] or "published"
+    columns: tuple[Column[Score], ...] = (
+        Column("docs", "docs", lambda score: score.n, text.count),
+        Column(
+            "score", "score", lambda score: score.value, text.percent, strong=True,
+            headings={"terminal": "B" if report.kind == "compare" else "ours"},
+        ),
+        Column(
+            "interval", "95 % interval", lambda score: score.interval, text.interval,
+            headings={"html": "95 %", "terminal": "95 %"},
+        ),
+        Column(
+            "published", beside, _published, text.percent,
+            headings={"terminal": "rec." if beside.startswith("rec") else "publ."},
+        ),
+        Column(
+            "difference", "difference", lambda score: score.difference, text.points, headings={"terminal": "diff."}
+        ),
+        Column(
+            "baseline", "baseline", lambda score: score.distance.distance if score.distance else None, text.points,
+            f"{report.whose_recorded} answers under this pack's graders, less the published number: the graders' or "
+            "the record's, and no part of the drop",
+            headings={"markdown": "", "terminal": "base."},
+        ),
+    )  # fmt: skip
+    rows = tuple(row for task in report.tasks for row in _score_rows(task))
+    named = report.beside.removesuffix("s")
+    legend = f"; differences of the run and of the baseline from the {named}" if named else ""
+    title = f"Beside the {report.beside}" if report.beside else "Scores"
+    return Table("scores", title, columns, rows, f"Percent{legend}.")
+
+
+def _score_rows(task: Task) -> Iterable[Row[Score]]:
+    several = len(task.scores) > 1
+    return [
+        Row(task.name, score, part=score.averaging if several else "", remarks=_remarks(task)) for score in task.scores
+    ]
+
+
+def _published(score: Score) -> float | None:
+    """The published number, where the score may be compared with it."""
+    return score.published.value if score.published and score.difference is not None else None
+
+
+# Doc by doc
+
+
+def flip_table(report: Report) -> Table[Flips]:
+    """Two verdicts on each doc; the headings name whose they are."""
+    (first, second), comparing = report.sides, report.kind == "compare"
+    columns: tuple[Column[Flips], ...] = (
+        Column("docs", "docs", lambda flips: flips.compared, text.count),
+        Column(
+            "agree", "agree", lambda flips: flips.agreed / flips.compared, lambda share: f"{text.percent(share)} %",
+        ),
+        Column(
+            "first_only", f"only {first.label} right", lambda flips: flips.first_only, text.count, first.title,
+            headings={"terminal": f"only\n{first.label}"}, samples="first only",
+        ),
+        Column(
+            "second_only", f"only {second.label} right", lambda flips: flips.second_only, text.count, second.title,
+            headings={"terminal": f"only\n{second.label}"}, samples="second only",
+        ),
+    )  # fmt: skip
+    rows = [
+        Row(task.name, task.flips, remarks=_remarks(task))
+        for task in report.tasks
+        if task.flips is not None and task.flips.compared
+    ]
+    title = "Flips, doc by doc" if comparing else f"Beside {report.whose} answers, doc by doc"
+    return Table("flips", title, columns, tuple(rows))
