@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from noted import noted
 
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.ownership import list_of, replacing_folder
+from meta_eval.boundary.staging import READY, STAGING
 
 NAMES = ["a", "b.py", "d/a", "d/b.py", "d/e/a", "f/a", "__pycache__/a"]
 LIST = list_of("kind")
@@ -88,6 +90,22 @@ def test_each_kind_of_command_replaces_its_own(tmp_path: Path) -> None:
         with replacing_folder(tmp_path / "folder", kind, shared=True) as new:
             new.write(name, kind.encode())
     assert contents(tmp_path / "folder").keys() == {"b", "c", list_of("one"), list_of("two")}
+
+
+@pytest.mark.parametrize("name", [".git/HEAD", ".GIT/HEAD", "d/.git/hooks/pre-commit"])
+def test_a_list_of_a_stranger_reaches_into_no_hidden_folder(name: str, tmp_path: Path) -> None:
+    do(tmp_path, name, "ref")
+    line = f"{hashlib.sha256(b'ref').hexdigest()}  {name}\n"
+    for place, text in ((LIST, line), (f"{STAGING}/{READY}", f"kind\n{line}")):
+        do(tmp_path, f"{STAGING}/lock", "")
+        do(tmp_path, place, text)
+        with (
+            pytest.raises(OutputError, match="does not say which"),
+            replacing_folder(tmp_path, "kind", shared=True) as new,
+        ):
+            new.write("a", b"text")
+        assert (tmp_path / name).read_text() == "ref"
+        (tmp_path / place).unlink()
 
 
 def test_a_list_can_be_checked_by_sha256sum(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def _read_list(path: Path) -> dict[str, str]:
 
 def _parsed(text: str, path: Path) -> dict[str, str]:
     lines = [_LINE.fullmatch(line) for line in text.split("\n") if line]
-    found = {line[2]: line[1] for line in lines if line is not None and is_inside(line[2])}
+    found = {line[2]: line[1] for line in lines if line is not None and _may_be_ours(line[2])}
     if len(found) < len(lines):
         raise OutputError(
             "does not say which files meta-eval wrote here, so none is replaced",
@@ -229,6 +229,11 @@ def _parsed(text: str, path: Path) -> dict[str, str]:
             hint="Move this folder away, or name another",
         )
     return found
+
+
+def _may_be_ours(name: str) -> bool:
+    """Whether a list may name it: a list in a clone is a stranger's, and must not reach into ``.git``."""
+    return is_inside(name) and not any(part.startswith(".") for part in PurePosixPath(name).parts[:-1])
 
 
 def _has(path: Path, sha256: str) -> bool:
