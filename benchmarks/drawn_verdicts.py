@@ -26,8 +26,7 @@ from meta_eval.results.run import Run, TaskRun
 from meta_eval.results.samples import read_samples
 from meta_eval.results.scores import scores
 from meta_eval.stats import Drop
-
-MARGIN = 0.01
+from meta_eval.thresholds import MARGIN
 
 # Docs of each subtask. Of MMLU-Pro they are facts; MMLU's 57 have about this spread and sum.
 MMLU_PRO = (1351, 1299, 1132, 1101, 969, 924, 844, 818, 798, 789, 717, 499, 410, 381)

@@ -45,6 +45,7 @@ from drawn_verdicts import (
 from meta_eval import stats
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.results.scores import scores
+from meta_eval.thresholds import ALPHA
 
 # What is simulated
 
@@ -150,7 +151,7 @@ def many_tasks(runs: int) -> None:
 
     def work(rng: np.random.Generator) -> Counter[str]:
         found = decision(tasks, [0.0] * len(tasks), rng)
-        return counted(found) + Counter({"out": any(one.p < stats.ALPHA for one in found.tasks)})
+        return counted(found) + Counter({"out": any(one.p < ALPHA for one in found.tasks)})
 
     found = simulate(work, "many", runs)
     table.row(
@@ -276,7 +277,7 @@ def power(runs: int) -> None:
     for task in (*instruct(0.06), *instruct(0.02), Task("mgsm", (250,) * 7, 0.69, 0.06, "across", 0.6),
                  Task("human_eval", (164,), 0.7, 0.05), Task("needle", (50,), 0.97, 0.0)):  # fmt: skip
         cells = []
-        for alpha in (stats.ALPHA, stats.ALPHA / 22):
+        for alpha in (ALPHA, ALPHA / 22):
             said = typical(task, alpha)
 
             def work(

@@ -20,6 +20,7 @@ ROOMS = [
     "secrets",
     "errors",
     "logs",
+    "thresholds",  # levels, margins and tolerances
     "boundary",  # files and names that are not ours, the code of templates and packs at work
     "assets",  # what the wheel carries along
     "stats",

@@ -12,7 +12,6 @@ from places import THOROUGH
 
 from meta_eval import stats
 from meta_eval.judging.decide import (
-    MARGIN,
     Decision,
     Evidence,
     Settling,
@@ -21,6 +20,7 @@ from meta_eval.judging.decide import (
     decide,
 )
 from meta_eval.judging.numbers import baseline_distance
+from meta_eval.thresholds import MARGIN
 
 
 def drop_of(lost: int, won: int, n: int) -> stats.Drop:

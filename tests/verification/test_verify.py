@@ -32,7 +32,8 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
 from meta_eval.source import sample as embedded
-from meta_eval.verification import SAME_VERDICT, Proof, TaskProof, out_folder, verify
+from meta_eval.thresholds import SAME_VERDICT
+from meta_eval.verification import Proof, TaskProof, out_folder, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
 CHOICE = "meta_mmlu_pretrain"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from meta_eval import catalog
+from meta_eval import catalog, thresholds
 from meta_eval.catalog import fidelity
 from meta_eval.catalog.fidelity import Comparison
 from meta_eval.templates.folder import discover
@@ -20,8 +20,8 @@ def values() -> dict[str, Any]:
         "titles": TITLES,
         "rows": rows,
         "checks": fidelity.checks(),
-        "proven": fidelity.PROVEN,
-        "many": fidelity.MANY_ROWS,
+        "proven": thresholds.MIN_VALIDATED_AGREEMENT,
+        "many": thresholds.MIN_VALIDATED_ROWS,
     }
 
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from meta_eval.answers.answer_files import Answer, Answers, AnswersError
 from meta_eval.answers.requests import Request
-
-# How many of each kind a message names.
-_NAMED = 3
+from meta_eval.thresholds import NAMED
 
 
 @dataclass(slots=True)
@@ -163,5 +161,5 @@ def until(text: str, stop: Iterable[str]) -> str:
 
 
 def _first(items: list[str]) -> str:
-    more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
-    return f"{', '.join(items[:_NAMED])}{more}"
+    more = f" and {len(items) - NAMED:,} more" if len(items) > NAMED else ""
+    return f"{', '.join(items[:NAMED])}{more}"

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from meta_eval.escaping import one_line, quoted
+from meta_eval.thresholds import MARGIN
 
 
 def seen(text: str) -> str:
@@ -129,7 +130,7 @@ class Settings(BaseModel):
     log_samples: bool = Field(True, description="keep every answer: report and compare need them")
     show_config: bool = Field(False, description="lm_eval prints its full configuration")
     margin: float = Field(
-        1.0,
+        100 * MARGIN,
         gt=0,
         lt=100,
         allow_inf_nan=False,

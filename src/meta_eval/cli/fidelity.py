@@ -15,6 +15,7 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, warn
 from meta_eval.cli.run import Log, shard_of
 from meta_eval.errors import ConfigError
+from meta_eval.thresholds import FIDELITY_MARGIN
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -50,7 +51,10 @@ def fidelity(
         None, "--against", metavar="BASELINE", help="The table of another copy, or its folder: are both the same?"
     ),
     margin: float | None = typer.Option(
-        None, "--margin", metavar="NATS", help="The largest distance a token that is allowed; default: 0.02."
+        None,
+        "--margin",
+        metavar="NATS",
+        help=f"The largest distance a token that is allowed; default: {FIDELITY_MARGIN:g}.",
     ),
     gate: Path | None = typer.Option(
         None, "--gate", metavar="FILE", help="Exit by the verdict, under `fidelity:` of a gate.yaml."

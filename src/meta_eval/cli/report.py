@@ -13,6 +13,7 @@ from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, working
 from meta_eval.errors import ConfigError
+from meta_eval.thresholds import MARGIN
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -22,7 +23,10 @@ _HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contai
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
 _SKIP_DAMAGED = typer.Option(False, "--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
 _MARGIN = typer.Option(
-    None, "--margin", metavar="POINTS", help="The largest drop that is allowed; else the pack's, which is 1 by default."
+    None,
+    "--margin",
+    metavar="POINTS",
+    help=f"The largest drop that is allowed; else the pack's, which is {100 * MARGIN:g} by default.",
 )
 _GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
 _MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")

@@ -222,7 +222,7 @@ def _legend(proof: Proof) -> list[str]:
 
 
 def _object(proof: Proof) -> dict[str, Any]:
-    from meta_eval.verification import SAME_VERDICT
+    from meta_eval.thresholds import SAME_VERDICT
 
     return {
         "pack": str(proof.pack),

@@ -14,26 +14,18 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.model import Doc
 from meta_eval.results.run import TaskRun
 from meta_eval.source.lookup import SAMPLE
-
-# Shares of docs above which a thing is said: a judgement, not a measurement. A twentieth of unreadable or cut answers
-# is worth more than most differences between models; an empty answer or a failed grader should hardly ever be.
-UNEXTRACTED = 0.05
-LIMIT_HIT = 0.05
-EMPTY = 0.01
-UNGRADED = 0.01
-# Of answers that nothing was extracted from: they count as wrong, so that a drop has them in it already; as many as
-# this are no weakness of a model any more, but of how it was run.
-GRAVE = 0.2
-# Programs that passed by their own word are rarely more than one in a hundred: one in twenty more than the baseline's
-# is no accident.
-SELF_JUDGED = 0.05
-# Of one score over another, where only the second takes answers in another format than the prompt asks for.
-OTHER_FORMAT = 0.05
-# Free answers cannot be guessed, so that nothing says which score is too low to be one of a model that works. Less than
-# one in a hundred is: the lowest number that Meta published is 8.2. So is a quarter of the baseline's or of the
-# published score: no format, engine or quantisation that anybody ships costs three answers out of four.
-FLOOR = 0.01
-QUARTER = 0.25
+from meta_eval.thresholds import (
+    ALARM_EMPTY,
+    ALARM_FLOOR,
+    ALARM_FLOOR_OF_BASELINE,
+    ALARM_LIMIT_HIT,
+    ALARM_OTHER_FORMAT,
+    ALARM_SELF_JUDGED,
+    ALARM_UNEXTRACTED,
+    ALARM_UNEXTRACTED_GRAVE,
+    ALARM_UNGRADED,
+    NAMED,
+)
 
 Kind = Literal[
     "no pack", "not run", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side", "empty",
@@ -93,9 +85,6 @@ INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
 _FIRST_NAME = KINDS["filters"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
-# How many tasks a veto names.
-_NAMED = 3
-
 
 def alarms(
     task: str, result: TaskRun, side: Side, run: int, spec: str, *, baseline: Side | None, reference: float | None
@@ -120,18 +109,20 @@ def alarms(
         return [(kind, Alarmed(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
     yield from raised("prompts", changed_prompts(docs), 0.0)
-    yield from raised("empty", sum(doc.empty for doc in docs), EMPTY)
+    yield from raised("empty", sum(doc.empty for doc in docs), ALARM_EMPTY)
     yield from _too_low(task, side, run, spec, reference)
     lost = _count(docs, "unextracted", spec)
-    yield from raised("unextracted", lost, UNEXTRACTED, _share(baseline, "unextracted", spec), GRAVE)
+    yield from raised(
+        "unextracted", lost, ALARM_UNEXTRACTED, _share(baseline, "unextracted", spec), ALARM_UNEXTRACTED_GRAVE
+    )
     hit = _hits(docs)
-    yield from raised("limit", hit, LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0)
+    yield from raised("limit", hit, ALARM_LIMIT_HIT, _hits(baseline.docs) / len(baseline.docs) if baseline else 0.0)
     unknown = sum(doc.limit_hit is None and doc.tail != "" for doc in docs)
-    if unknown and hit <= LIMIT_HIT * len(docs) < hit + unknown:
+    if unknown and hit <= ALARM_LIMIT_HIT * len(docs) < hit + unknown:
         yield "cut unknown", Alarmed(task, None, unknown, len(docs), veto=False)
-    yield from raised("ungraded", _count(docs, "ungraded", spec), UNGRADED, _share(baseline, "ungraded", spec))
+    yield from raised("ungraded", _count(docs, "ungraded", spec), ALARM_UNGRADED, _share(baseline, "ungraded", spec))
     own = _count(docs, "self_judged", spec)
-    yield from raised("self judged", own, 0.0, _share(baseline, "self_judged", spec), SELF_JUDGED)
+    yield from raised("self judged", own, 0.0, _share(baseline, "self_judged", spec), ALARM_SELF_JUDGED)
     yield from _format(task, result, side, run, spec)
 
 
@@ -159,8 +150,8 @@ def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
     for alarm in alarms:
         against = [one for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
         if against:
-            more = f" and {len(against) - _NAMED} more" if len(against) > _NAMED else ""
-            listed = ", ".join(filter(None, map(in_words, against[:_NAMED])))
+            more = f" and {len(against) - NAMED} more" if len(against) > NAMED else ""
+            listed = ", ".join(filter(None, map(in_words, against[:NAMED])))
             invalid = frozenset(one.task for one in against if one.task and alarm.kind in _INVALID_NAMES)
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
             found.append(Veto(reason, invalid=invalid, first=alarm.kind == _FIRST_NAME))
@@ -193,7 +184,7 @@ def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None
         chance = stats.mean([1 / count for count in known])
         if upper < chance:
             yield "chance", Alarmed(task, note=f"{score:.1f}, and guessing would give {100 * chance:.1f}")
-    elif upper < max(FLOOR, QUARTER * (reference or 0.0)):
+    elif upper < max(ALARM_FLOOR, ALARM_FLOOR_OF_BASELINE * (reference or 0.0)):
         beside = "" if reference is None else f", and {100 * reference:.1f} was to be expected"
         yield "floor", Alarmed(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{beside}")
 
@@ -205,7 +196,7 @@ def _format(task: str, result: TaskRun, side: Side, run: int, spec: str) -> Iter
     others = {name: side.of(run, f"{metric},{name}") for name in result.filters if name != strict}
     sign = -1 if ours and ours.lower_is_better else 1
     best = max(((sign * found.value, name) for name, found in others.items() if found is not None), default=None)
-    if ours is None or best is None or best[0] - sign * ours.value <= OTHER_FORMAT:
+    if ours is None or best is None or best[0] - sign * ours.value <= ALARM_OTHER_FORMAT:
         return
     note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * ours.value:.1f}"
     yield "format", Alarmed(task, note=note, veto=False)

@@ -11,9 +11,7 @@ from meta_eval import stats
 from meta_eval.judging.sides import Side, aligned, by_number
 from meta_eval.results.model import Doc
 from meta_eval.results.scores import Scores
-
-# A recorded value that differs from today's by no more is today's: libraries differ in the last digits of a float.
-_SAME = 1e-6
+from meta_eval.thresholds import SAME_VALUE
 
 Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 
@@ -36,7 +34,7 @@ def apart(recorded: Side, answers: Side, ours: Side, spec: str, clusters: Cluste
     if len(known) < 3 or len({(one.kind, one.positions) for one in known}) > 1:
         return None
     first, second, third = known
-    then = [b if abs(a - b) <= _SAME else a for a, b in zip(first.good_shares, second.good_shares, strict=True)]
+    then = [b if abs(a - b) <= SAME_VALUE else a for a, b in zip(first.good_shares, second.good_shares, strict=True)]
     docs = [after.docs[position] for position in third.positions]
     return stats.tell_apart(
         then, second.good_shares, third.good_shares, _same_prompts(middle, after, third), third.labels, clusters(docs)

@@ -22,9 +22,7 @@ from meta_eval.results.choice import Choice
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
-
-# How many tasks a refusal names.
-_NAMED = 3
+from meta_eval.thresholds import NAMED
 
 
 def compare(
@@ -72,7 +70,7 @@ def compare(
     ]
     if not any(one.evidence or one.task.averages for one in drafts):
         where = f"{before.tasks[common[0]].samples_file} and {after.tasks[common[0]].samples_file}"
-        said = "; ".join(f"{one.task.name}: {one.task.reason}" for one in drafts[:_NAMED])
+        said = "; ".join(f"{one.task.name}: {one.task.reason}" for one in drafts[:NAMED])
         raise ResultsError(f"there is nothing to compare: {said}", where=where, hint="Run both with one pack")
     drafts += draft_groups(after, drafts, gate)
     wanted = decided_on(gate, groups, drafts, asked)

@@ -41,14 +41,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval import stats
-from meta_eval.judging.evidence import MOST_RUNS, Evidence, Settling, settling
-from meta_eval.stats import ALPHA, Drop, Interval
+from meta_eval.judging.evidence import Evidence, Settling, settling
+from meta_eval.stats import Drop, Interval
+from meta_eval.thresholds import ALPHA, MARGIN
 
 Outcome = Literal["shown to hold", "shown below", "not shown"]
 Overall = Literal["SHIP", "DON'T", "NOT SHOWN"]
 
 __all__ = [
-    "EXIT_CODES", "MARGIN", "MOST_RUNS", "Decision", "Evidence", "Outcome", "Overall", "Settling", "TaskDecision",
+    "EXIT_CODES", "Decision", "Evidence", "Outcome", "Overall", "Settling", "TaskDecision",
     "Veto", "decide",
 ]  # fmt: skip
 
@@ -57,10 +58,6 @@ INVALID = 2
 
 # What is said of a task of which more than the model differs.
 NOT_VALID = "no verdict on the model, since more than the model differs"
-
-# One point. Meta's recipe saw the score of one model differ by about that much from run to run, and people who quantise
-# models call a point, or a percent, lossless: less than this is not worth knowing, more is.
-MARGIN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class TaskDecision:
         outcome: See this module.
         margin: The largest drop that is allowed.
         drop: ``drop.value`` is the drop, positive for worse; ``drop.interval()`` is ``interval``.
-        interval: The 95 % interval of the drop, which decides.
+        interval: The interval of the drop at `LEVEL`, which decides.
         p: Two-sided, of no drop; under 5 % exactly where the interval leaves out 0.
         p_corrected: After Holm's correction over the tasks.
         could_see: The smallest true drop that docs like these tell from none four times out of five: at Holm's first
@@ -120,7 +117,7 @@ class Decision:
         outcome: See this module.
         margin: The largest mean drop that is allowed.
         mean: The mean drop over tasks by precision; None without a task.
-        interval: Its 95 % interval, which decides.
+        interval: Its interval at `LEVEL`, which decides.
         equal: The mean drop in which every task counts the same, with ``equal_interval``.
         unlike: The p value of one and the same drop in every task (`stats.unlike_p`); None for one task. Where it is
             small, the mean is of unlike things.

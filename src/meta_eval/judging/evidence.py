@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from meta_eval.stats import LEVEL, POWER, Drop
+from meta_eval.stats import Drop
 from meta_eval.stats.intervals import t_quantile
-
-# Runs of a task beyond which nobody will go, so that a plan that needs more is none.
-MOST_RUNS = 16
+from meta_eval.thresholds import LEVEL, MAX_PLANNED_RUNS, POWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,12 @@ class Settling:
     """What would settle a question that is open.
 
     All of it supposes that the true drop is the one that was estimated, or none where a gain was, and asks for an
-    answer four times out of five (`stats.POWER`). All docs of a benchmark were run, and there are no more: repeats
+    answer four times out of five (`POWER`). All docs of a benchmark were run, and there are no more: repeats
     average out the noise of engines, and never that of the choice of docs.
 
     Attributes:
         runs: How often each task would have to be run in all; a baseline that can be run again as often as well. Empty
-            where `MOST_RUNS` runs of everything would not do.
+            where `MAX_PLANNED_RUNS` runs of everything would not do.
         margin: The smallest margin that is shown to hold with no further run: the upper end of the interval. To choose
             it now is to choose it after the fact; it is for the next time.
         least: The smallest margin that any number of runs would show.
@@ -102,11 +100,11 @@ def settling(tasks: Sequence[Evidence], weights: Sequence[float], drop: Drop, ma
         variance = math.fsum(part.at(count) for part, count in zip(parts, runs, strict=True))
         return supposed + reach * math.sqrt(variance) < margin
 
-    if shown([max(MOST_RUNS, count) for count in had]):
+    if shown([max(MAX_PLANNED_RUNS, count) for count in had]):
         while not shown(runs):
             # The task whose next run takes most variance away for each doc that it asks.
             gains = [
-                (part.at(count) - part.at(count + 1)) / one.drop.docs if count < MOST_RUNS else 0.0
+                (part.at(count) - part.at(count + 1)) / one.drop.docs if count < MAX_PLANNED_RUNS else 0.0
                 for part, count, one in zip(parts, runs, tasks, strict=True)
             ]
             runs[max(range(len(gains)), key=gains.__getitem__)] += 1

@@ -10,13 +10,9 @@ from meta_eval.judging.alarms import Raised
 from meta_eval.judging.model import Alarmed
 from meta_eval.judging.sides import Side, both
 from meta_eval.results.model import Doc
-from meta_eval.stats import ALPHA
+from meta_eval.thresholds import ALPHA, ZERO_POINTS
 
 Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
-
-
-# Drops that are written as 0.0 points.
-_NOTHING = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +79,6 @@ def disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[
 
 
 def _change(drop: float) -> str:
-    if abs(drop) < _NOTHING:
+    if abs(drop) < ZERO_POINTS:
         return "did not change"
     return f"{'lost' if drop > 0 else 'gained'} {100 * abs(drop):.1f} points"

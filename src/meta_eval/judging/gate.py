@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.errors import ConfigError, suggestion
-from meta_eval.judging.decide import MARGIN
+from meta_eval.thresholds import MARGIN
 
 Against = Literal["published", "recorded", "baseline"]
 

@@ -21,9 +21,7 @@ from meta_eval.results.choice import Choice
 from meta_eval.results.results_file import Group
 from meta_eval.results.run import Run
 from meta_eval.stats import Drop
-
-# lm-eval's average and ours add the same numbers up in another order.
-_SAME = 1e-6
+from meta_eval.thresholds import SAME_VALUE
 
 
 def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
@@ -92,9 +90,9 @@ def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> boo
     values = [one.aggregates[spec].value for one in parts]
     sizes = [len(one.docs) or one.provenance.docs_run or 0 for one in parts]
     by_docs = math.fsum(size * one for size, one in zip(sizes, values, strict=True)) / (sum(sizes) or 1)
-    if math.isclose(by_docs, value, abs_tol=_SAME):
+    if math.isclose(by_docs, value, abs_tol=SAME_VALUE):
         return True
-    return False if math.isclose(stats.mean(values), value, abs_tol=_SAME) else None
+    return False if math.isclose(stats.mean(values), value, abs_tol=SAME_VALUE) else None
 
 
 def chosen(

@@ -33,16 +33,13 @@ from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.model import Doc
-from meta_eval.results.recorded import SAME_VERDICT
 from meta_eval.results.run import Run, TaskRun
+from meta_eval.thresholds import ALPHA, MIN_RECORDED, SAME_VERDICT
 
 ANSWERS = f"{META} recorded answers, graded by the pack"
 VERDICTS = f"{META} recorded verdicts"
 NUMBER = "the published number alone"
 RUN_A = "run A"
-
-# The share of docs that must have a recorded answer or verdict for it to be what a task is compared with.
-MOST = 0.9
 
 
 def judge(
@@ -202,7 +199,7 @@ def _reference(one: Sides, rule: Rule) -> _Reference | str:
             if side is not None:
                 pair = aligned(side, ours, by_number)
                 found = _paired(pair, wanted, words.replace(f"{META} recorded", entry.whose_recorded))
-                if not isinstance(found, str) and len(pair[0].docs) >= MOST * len(ours.docs):
+                if not isinstance(found, str) and len(pair[0].docs) >= MIN_RECORDED * len(ours.docs):
                     return found
         if rule.against == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
@@ -307,7 +304,7 @@ def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[S
         before = [one for one in known if one is not None]
         if len(before) == len(values):
             drops[name] = stats.paired_drop(before, after, clusters=clusters if found.clusters else None)
-    clear = dict(zip(drops, (p < stats.ALPHA for p in stats.holm([one.p() for one in drops.values()])), strict=True))
+    clear = dict(zip(drops, (p < ALPHA for p in stats.holm([one.p() for one in drops.values()])), strict=True))
     return tuple(
         Subtask(
             name,

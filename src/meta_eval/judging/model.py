@@ -71,7 +71,7 @@ class Score:
             the metric.
         n: Docs that it is the score of; None where nobody wrote it down.
         value: The score; None where the run has none. Without samples it is lm-eval's own average.
-        interval: Its 95 % interval; without samples by lm-eval's standard error.
+        interval: Its interval at `LEVEL`; without samples by lm-eval's standard error.
         published: The published number that it answers; None where there is none.
         difference: ``value`` less the published number; None where the two are not comparable.
         reason: Why they are not, a clause.
@@ -204,7 +204,7 @@ class LmEvalAverage:
         name: The task or group.
         metric: ``metric,filter`` as lm-eval names it.
         value: The average; of a share from 0 to 1.
-        interval: Its 95 % interval, by lm-eval's standard error; None where it gave none.
+        interval: Its interval at `LEVEL`, by lm-eval's standard error; None where it gave none.
         share: Whether it is a share.
         reference: What stands beside it: run A's, or what was recorded; None where nothing does.
         whose: Whose that is: ``A``, or ``recorded``.

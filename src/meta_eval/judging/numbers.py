@@ -14,9 +14,7 @@ from meta_eval.results.answers import NO_SHARE
 from meta_eval.results.results_file import Aggregate
 from meta_eval.results.run import TaskRun
 from meta_eval.source.lookup import SAMPLE
-
-# The share of a task's docs that a baseline must have, for its score to be one of the task.
-_NEARLY = 0.99
+from meta_eval.thresholds import MIN_BASELINE_DOCS, ROUNDING
 
 
 def numbers(
@@ -113,7 +111,7 @@ def _score(
 
 def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -> BaselineDistance | None:
     found = meta.scores(number.our_metric)
-    if entry.dataset_id == SAMPLE or found is None or len(meta.docs) < _NEARLY * entry.docs:
+    if entry.dataset_id == SAMPLE or found is None or len(meta.docs) < MIN_BASELINE_DOCS * entry.docs:
         return None
     reason = next((gap.text.rstrip(".") for gap in _known_gaps(entry, None) if gap.recorded), None)
     if not number.same_settings:
@@ -136,7 +134,7 @@ def baseline_distance(
         decimals: Of the published number in percent: 0.1 percent leaves 0.0005 open.
     """
     distance = None if baseline is None else baseline - published
-    within = distance is not None and abs(distance) <= 0.5 * 10.0 ** (-2 - decimals) + 1e-9
+    within = distance is not None and abs(distance) <= 0.5 * 10.0 ** (-2 - decimals) + ROUNDING
     return BaselineDistance(task, metric, baseline, published, distance, within, reason)
 
 

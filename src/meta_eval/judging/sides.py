@@ -15,9 +15,10 @@ from meta_eval.judging.model import Source
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import LOWER_IS_BETTER, Answer, Doc, Value
 from meta_eval.results.baseline import Baseline
-from meta_eval.results.recorded import SAME_VERDICT, as_recorded, recorded_verdicts
+from meta_eval.results.recorded import as_recorded, recorded_verdicts
 from meta_eval.results.run import TaskRun
 from meta_eval.results.scores import Scores, scores, specs
+from meta_eval.thresholds import SAME_VERDICT
 
 Key = Callable[[Doc], Hashable]
 

@@ -16,12 +16,10 @@ from meta_eval.pack.manifest import PublishedEntry, RecordEntry
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row, read_rows
 from meta_eval.templates.spec import PublishedMetric, Template
+from meta_eval.thresholds import SAME_PUBLISHED
 
 # The metrics subset names what it averages in its tags, ``macro_avg/acc``: which of our averagings each is.
 _AVERAGING = {"macro_avg": "macro", "micro_avg": "micro", "average": "micro"}
-
-# Percentage points; two roundings of one number differ by no more.
-_SAME = 0.05
 
 
 def read_metrics(dataset: EvalsDataset) -> list[Row]:
@@ -88,7 +86,7 @@ def published_entries(
         if reported is not None:
             value = round(float(reported["metric_value_computed"]), 2)
             card = next((number for number in numbers if number.same_settings), None)
-            if card is not None and abs(card.value - value) > _SAME:
+            if card is not None and abs(card.value - value) > SAME_PUBLISHED:
                 log.warning(
                     f"{template.name}: {dataset.dataset_id} reports {value:g} ({reported['benchmark_label']}, "
                     f"{reported['metric_tag']}), and {card.source} says {card.value:g}; the first is taken"

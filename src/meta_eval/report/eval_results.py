@@ -15,6 +15,7 @@ import yaml
 from meta_eval.judging.model import Score, Task
 from meta_eval.report.model import Report
 from meta_eval.report.text import interval, percent, visible
+from meta_eval.thresholds import LEVEL_TEXT
 from meta_eval.version import __version__
 
 
@@ -79,7 +80,7 @@ def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
     if score.published and score.published.shots is not None:
         notes.insert(1, f"{score.published.shots}-shot")
     if score.interval is not None:
-        notes.append(f"95 % interval {interval(score.interval)}")
+        notes.append(f"{LEVEL_TEXT} interval {interval(score.interval)}")
     notes += [f"lm-eval {facts['lm-eval']}"] if "lm-eval" in facts else []
     notes.append(f"meta-eval {__version__}")
     entry: dict[str, Any] = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from meta_eval.errors import UserError
 from meta_eval.report import fidelity_text as write
 from meta_eval.report.fidelity import Answer, Change, FidelityReport, Token
+from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -65,8 +66,8 @@ def build(
     whole = columns(tokens) if tokens else None
     some = tuple(figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
     found, both, other = None, None, None
-    margin = (rule.margin if rule else None) or beside.MARGIN
-    least = (rule.min_docs if rule else None) or beside.FEWEST_DOCS
+    margin = (rule.margin if rule else None) or FIDELITY_MARGIN
+    least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
     of_choices = None
     if against is not None and choices and choices_path(against).exists():
         other, theirs = read_choices(choices_path(against))

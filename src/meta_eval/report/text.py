@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from meta_eval.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.judging.alarms import in_words
+from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling
@@ -101,7 +102,7 @@ def headline(decision: Decision) -> str:
     if decision.mean is not None:
         compared = (
             f"mean drop of {plural(len(decision.tasks), 'task')} {drop(decision.mean.value)} points "
-            f"(95 % interval {drop_interval(decision.interval)})"
+            f"({LEVEL_TEXT} interval {drop_interval(decision.interval)})"
         )
     first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
     clauses = f"{decision.outcome}: {'; '.join((*first, f'{compared}, margin {100 * decision.margin:g}', *others))}"

@@ -10,12 +10,6 @@ from typing import Any, Protocol
 from meta_eval.results.answers import read_metrics
 from meta_eval.results.model import Answer, Doc, ResultsError
 
-# Two verdicts that differ by no more are the same. That makes no difference to a yes or no. Scores are published in
-# percent with one decimal, and implementations of one metric differ in the last digits of a float, so that a thousandth
-# is agreement: even if every doc were off in the same direction, it would not move a published number by more than its
-# last decimal.
-SAME_VERDICT = 1e-3
-
 
 class Verdicts(Protocol):
     """What Meta gave one answer: its verdict, and what its metrics gave it as JSON text; either may be missing."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from meta_eval.boundary.inputs import PointerError, TooDeepError, checked_tree, open_regular, read_regular
@@ -21,6 +20,8 @@ from meta_eval.escaping import quoted
 from meta_eval.results.answers import LOWER_IS_BETTER, NO_SHARE, ResultsError
 from meta_eval.results.embedded import split_samples
 from meta_eval.stats import Interval
+from meta_eval.stats.intervals import normal_quantile
+from meta_eval.thresholds import LEVEL
 
 # A results file is as large as its tasks' configurations, some hundred KB, and what samples may stand in it.
 _MAX_BYTES = 256 * 2**20
@@ -46,10 +47,10 @@ class Aggregate:
 
     @property
     def interval(self) -> Interval | None:
-        """Its 95 % interval by the normal approximation, a share's cut to [0, 1]; None without a standard error."""
+        """At `LEVEL`, by the normal approximation, a share's cut to [0, 1]; None without a standard error."""
         if self.stderr is None:
             return None
-        half = NormalDist().inv_cdf(0.975) * self.stderr
+        half = normal_quantile(LEVEL) * self.stderr
         low, high = self.value - half, self.value + half
         return Interval(max(0.0, low), min(1.0, high)) if self.share else Interval(low, high)
 

@@ -16,9 +16,7 @@ from meta_eval import stats
 from meta_eval.results.answers import NO_SHARE, Doc, ResultsError, Value, Weighted
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.samples import SamplesFile
-
-# Our average and lm-eval's add the same numbers up in another order.
-_SAME_AVERAGE = 1e-6
+from meta_eval.thresholds import SAME_VALUE
 
 Kind = Literal["mean", "macro", "pooled", "mean of four"]
 
@@ -67,7 +65,7 @@ class Scores:
 
     @property
     def interval(self) -> stats.Interval:
-        """Of the score, at 95 %: docs of one cluster are not independent."""
+        """Of the score, at `LEVEL`: docs of one cluster are not independent."""
         return stats.score_interval(self.values, self.labels, clusters=self.clusters)
 
 
@@ -158,7 +156,7 @@ def check_averages(
     own = []
     for spec, theirs in aggregates.items():
         ours = scores(samples.docs, spec) if spec in logged else None
-        if ours is None or math.isclose(ours.value, theirs.value, abs_tol=_SAME_AVERAGE, rel_tol=0):
+        if ours is None or math.isclose(ours.value, theirs.value, abs_tol=SAME_VALUE, rel_tol=0):
             continue
         both = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"
         if of_pack or plain.get(spec.partition(",")[0]) == "mean":

@@ -22,7 +22,7 @@ from meta_eval.stats.drop import (
     unlike_p,
     unpaired_drop,
 )
-from meta_eval.stats.intervals import ALPHA, LEVEL, POWER, Interval, holm
+from meta_eval.stats.intervals import Interval, holm
 from meta_eval.stats.score import (
     instruction_shares,
     macro,
@@ -36,7 +36,7 @@ from meta_eval.stats.score import (
 )
 
 __all__ = [
-    "ALPHA", "LEVEL", "POWER", "Apart", "Drop", "Interval", "Part", "average_runs", "holm", "instruction_shares",
+    "Apart", "Drop", "Interval", "Part", "average_runs", "holm", "instruction_shares",
     "macro", "mean", "mean_apart", "mean_drop", "mean_of_four_contributions", "mean_of_four_shares", "paired_drop",
     "pooled_contributions", "precision_weights", "run_noise", "score_interval", "stratified_wilson", "tell_apart",
     "unlike_p", "unpaired_drop", "wilson",

@@ -17,7 +17,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from meta_eval.stats.intervals import LEVEL, Interval
+from meta_eval.stats.intervals import Interval
+from meta_eval.thresholds import LEVEL
 
 Doc = tuple[str, int | str]
 
@@ -39,7 +40,7 @@ class Bounds:
 
     Attributes:
         drop: The estimate: the mean over complete rounds; 0 before the first.
-        interval: 95 %, valid at any look: the intersection of all so far.
+        interval: At `LEVEL`, valid at any look: the intersection of all so far.
     """
 
     drop: float

@@ -31,16 +31,14 @@ from typing import TypeVar
 from meta_eval.stats.clustered_mean import average
 from meta_eval.stats.drop import Drop, mean_drop, paired_drop
 from meta_eval.stats.intervals import Interval
+from meta_eval.thresholds import SAME_VALUE
 
 _T = TypeVar("_T")
-
-# Values of one doc that differ by no more are the same: libraries differ in the last digits of a float.
-_SAME = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the prompts have of a drop, positive for worse, with its 95 % interval.
+    """What the prompts have of a drop, positive for worse, with its interval at `LEVEL`.
 
     From -2 to 2: where the docs of D lost all that there is and those of S won as much, it is twice the share of D.
     """
@@ -184,4 +182,4 @@ def _at(values: Sequence[_T], places: Sequence[int]) -> list[_T]:
 
 
 def _differing(one: Sequence[float], other: Sequence[float]) -> int:
-    return sum(abs(a - b) > _SAME for a, b in zip(one, other, strict=True))
+    return sum(abs(a - b) > SAME_VALUE for a, b in zip(one, other, strict=True))

@@ -31,10 +31,8 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from meta_eval.stats.clustered_mean import average
-from meta_eval.stats.intervals import ALPHA, LEVEL, POWER, Interval, t_quantile
-
-# A difference of one doc that is no more is floating-point noise of averaging.
-_NOTHING = 1e-9
+from meta_eval.stats.intervals import Interval, t_quantile
+from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,7 @@ def paired_drop(
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} docs")
     drops = first - second
-    drops[np.abs(drops) <= _NOTHING] = 0.0
+    drops[np.abs(drops) <= ROUNDING] = 0.0
     found = average(drops, labels, clusters)
     lost = math.fsum(found.weights * np.maximum(drops, 0.0))
     keys = found.keys

@@ -6,10 +6,6 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-LEVEL = 0.95
-ALPHA = 0.05
-POWER = 0.8
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from meta_eval.stats.clustered_mean import average
-from meta_eval.stats.intervals import LEVEL, Interval, grouped, normal_quantile, t_quantile
+from meta_eval.stats.intervals import Interval, grouped, normal_quantile, t_quantile
+from meta_eval.thresholds import LEVEL
 
 
 def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:

@@ -32,14 +32,13 @@ from typing import Literal
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
-from meta_eval.stats.intervals import ALPHA, holm
+from meta_eval.stats.intervals import holm
+from meta_eval.thresholds import ALPHA, ROUNDING
 
 SEED = 0
 # Docs of a round: a large loss is found after a few rounds, and a round has some of every subtask.
 ROUND = 32
 
-# What a score may differ from its bound by rounding.
-_NOTHING = 1e-9
 
 Outcome = Literal["shown to hold", "shown below", "not shown"]
 _Stratum = tuple[tuple[str, str], ...]
@@ -252,11 +251,11 @@ class Sequential:
         key, loss = (task, doc), recorded - new
         if key not in self._plan._reach:
             raise ValueError(f"{task}: doc {doc} is not of the plan")
-        if not abs(loss) <= self._plan._reach[key] + _NOTHING:
+        if not abs(loss) <= self._plan._reach[key] + ROUNDING:
             raise ValueError(f"{task}: doc {doc}: {recorded} and {new} differ by more than {self._plan._reach[key]}")
-        if abs(self._seen.get(key, loss) - loss) > _NOTHING:
+        if abs(self._seen.get(key, loss) - loss) > ROUNDING:
             raise ValueError(f"{task}: doc {doc} came before with another score")
-        self._seen[key] = 0.0 if abs(loss) <= _NOTHING else loss
+        self._seen[key] = 0.0 if abs(loss) <= ROUNDING else loss
 
     def state(self) -> State:
         """What the run shows now."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from meta_eval.catalog.names import Variant
 from meta_eval.errors import suggestion
 from meta_eval.joins import JOINS
+from meta_eval.thresholds import MIN_AGREEMENT
 
 FormatStatus = Literal["verified", "documented", "assumed"]
 GradedBy = Literal["program", "judge"]
@@ -20,11 +21,6 @@ GradedBy = Literal["program", "judge"]
 # neither asks nor answers; by the ``document`` that they are about, the prompt's longest line; or as ``parallel``, the
 # n-th docs of all subtasks being one question (where their golds differ: those with the same gold).
 ClusterRule = Literal["passage", "document", "parallel"]
-
-# The share of docs on which our verdict must be Meta's where a template sets no `min_agreement` of its own. A program
-# that extracts a letter agrees but for stray cases. Where Meta asked a model whether two answers are the same, no
-# program agrees everywhere: on MATH, Meta's own recipe stays within about one point of the published score.
-MIN_AGREEMENT: dict[GradedBy, float] = {"program": 0.99, "judge": 0.95}
 
 
 class FunctionRef(str):

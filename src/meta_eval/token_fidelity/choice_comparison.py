@@ -13,14 +13,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from meta_eval.token_fidelity.comparison import FEWEST_DOCS, MARGIN, Against, against
+from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS
+from meta_eval.token_fidelity.comparison import Against, against
 from meta_eval.token_fidelity.table_pairing import AgainstError, Pair
 from meta_eval.token_fidelity.token_columns import Answer, Columns
 from meta_eval.token_fidelity.token_table import Choices, Floats
 
 
 def against_choices(
-    before: Sequence[Choices], after: Sequence[Choices], margin: float = MARGIN, min_docs: int = FEWEST_DOCS
+    before: Sequence[Choices],
+    after: Sequence[Choices],
+    margin: float = FIDELITY_MARGIN,
+    min_docs: int = FIDELITY_MIN_DOCS,
 ) -> Against:
     """Compare, and decide; ``changed`` is the share of continuations of docs whose best one is another.
 

@@ -29,20 +29,12 @@ from numpy.typing import NDArray
 
 from meta_eval.stats import Interval, holm
 from meta_eval.stats.ratio import Mean, mean_of_tokens
+from meta_eval.thresholds import FIDELITY_ALPHA, FIDELITY_LEVEL, FIDELITY_MARGIN, FIDELITY_MIN_DOCS
 from meta_eval.token_fidelity.table_pairing import Pair
 from meta_eval.token_fidelity.token_columns import Vocabulary, copies, kinds_of
 
 Outcome = Literal["same", "different", "not shown"]
 
-# Nats a token. Several times what one model in bfloat16 gives beside itself with other kernels and other batches, and
-# less than four-bit weights: benchmarks/README.md has both.
-MARGIN = 0.02
-
-LEVEL = 0.99
-ALPHA = 0.01
-
-# Fewer docs than these decide nothing: an interval over docs is then not what it says.
-FEWEST_DOCS = 10
 
 CHANGES = 20
 
@@ -164,7 +156,7 @@ class Against:
     changes: tuple[Change, ...]
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
-    min_docs: int = FEWEST_DOCS
+    min_docs: int = FIDELITY_MIN_DOCS
 
     @property
     def is_enough(self) -> bool:
@@ -173,7 +165,7 @@ class Against:
 
 
 def against(
-    both: Pair, margin: float = MARGIN, vocabulary: Vocabulary | None = None, min_docs: int = FEWEST_DOCS
+    both: Pair, margin: float = FIDELITY_MARGIN, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
 ) -> Against:
     """Compare, and decide.
 
@@ -225,10 +217,10 @@ def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: floa
         outcome="not shown",
         margin=margin,
         distance=distance,
-        interval=distance.positive_interval(LEVEL),
+        interval=distance.positive_interval(FIDELITY_LEVEL),
         p=distance.positive_p(margin),
         shift=shift,
-        shift_interval=shift.interval(LEVEL),
+        shift_interval=shift.interval(FIDELITY_LEVEL),
         shift_p=shift.p(),
         before=float(both.before.logprobs[where].mean(dtype=float)),
         after=float(both.after.logprobs[where].mean(dtype=float)),
@@ -242,7 +234,7 @@ def _decided(one: Paired, p: float, min_docs: int) -> Paired:
     if one.interval is not None and one.docs >= min_docs:
         if one.interval.upper < one.margin:
             outcome = "same"
-        elif p < ALPHA / 2:
+        elif p < FIDELITY_ALPHA / 2:
             outcome = "different"
     return replace(one, outcome=outcome, p=p)
 
@@ -275,7 +267,7 @@ def _mean_divergence(both: Pair) -> Divergence | None:
     counts = np.array([one.tokens for one in both.before.answers])
     mean = mean_of_tokens(both.divergences[:, 0], counts, copies(both.before.answers))
     left_out = float(both.divergences[:, 1].sum() / counts.sum())
-    return Divergence(mean.value, mean.positive_interval(LEVEL), left_out, both.most_left_out, both.k)
+    return Divergence(mean.value, mean.positive_interval(FIDELITY_LEVEL), left_out, both.most_left_out, both.k)
 
 
 def _changes(both: Pair, difference: NDArray[np.float64]) -> tuple[Change, ...]:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.stats.ratio import Mean
+from meta_eval.thresholds import FIDELITY_LEVEL
 from meta_eval.token_fidelity import causes
 from meta_eval.token_fidelity.causes import Finding, find
-from meta_eval.token_fidelity.comparison import LEVEL, Against
+from meta_eval.token_fidelity.comparison import Against
 from meta_eval.token_fidelity.probe_diagnosis import (
     DRAWN_ANEW,
     Probing,
@@ -130,7 +131,7 @@ def _opening(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], m
     spared: list[str] = []
     for task in table.tasks:
         own = mean((table.at < OPENING) & table.of(task))
-        interval = own.positive_interval(LEVEL) if own else None
+        interval = own.positive_interval(FIDELITY_LEVEL) if own else None
         if interval is not None and interval.upper < first.value / 2:
             spared.append(task)
         elif own is not None and _above(own, margin):
@@ -224,5 +225,5 @@ def _spread(table: Columns, mean: Callable[[NDArray[np.bool_]], Mean | None], fo
 
 
 def _above(one: Mean, margin: float) -> bool:
-    interval = one.positive_interval(LEVEL)
+    interval = one.positive_interval(FIDELITY_LEVEL)
     return interval is not None and interval.lower > margin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from meta_eval.thresholds import FIDELITY_LEVEL
 from meta_eval.token_fidelity import causes
 from meta_eval.token_fidelity.bos_likelihood import gain
 from meta_eval.token_fidelity.causes import Finding, find
@@ -16,8 +17,6 @@ from meta_eval.token_fidelity.token_columns import OPENING, Columns
 _FIRST_STANDS_OUT, _FIRST = 5.0, 0.5
 # The median rank of recorded tokens beyond which a model cannot have said them, and their mean log-probability.
 _LOST_RANK, _LOST = 50, -6.0
-
-_LEVEL = 0.99
 
 
 def alone(table: Columns, probes: Probes | None = None) -> Finding | None:
@@ -40,7 +39,7 @@ def _first(table: Columns, *, knows_bos: bool = False) -> Finding | None:
     if not first.any() or not later.any():
         return None
     opening, rest = (table.mean(table.margins, where) for where in (first, later))
-    interval = opening.positive_interval(_LEVEL)
+    interval = opening.positive_interval(FIDELITY_LEVEL)
     if interval is None or interval.lower <= _FIRST or opening.value < _FIRST_STANDS_OUT * rest.value:
         return None
     return find(

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.stats import LEVEL, Interval, mean, score_interval
+from meta_eval.stats import Interval, mean, score_interval
 from meta_eval.stats.ratio import mean_of_tokens
+from meta_eval.thresholds import LEVEL
 from meta_eval.token_fidelity.token_columns import Answer, Columns, Vocabulary, copies, kinds_of
 from meta_eval.token_fidelity.token_table import Choices
 
@@ -32,7 +33,7 @@ WORST = 5
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A mean over tokens and its interval of 95 %; None of a single doc."""
+    """A mean over tokens and its interval at `LEVEL`; None of a single doc."""
 
     value: float
     interval: Interval | None

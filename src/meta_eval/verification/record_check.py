@@ -16,10 +16,8 @@ from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import TAIL, extracted, metric_names, output
 from meta_eval.results.metrics import plain
+from meta_eval.thresholds import SAME_VALUE
 from meta_eval.verification.tallies import Explanations, Tallies, Tally
-
-# Graders of one version repeat a number to the last digit; library versions differ in the last few of a float.
-_SAME = 1e-6
 
 
 def tally_record(
@@ -139,7 +137,7 @@ def _same(today: Any, recorded: Any) -> bool:
         return len(today) == len(recorded) and all(map(_same, today, recorded))
     if isinstance(today, (int, float)) and isinstance(recorded, (int, float)):
         both_nan = math.isnan(today) and math.isnan(recorded)
-        return both_nan or today == recorded or math.isclose(today, recorded, rel_tol=_SAME, abs_tol=_SAME)
+        return both_nan or today == recorded or math.isclose(today, recorded, rel_tol=SAME_VALUE, abs_tol=SAME_VALUE)
     today = _in_file(today)
     return type(today) is type(recorded) and today == recorded
 

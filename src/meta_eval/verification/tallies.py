@@ -18,7 +18,8 @@ from meta_eval.pack.manifest import TaskEntry
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.answers import TAIL, extracted, metric_names, output
 from meta_eval.results.metrics import plain
-from meta_eval.results.recorded import SAME_VERDICT, recorded_verdicts
+from meta_eval.results.recorded import recorded_verdicts
+from meta_eval.thresholds import SAME_VERDICT
 
 
 @dataclass(slots=True)

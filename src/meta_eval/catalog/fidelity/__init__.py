@@ -19,15 +19,9 @@ from pydantic import Field, model_validator
 
 from meta_eval.catalog import Fact, Percent, read
 from meta_eval.catalog.names import Variant
+from meta_eval.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 
 Status = Literal["verified", "documented", "assumed"]
-
-# Below this share of equal verdicts on real answers a comparison is no proof, whatever it was made with. What a task
-# must reach in verify is its template's own `min_agreement`.
-PROVEN = 0.98
-
-# As many rows or answers prove something; fewer are examples.
-MANY_ROWS = 100
 
 
 class Rest(Fact):
@@ -130,13 +124,13 @@ class Comparison(Fact):
         """Whether many real answers get by it the verdicts that Meta or the benchmark's own scorer gave them."""
         judged = self.compared_with in ("recorded verdicts", "official scorer")
         seen = self.evidence
-        many = seen.answers >= MANY_ROWS and seen.agreed >= PROVEN * seen.answers
+        many = seen.answers >= MIN_VALIDATED_ROWS and seen.agreed >= MIN_VALIDATED_AGREEMENT * seen.answers
         return self.judges_by(verdict) and self.real and judged and many
 
     @property
     def saw_rows(self) -> bool:
         """Whether many of Meta's own rows went through the task."""
-        many = (self.answers or 0) >= MANY_ROWS
+        many = (self.answers or 0) >= MIN_VALIDATED_ROWS
         return self.real and many and (self.aspect == "format" or self.compared_with == "recorded verdicts")
 
 

@@ -23,6 +23,7 @@ from meta_eval.records.details.first_board import DetailsRow
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
 from meta_eval.records.task_code import TaskCode
 from meta_eval.templates.folder import Reading, closure, merged
+from meta_eval.thresholds import SAME_RECORDED_METRIC
 
 Kind = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
 
@@ -38,8 +39,6 @@ METRICS_OF_GRADER: Mapping[Kind, tuple[str, ...]] = {
 
 _FOLDER = "details"
 
-# Sums of exponentials in another order, of numbers that were kept with 32 bits.
-_SAME = 1e-4
 
 # The metric of single verdicts of a task that no board shows, the likeliest to be meant first.
 _VERDICTS = ("mc2,none", "acc_norm,none", "acc,none")
@@ -160,7 +159,7 @@ def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind,
         computed = lighteval_choices({"golds": [doc["gold"]], **doc}, costs)
     for name in METRICS_OF_GRADER[kind]:
         recorded = sample.metrics.get(name)
-        if recorded is not None and not math.isclose(computed[name], recorded, rel_tol=0, abs_tol=_SAME):
+        if recorded is not None and not math.isclose(computed[name], recorded, rel_tol=0, abs_tol=SAME_RECORDED_METRIC):
             raise DataError(
                 f"the recorded likelihoods give {name} {computed[name]:.6g}, and {recorded:.6g} was recorded",
                 where=where,
