@@ -23,7 +23,7 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 from tokenizers import Tokenizer
 
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.running.client import Ask, with_token_ids
+from meta_eval.running.client import EngineRequest, with_token_ids
 from meta_eval.running.selfcheck import model_folder, settings_of
 from meta_eval.running.vllm_client import VllmClient
 
@@ -48,7 +48,7 @@ def write_model(folder: Path) -> Path:
     return folder
 
 
-def asks(encoder: Encoder) -> tuple[list[Ask], list[Ask]]:
+def asks(encoder: Encoder) -> tuple[list[EngineRequest], list[EngineRequest]]:
     """The same docs to write on, and to force."""
     chance = random.Random(0)
     words = [chr(chance.randrange(97, 123)) * chance.randrange(1, 4) for _ in range(500)]
@@ -58,15 +58,15 @@ def asks(encoder: Encoder) -> tuple[list[Ask], list[Ask]]:
     for number in range(DOCS):
         request = Request(f"t/{number}", "t", number, 0, "generate", text(), (), ANSWER, settings)
         (ask,) = with_token_ids([request], encoder)
-        ask = Ask(request, list(ask.prompt_ids or ())[:PROMPT])
+        ask = EngineRequest(request, list(ask.prompt_ids or ())[:PROMPT])
         answer = [chance.randrange(300, 2000) for _ in range(ANSWER)]
         forced = Request(f"t/{number}", "t", number, 0, "force", request.prompt, continuations=("…",))
         write.append(ask)
-        force.append(Ask(forced, ask.prompt_ids, [answer]))
+        force.append(EngineRequest(forced, ask.prompt_ids, [answer]))
     return write, force
 
 
-def timed(client: VllmClient, some: list[Ask]) -> tuple[float, float]:
+def timed(client: VllmClient, some: list[EngineRequest]) -> tuple[float, float]:
     """CPU and wall seconds."""
     client._llm.reset_prefix_cache()
     cpu, wall = time.process_time(), time.perf_counter()

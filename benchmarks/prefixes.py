@@ -31,8 +31,8 @@ from verify_full_size import prose
 
 from meta_eval.answers.requests import Request
 from meta_eval.backends.settings import RunSettings
-from meta_eval.running.client import Ask
-from meta_eval.running.prefixes import Beginnings
+from meta_eval.running.client import EngineRequest
+from meta_eval.running.prefix_order import Beginnings
 from meta_eval.running.vllm_client import VllmClient
 
 MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/selfcheck/model"
@@ -41,7 +41,7 @@ SUBJECTS, QUESTIONS, TIMES = 14, 168, 3
 CACHES = {"ample": 400, "tight": 48, "endings": 400, "letters": 400}
 
 
-def asks() -> list[Ask]:
+def asks() -> list[EngineRequest]:
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     chance = random.Random(0)
     shots = [prose(chance, 3000) for _ in range(SUBJECTS)]
@@ -49,11 +49,11 @@ def asks() -> list[Ask]:
     for doc in range(QUESTIONS):
         prompt = f"{chance.choice(shots)}\nQuestion {doc}: {prose(chance, 200)}?\nAnswer:"
         request = Request(f"some/{doc}", "some", doc, 0, "generate", prompt, max_tokens=8)
-        found.append(Ask(request, tokenizer.encode(prompt).ids))
+        found.append(EngineRequest(request, tokenizer.encode(prompt).ids))
     return found
 
 
-def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[Ask]:
+def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[EngineRequest]:
     """Four questions of each subject, and what may follow them."""
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     chance = random.Random(0)
@@ -64,7 +64,7 @@ def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[Ask]:
         texts = tuple(choices(chance))
         request = Request(f"some/{doc}", "some", doc, 0, "choices", prompt, continuations=texts)
         ids = tokenizer.encode(prompt).ids
-        found.append(Ask(request, ids, [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]))
+        found.append(EngineRequest(request, ids, [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]))
     return found
 
 
@@ -74,7 +74,8 @@ def measure_letters(client: VllmClient) -> None:
     ids = [one[0] for one in asked[0].continuation_ids or ()]
     settings = {"allowed_token_ids": ids, "logit_bias": {one: -1e-5 * place for place, one in enumerate(ids)}}
     one_of_four = [
-        Ask(replace(ask.request, kind="generate", max_tokens=1, settings=settings), ask.prompt_ids) for ask in asked
+        EngineRequest(replace(ask.request, kind="generate", max_tokens=1, settings=settings), ask.prompt_ids)
+        for ask in asked
     ]
     ways = {"a likelihood each": asked, "one of the four": one_of_four, "log-probabilities of the four": asked}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -123,7 +124,7 @@ def _best(choices: Sequence[tuple[float, bool | None]]) -> int:
     return max(range(len(choices)), key=lambda place: choices[place][0])
 
 
-def measure(client: VllmClient, some: Sequence[Ask]) -> tuple[float, int, int]:
+def measure(client: VllmClient, some: Sequence[EngineRequest]) -> tuple[float, int, int]:
     """Seconds, tokens from the cache, and tokens of all prompts."""
     client._llm.reset_prefix_cache()
     started = time.perf_counter()

@@ -25,7 +25,7 @@ from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, i
 from meta_eval import stats
 from meta_eval.judging.decide import Evidence, decide
 from meta_eval.results.scores import scores
-from meta_eval.running.stopping import task_docs
+from meta_eval.running.early_stop import task_docs
 from meta_eval.stats.sequential import Plan, Sequential, TaskDocs, plan
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 from meta_eval.backends.base import Backend
-from meta_eval.running.client import Ask, Client, Said, too_long
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
 
 
 class FunctionBackend(Backend):
@@ -30,12 +30,14 @@ class FunctionClient(Client):
     def engine(self) -> str:
         return str(self.settings.model_args["function"])
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         module, _, name = self.engine.partition(":")
         function = getattr(import_module(module), name)
         for ask in asks:
             request = ask.request
             if why := too_long(ask, self.settings.max_model_len):
-                yield Said(request, error=why, again=False)
+                yield EngineResponse(request, error=why, again=False)
             else:
-                yield Said(request, text=function(request.prompt, [*request.stop, *self.end], request.max_tokens))
+                yield EngineResponse(
+                    request, text=function(request.prompt, [*request.stop, *self.end], request.max_tokens)
+                )

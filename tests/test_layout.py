@@ -76,7 +76,7 @@ OPENERS = {
     "cli/init.py": "files that the wheel carries",
     "report/html.py": "files that the wheel carries",
     "running/journal.py": "its own journal, to append to",
-    "running/serve.py": "an address, and no file",
+    "running/vllm_server.py": "an address, and no file",
     "running/vllm_client.py": "the log that it appends to",
     "running/watchdog.py": "/proc",
 }

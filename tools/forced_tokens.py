@@ -34,8 +34,8 @@ from transformers import AttentionInterface, LlamaForCausalLM
 from meta_eval.answers.answer_files import Answer, Answers
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.answers.token_logprobs import TokenLogprobs
-from meta_eval.running.client import Ask, Client, Said, with_token_ids
-from meta_eval.running.probing import Probing, chosen
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
+from meta_eval.running.probe_requests import Probing, chosen
 from meta_eval.running.selfcheck import settings_of
 from meta_eval.token_fidelity.probe_table import Probed, probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
@@ -366,14 +366,14 @@ class CopyClient(Client):
         return f"transformers, {self._copy.attention}, {self._copy.dtype}"
 
     @torch.no_grad()
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         for ask in asks:
             own = list(ask.forced_ids)
             likely = scores(self._llama, self._copy.fed(self._tokenizer, list(ask.prompt_ids or ())), own)
             top, ids = likely.topk(KEPT)
             said = likely.gather(1, torch.tensor(own)[:, None])
             ranks = (likely > said).sum(1) + 1
-            yield Said(
+            yield EngineResponse(
                 ask.request, prompt_tokens=len(ask.prompt_ids or ()),
                 forced=TokenLogprobs(
                     own, said[:, 0].tolist(), ranks.tolist(), ids[:, 0].tolist(), top[:, 0].tolist(), ids.tolist(),

@@ -10,7 +10,7 @@ from small_model import write_tokenizer
 
 from meta_eval.answers.requests import Request
 from meta_eval.answers.token_logprobs import TokenLogprobs, of_places
-from meta_eval.running.client import Ask, Client, Said
+from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
 
 def model_folder(path: Path, *, weights: bytes = b"weights") -> Path:
@@ -29,7 +29,7 @@ def says(request: Request) -> dict[str, Any]:
     return {"text": f"The best answer is {letter}.", "finish_reason": "stop", "completion_tokens": 6}
 
 
-def finds(ask: Ask) -> TokenLogprobs:
+def finds(ask: EngineRequest) -> TokenLogprobs:
     """What the fake model says of the tokens that it is given: every third is its second choice, always the same."""
     places: list[dict[int, tuple[float, int | None]]] = []
     for number, token in enumerate(ask.forced_ids):
@@ -70,7 +70,7 @@ class FakeClient(Client):
     def engine(self) -> str:
         return "fake 1.0"
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         open_: set[str] = set()
         for given, ask in enumerate(asks):
             type(self).before(given)
@@ -80,9 +80,9 @@ class FakeClient(Client):
             error = type(self).fails(ask.request, self.asked.count(ask.request.id))
             times = {"started": 1000.0 + given, "ended": 1001.0 + given}
             if error is not None:
-                yield Said(ask.request, error=error, **times)
+                yield EngineResponse(ask.request, error=error, **times)
             elif ask.request.kind == "force":
-                yield Said(ask.request, prompt_tokens=len(ask.prompt_ids or ()), forced=finds(ask), **times)
+                yield EngineResponse(ask.request, prompt_tokens=len(ask.prompt_ids or ()), forced=finds(ask), **times)
             else:
                 tokens = len(ask.prompt_ids or ())
-                yield Said(ask.request, prompt_tokens=tokens, **says(ask.request), **times)
+                yield EngineResponse(ask.request, prompt_tokens=tokens, **says(ask.request), **times)

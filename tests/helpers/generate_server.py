@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from meta_eval.backends.base import Backend
-from meta_eval.running.client import Said
+from meta_eval.running.client import EngineResponse
 from meta_eval.running.connection import Connection
 from meta_eval.running.servers_client import Job, RefusedError, ServersClient
 
@@ -33,13 +33,13 @@ class GenerateClient(ServersClient[GenerateConnection]):
     def connect(self, url: str, model: str, key: str | None) -> GenerateConnection:
         return GenerateConnection(url, self.settings, model, key)
 
-    async def ask(self, server: GenerateConnection, job: Job) -> Said:
+    async def ask(self, server: GenerateConnection, job: Job) -> EngineResponse:
         request = job.ask.request
         parameters = {"max_new_tokens": request.max_tokens, "stop": [*request.stop, *self.end]}
         answer = await server.post("/generate", {"inputs": request.prompt, "parameters": parameters})
         if isinstance(answer, str):
             raise RefusedError(answer)
-        return Said(request, text=answer["generated_text"])
+        return EngineResponse(request, text=answer["generated_text"])
 
 
 @contextmanager

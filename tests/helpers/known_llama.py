@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from places import REPOSITORY
 
-from meta_eval.running.client import Ask, Client, Said, too_long
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
 from meta_eval.running.selfcheck import END, model_folder, settings_of
 
 _SPEC = importlib.util.spec_from_file_location("selfcheck_known", REPOSITORY / "tools/selfcheck_known.py")
@@ -72,21 +72,21 @@ class NumpyClient(Client):
     def __init__(self, fault: str = "", *, counts: bool = True) -> None:
         super().__init__(settings_of("vllm"), model="tiny", logs=Path(), end=(END,))
         self.fault, self.counts = fault, counts
-        self.asked: list[Ask] = []
+        self.asked: list[EngineRequest] = []
         self._chance = random.Random(42)
 
     @property
     def engine(self) -> str:
         return "numpy"
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         for ask in asks:
             self.asked.append(ask)
             why = too_long(ask, self.settings.max_model_len)
             if self.fault == "one fails" and ask.request.id == "selfcheck/answers/3":
-                yield Said(ask.request, error="refused", again=False)
+                yield EngineResponse(ask.request, error="refused", again=False)
             elif why is not None and self.fault != "cuts prompts":
-                yield Said(ask.request, error=why, again=False)
+                yield EngineResponse(ask.request, error=why, again=False)
             else:
                 yield self._said(ask, self._fed(list(ask.prompt_ids or ())))
 
@@ -101,8 +101,8 @@ class NumpyClient(Client):
                 ids = ids[-2048:]
         return tuple(ids)
 
-    def _said(self, ask: Ask, ids: tuple[int, ...]) -> Said:
-        said = Said(ask.request, prompt_tokens=len(ids) if self.counts else None)
+    def _said(self, ask: EngineRequest, ids: tuple[int, ...]) -> EngineResponse:
+        said = EngineResponse(ask.request, prompt_tokens=len(ids) if self.counts else None)
         if ask.request.kind == "choices":
             return replace(said, choices=self._choices(ask, ids))
         stop = () if self.fault == "ignores stop texts" else tuple(ask.request.stop)
@@ -120,7 +120,7 @@ class NumpyClient(Client):
             end = "stop"
         return replace(said, text=text, finish_reason=end, completion_tokens=tokens)
 
-    def _choices(self, ask: Ask, ids: tuple[int, ...]) -> list[tuple[float, bool]]:
+    def _choices(self, ask: EngineRequest, ids: tuple[int, ...]) -> list[tuple[float, bool]]:
         ends = tuple(map(tuple, ask.continuation_ids or ()))
         if self.fault == "likelihood of the token beside" or (self.fault == "one pass is wrong" and ask.one_token_each):
             ends = tuple(tuple(token + 1 for token in end) for end in ends)

@@ -13,9 +13,9 @@ from packs import read_docs
 
 from meta_eval.answers.answer_matching import until
 from meta_eval.answers.token_logprobs import Place, of_places
-from meta_eval.running.client import Ask, Client, Said
+from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
-Answer = Callable[[Ask, "Meta"], Said]
+Answer = Callable[[EngineRequest, "Meta"], EngineResponse]
 
 
 class Meta(Client):
@@ -43,7 +43,7 @@ class Meta(Client):
     def engine(self) -> str:
         return "recorded"
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         for ask in asks:
             if ask.request.kind == "force":
                 yield self.finds(ask)
@@ -51,28 +51,30 @@ class Meta(Client):
             type(self).asked[ask.request.id] += 1
             yield type(self).how(ask, self)
 
-    def finds(self, ask: Ask) -> Said:
+    def finds(self, ask: EngineRequest) -> EngineResponse:
         """Where it would answer as recorded all of the recorded answer is likely; else nothing of it is."""
         doc = self.recorded[ask.request.id]
         asked = replace(ask, request=replace(ask.request, kind="generate", continuations=()), continuation_ids=None)
         said = type(self).how(asked, self)
         if said.error is not None or not type(self).forces:
-            return Said(ask.request, error=said.error or "forces nothing")
+            return EngineResponse(ask.request, error=said.error or "forces nothing")
         likely = said.text == until(doc["recorded_output"] or "x", ()) or type(self).likes
         ids = list(ask.forced_ids)
         other: Place = {-1: (-0.01, None)}
         places: list[Place] = [{one: (-0.01, 1)} if likely else {one: (-9.0, 99), **other} for one in ids]
-        return Said(ask.request, forced=of_places(ids, places), prompt_tokens=said.prompt_tokens)
+        return EngineResponse(ask.request, forced=of_places(ids, places), prompt_tokens=said.prompt_tokens)
 
-    def right(self, ask: Ask) -> Said:
+    def right(self, ask: EngineRequest) -> EngineResponse:
         doc = self.recorded[ask.request.id]
         if ask.request.kind == "choices":
-            return Said(ask.request, choices=[(-nll, None) for nll in doc["recorded_negative_log_likelihoods"]])
+            return EngineResponse(
+                ask.request, choices=[(-nll, None) for nll in doc["recorded_negative_log_likelihoods"]]
+            )
         text = until(doc["recorded_output"] or "x", ask.request.stop)
-        return Said(ask.request, text=text, finish_reason="stop", completion_tokens=3)
+        return EngineResponse(ask.request, text=text, finish_reason="stop", completion_tokens=3)
 
     @staticmethod
-    def bos(ask: Ask) -> int:
+    def bos(ask: EngineRequest) -> int:
         return sum(token == 0 for token in ask.prompt_ids or ())
 
 

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from meta_eval import Config, fidelity
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.running.client import Ask, Said
+from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.run import run
 from meta_eval.token_fidelity.token_table import read_choices, read_tokens
 
@@ -35,7 +35,7 @@ def test_fidelity_forces_the_recorded_answers_and_compares_the_recorded_likeliho
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.token_scoring.client_of", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     model = without_bos(tmp_path / "m")
@@ -60,7 +60,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
         asked: ClassVar[list[str]] = []
         made: ClassVar[list[FakeClient]] = []
 
-        def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+        def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
             kept = list(asks)
             given.extend(ask.prompt_ids or () for ask in kept)
             return super().answer(kept)

@@ -153,8 +153,8 @@ def test_choices_count_beside_texts(tmp_path: Path) -> None:
 
 def no_engine(patch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    patch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
-    patch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
+    patch.setattr("meta_eval.running.token_scoring.client_of", lambda *_backend, **_keys: made)
+    patch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
 
 
 @pytest.fixture(scope="module")

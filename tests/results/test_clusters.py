@@ -27,7 +27,7 @@ from meta_eval.results.baseline import read_baseline
 from meta_eval.results.clusters import content_keys, name_clusters, read_fields
 from meta_eval.results.run import read_run
 from meta_eval.results.scores import scores
-from meta_eval.running.stopping import task_docs
+from meta_eval.running.early_stop import task_docs
 
 PROBLEMS, COPIES = 12, 20
 

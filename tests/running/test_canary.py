@@ -21,31 +21,31 @@ from meta_eval.backends.vllm import Vllm
 from meta_eval.config import Config, load_config
 from meta_eval.running import run as story
 from meta_eval.running.canary import CanaryError, at_most
-from meta_eval.running.client import Ask, Said
-from meta_eval.running.first import DOCS, chosen
-from meta_eval.running.run import Ran, run
+from meta_eval.running.canary_docs import DOCS, chosen
+from meta_eval.running.client import EngineRequest, EngineResponse
+from meta_eval.running.run import RunResult, run
 from meta_eval.running.selfcheck import model_folder
 
 TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
 
 
-def nonsense(ask: Ask, client: Meta) -> Said:
+def nonsense(ask: EngineRequest, client: Meta) -> EngineResponse:
     """Another text, or other likelihoods."""
     if ask.request.kind == "choices":
         right = client.right(ask).choices
-        return Said(ask.request, choices=[(-value - 9, None) for value, _ in right])
-    return Said(ask.request, text=f"~~~ {ask.request.doc} q", finish_reason="length")
+        return EngineResponse(ask.request, choices=[(-value - 9, None) for value, _ in right])
+    return EngineResponse(ask.request, text=f"~~~ {ask.request.doc} q", finish_reason="length")
 
 
 def of(text: str, *, flat: bool = False) -> Answer:
-    def said(ask: Ask, client: Meta) -> Said:
+    def said(ask: EngineRequest, client: Meta) -> EngineResponse:
         if ask.request.kind == "choices":
             return (
-                Said(ask.request, choices=[(-1.0, None)] * len(ask.request.continuations))
+                EngineResponse(ask.request, choices=[(-1.0, None)] * len(ask.request.continuations))
                 if flat
                 else client.right(ask)
             )
-        return Said(ask.request, text=text, finish_reason="stop")
+        return EngineResponse(ask.request, text=text, finish_reason="stop")
 
     return said
 
@@ -66,11 +66,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
     learn(prepared)
     monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
 
-    def go(how: Answer, tasks: Sequence[str] = (), *, forces: bool = True, likes: bool = False, **options: Any) -> Ran:
+    def go(
+        how: Answer, tasks: Sequence[str] = (), *, forces: bool = True, likes: bool = False, **options: Any
+    ) -> RunResult:
         Meta.begin(how, forces=forces, likes=likes)
         return run(config_of(prepared, tmp_path), tasks=tasks, **options)
 
@@ -78,7 +80,7 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
 
 @pytest.fixture(scope="module")
-def sound(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Counter[str]]:
+def sound(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Counter[str]]:
     """A run of a model that answers as was recorded, and how often each request was asked."""
     learn(prepared)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -96,7 +98,7 @@ def config_of(pack: Path, output: Path) -> Config:
     return load_config(None, [f"{key}={json.dumps(value)}" for key, value in settings.items()])
 
 
-def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[Ran, Counter[str]]) -> None:
+def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[RunResult, Counter[str]]) -> None:
     done, asked = sound
     assert done.canary is not None
     assert (done.canary.texts + done.canary.choices, done.canary.begin) == (DOCS, done.canary.texts)
@@ -107,8 +109,8 @@ def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[Ran, Count
     assert len(asked) == done.asked == len(read_answers(done.answers).given)
 
 
-def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., Ran]) -> None:
-    def said(one: Ask, client: Meta) -> Said:
+def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., RunResult]) -> None:
+    def said(one: EngineRequest, client: Meta) -> EngineResponse:
         return client.right(one) if one.request.doc % 4 == 0 or one.request.kind == "choices" else nonsense(one, client)
 
     assert ask(said).graded is not None
@@ -128,11 +130,14 @@ def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[
         (counting(-1), "something strips the BOS"),
         (counting(-7), "it cuts it"),
         (counting(6), "it puts something around it"),
-        (lambda ask, _: Said(ask.request, error="no route to host"), "none of 32 first requests is answered: no route"),
+        (
+            lambda ask, _: EngineResponse(ask.request, error="no route to host"),
+            "none of 32 first requests is answered: no route",
+        ),
     ],
 )
 def test_a_broken_set_up_is_named_and_leaves_no_answer(
-    ask: Callable[..., Ran], how: Answer, words: str, tmp_path: Path
+    ask: Callable[..., RunResult], how: Answer, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how, forces=False)
@@ -143,7 +148,7 @@ def test_a_broken_set_up_is_named_and_leaves_no_answer(
     assert read_answers([kept]).given == {}
 
 
-def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[..., Ran]) -> None:
+def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[..., RunResult]) -> None:
     with pytest.raises(CanaryError):
         ask(of(""))
     assert ask(lambda one, client: client.right(one)).before == 0
@@ -161,7 +166,7 @@ def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[...
     ],
 )
 def test_recorded_answers_that_are_forced_name_what_is_broken(
-    ask: Callable[..., Ran], how: Answer, words: str, tmp_path: Path
+    ask: Callable[..., RunResult], how: Answer, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how)
@@ -172,11 +177,13 @@ def test_recorded_answers_that_are_forced_name_what_is_broken(
 
 
 def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_answers_likely(
-    ask: Callable[..., Ran],
+    ask: Callable[..., RunResult],
 ) -> None:
-    def thinks(one: Ask, client: Meta) -> Said:
+    def thinks(one: EngineRequest, client: Meta) -> EngineResponse:
         return (
-            client.right(one) if one.request.kind == "choices" else Said(one.request, text=f"<think>{one.request.doc}")
+            client.right(one)
+            if one.request.kind == "choices"
+            else EngineResponse(one.request, text=f"<think>{one.request.doc}")
         )
 
     with pytest.raises(CanaryError, match="answers begin as the recorded one"):
@@ -197,7 +204,9 @@ def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_
         (of("assistant\n\nB"), "a chat template stands around"),
     ],
 )
-def test_recorded_answers_that_are_likely_excuse_nothing_else(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+def test_recorded_answers_that_are_likely_excuse_nothing_else(
+    ask: Callable[..., RunResult], how: Answer, words: str
+) -> None:
     """Behind its first words any language model goes on well with an answer, whatever stood around the prompt."""
     with pytest.raises(CanaryError) as caught:
         ask(how, likes=True)
@@ -205,7 +214,7 @@ def test_recorded_answers_that_are_likely_excuse_nothing_else(ask: Callable[...,
 
 
 def test_nothing_is_forced_where_the_model_would_be_loaded_once_more(
-    ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Vllm, "reloads_model", True)
     done = ask(lambda one, client: client.right(one))
@@ -213,7 +222,7 @@ def test_nothing_is_forced_where_the_model_would_be_loaded_once_more(
     assert (done.canary.forced, done.canary.top) == (0, None)
 
 
-def test_what_is_forced_is_no_answer_of_the_run(sound: tuple[Ran, Counter[str]]) -> None:
+def test_what_is_forced_is_no_answer_of_the_run(sound: tuple[RunResult, Counter[str]]) -> None:
     done, _ = sound
     assert done.canary is not None
     assert (done.canary.top, done.canary.forced > 64) == (1.0, True)
@@ -227,25 +236,25 @@ def test_what_is_forced_is_no_answer_of_the_run(sound: tuple[Ran, Counter[str]])
         (nonsense, "the likeliest of the choices is the recorded one on 0 of 16 docs"),
         (with_bos(1, seen=1), "With no BOS it answers as recorded"),
         (
-            lambda ask, _: Said(ask.request, choices=[(float("nan"), None)] * len(ask.request.continuations)),
+            lambda ask, _: EngineResponse(ask.request, choices=[(float("nan"), None)] * len(ask.request.continuations)),
             "or no numbers",
         ),
     ],
 )
-def test_choices_tell_a_broken_set_up_too(ask: Callable[..., Ran], how: Answer, words: str) -> None:
+def test_choices_tell_a_broken_set_up_too(ask: Callable[..., RunResult], how: Answer, words: str) -> None:
     with pytest.raises(CanaryError) as caught:
         ask(how, tasks=["meta_mmlu_pretrain"])
     assert words in str(caught.value)
 
 
-def test_without_canary_everything_is_asked(ask: Callable[..., Ran]) -> None:
+def test_without_canary_everything_is_asked(ask: Callable[..., RunResult]) -> None:
     done = ask(of("~ another thing"), canary=False)
     assert done.canary is None
     assert done.graded is not None
 
 
-def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., Ran]) -> None:
-    def said(one: Ask, client: Meta) -> Said:
+def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., RunResult]) -> None:
+    def said(one: EngineRequest, client: Meta) -> EngineResponse:
         more = 1 if sum(Meta.asked.values()) > DOCS + 5 else 0
         return replace(client.right(one), prompt_tokens=len(one.prompt_ids or ()) + more)
 

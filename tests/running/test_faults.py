@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from noted import noted
 
-from meta_eval.running.faults import diagnosed
+from meta_eval.running.engine_faults import diagnosed
 
 GATED = (
     "OSError: You are trying to access a gated repo.\nMake sure to have access to it at "

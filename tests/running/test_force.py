@@ -21,8 +21,8 @@ from meta_eval import Config, fidelity
 from meta_eval.answers.requests import Request
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.running.force import Measured
 from meta_eval.running.run import Interrupted
+from meta_eval.running.token_scoring import FidelityResult
 from meta_eval.token_fidelity.perturbations import ALONE, MOST, PROMPTS, START
 from meta_eval.token_fidelity.probe_table import read_probes
 from meta_eval.token_fidelity.token_table import read_choices, read_tokens
@@ -40,8 +40,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.force.client_of", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.running.token_scoring.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 
 
@@ -57,9 +57,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Whole:
     """What nothing disturbed: the docs alone, and the texts with probes; what each came to and was asked."""
 
-    docs: Measured
+    docs: FidelityResult
     asked: tuple[str, ...]
-    probed: Measured
+    probed: FidelityResult
     asked_with_probes: tuple[str, ...]
 
 

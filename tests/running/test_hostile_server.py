@@ -19,7 +19,7 @@ from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running import completions
-from meta_eval.running.client import Ask
+from meta_eval.running.client import EngineRequest
 from meta_eval.running.completions_connection import CompletionsConnection
 from meta_eval.running.transport import CutError, Failed, GarbledError, Transport, complaint, parsed
 
@@ -232,7 +232,7 @@ def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tup
         assert all(type(number) is float and math.isfinite(number) for number, _ in found), (wrong, found)
         counts = list(completions.usage_of(answer).values())
         with suppress(GarbledError):
-            text = completions.read_text(Ask(REQUEST), answer, end=())
+            text = completions.read_text(EngineRequest(REQUEST), answer, end=())
             counts += [text.completion_tokens or 0, *(text.token_ids or ())]
             assert isinstance(text.text, str)
             completions.other_prompt(answer, [0, 0, 0])
@@ -243,4 +243,4 @@ def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tup
 def test_a_text_that_no_line_of_the_journal_holds_is_no_answer(length: int) -> None:
     answer = {"choices": [{"text": "x" * length, "finish_reason": "stop"}]}
     with pytest.raises(GarbledError, match="a text of 4,194,305 characters"):
-        completions.read_text(Ask(REQUEST), answer, end=())
+        completions.read_text(EngineRequest(REQUEST), answer, end=())

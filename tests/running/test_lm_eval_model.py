@@ -20,7 +20,7 @@ from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
 from meta_eval.config import load_config
 from meta_eval.errors import ConfigError
-from meta_eval.running.client import Ask, Said, client_of
+from meta_eval.running.client import EngineRequest, EngineResponse, client_of
 
 NAME = "meta-eval-small"
 BOS = 256
@@ -66,18 +66,20 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def text(number: int, prompt: str, **changes: Any) -> Ask:
+def text(number: int, prompt: str, **changes: Any) -> EngineRequest:
     fields: dict[str, Any] = {"stop": ("\n",), "max_tokens": 5, "settings": {"do_sample": False}, **changes}
     request = Request(f"t/{number}", "t", number, 0, "generate", prompt, **fields)
-    return Ask(request, [BOS, *prompt.encode()])
+    return EngineRequest(request, [BOS, *prompt.encode()])
 
 
-def choice(number: int, prompt: str, continuations: tuple[str, ...]) -> Ask:
+def choice(number: int, prompt: str, continuations: tuple[str, ...]) -> EngineRequest:
     request = Request(f"c/{number}", "c", number, 0, "choices", prompt, continuations=continuations)
-    return Ask(request, [BOS, *prompt.rstrip().encode()], [list(one.encode()) for one in continuations])
+    return EngineRequest(request, [BOS, *prompt.rstrip().encode()], [list(one.encode()) for one in continuations])
 
 
-def ask(asks: Sequence[Ask], where: Path, end: tuple[str, ...] = ("<end>",), **arguments: Any) -> list[Said]:
+def ask(
+    asks: Sequence[EngineRequest], where: Path, end: tuple[str, ...] = ("<end>",), **arguments: Any
+) -> list[EngineResponse]:
     settings = RunSettings(
         model_name=str(where), backend=NAME, tasks=("t",), include_path="pack", max_model_len=100, model_args=arguments
     )
@@ -109,7 +111,7 @@ def test_one_call_has_64_requests_of_one_kind_and_settings(tmp_path: Path) -> No
 def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
     read: list[int] = []
 
-    def asks() -> Iterator[Ask]:
+    def asks() -> Iterator[EngineRequest]:
         for n in range(200):
             read.append(n)
             yield text(n, f"say {n}")

@@ -17,7 +17,7 @@ from rows import make_row, write_rows
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
-from meta_eval.running.prefixes import BLOCK, Beginnings, alike, side_by_side
+from meta_eval.running.prefix_order import BLOCK, Beginnings, alike, side_by_side
 
 SUBJECTS, QUESTIONS = 4, 12
 

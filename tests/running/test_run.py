@@ -28,10 +28,10 @@ from meta_eval.errors import PackError, UserError
 from meta_eval.logs import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
-from meta_eval.running.client import Said
-from meta_eval.running.pace import Pace
-from meta_eval.running.run import Ran
+from meta_eval.running.client import EngineResponse
+from meta_eval.running.run import RunResult
 from meta_eval.running.run import run as run_with_canary
+from meta_eval.running.time_left import Pace
 from meta_eval.verification.evaluator import Evaluator
 
 # What the fake model says is not what was recorded.
@@ -51,7 +51,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 
 
@@ -60,7 +60,7 @@ class Made:
     """A model's folder, the pack of `config()` beside it, and a whole run of it."""
 
     folder: Path
-    whole: Ran
+    whole: RunResult
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.fixture
-def whole(made: Made) -> Ran:
+def whole(made: Made) -> RunResult:
     """What nothing disturbed."""
     return made.whole
 
@@ -109,12 +109,12 @@ def config(**keys: Any) -> Config:
     return Config(**{"model_name": "m", "evals_dataset": "sample", "tasks": TASKS, **keys})
 
 
-def scores(ran: Ran) -> dict[str, dict[str, float]]:
+def scores(ran: RunResult) -> dict[str, dict[str, float]]:
     assert ran.graded is not None
     return ran.graded.scores
 
 
-def samples(ran: Ran) -> list[str]:
+def samples(ran: RunResult) -> list[str]:
     """The verdicts of all docs."""
     assert ran.graded is not None
     lines = []
@@ -139,7 +139,7 @@ def test_a_run_prepares_asks_everything_once_and_grades(bare: Path, client: type
     assert ran.graded.missing == ran.graded.failed == 0
 
 
-def test_two_runs_in_threads_are_each_the_run_that_it_is_alone(bare: Path, whole: Ran) -> None:
+def test_two_runs_in_threads_are_each_the_run_that_it_is_alone(bare: Path, whole: RunResult) -> None:
     before = os._exit, sys.stdout, sys.stderr, logging.getLogger().handlers[:]
     with ThreadPoolExecutor(2) as threads:
         ran = list(threads.map(lambda one: run(config(work_dir=f"w{one}", output_path=f"o{one}")), "ab"))
@@ -169,7 +169,7 @@ def asked_of(pack: Path) -> Iterator[Request]:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BackendError("the engine is gone"), MemoryError()])
 def test_whatever_ends_it_the_same_again_asks_the_rest(
-    place: Path, whole: Ran, client: type[FakeClient], error: BaseException
+    place: Path, whole: RunResult, client: type[FakeClient], error: BaseException
 ) -> None:
     client.before = after(20, error)
     with pytest.raises(type(error)):
@@ -184,7 +184,7 @@ def test_whatever_ends_it_the_same_again_asks_the_rest(
     assert samples(ran) == samples(whole)
 
 
-def test_a_run_that_is_done_starts_no_engine(answered: Path, whole: Ran, client: type[FakeClient]) -> None:
+def test_a_run_that_is_done_starts_no_engine(answered: Path, whole: RunResult, client: type[FakeClient]) -> None:
     again = run(config())
     assert not client.made
     assert (again.before, again.asked, again.engine) == (DOCS, 0, None)
@@ -193,7 +193,7 @@ def test_a_run_that_is_done_starts_no_engine(answered: Path, whole: Ran, client:
 
 @pytest.mark.parametrize("cut", [1, 5, 60])
 def test_a_line_that_a_crash_cut_off_is_asked_again(
-    answered: Path, whole: Ran, client: type[FakeClient], cut: int
+    answered: Path, whole: RunResult, client: type[FakeClient], cut: int
 ) -> None:
     (file,) = whole.answers
     file.write_bytes(file.read_bytes()[:-cut])
@@ -203,7 +203,7 @@ def test_a_line_that_a_crash_cut_off_is_asked_again(
     assert all(json.loads(line) for line in file.read_bytes().splitlines()[:-2])
 
 
-def test_shards_share_a_run(place: Path, whole: Ran, client: type[FakeClient]) -> None:
+def test_shards_share_a_run(place: Path, whole: RunResult, client: type[FakeClient]) -> None:
     for number in (2, 0, 1):
         part = run(config(), shard=(number, 3))
         assert part.graded is None
@@ -260,7 +260,9 @@ def test_more_tasks_ask_only_what_is_new(place: Path, client: type[FakeClient]) 
     assert (ran.before, ran.asked) == (FIRST, 16)
 
 
-def test_an_answer_to_a_prompt_that_was_changed_is_none(answered: Path, whole: Ran, client: type[FakeClient]) -> None:
+def test_an_answer_to_a_prompt_that_was_changed_is_none(
+    answered: Path, whole: RunResult, client: type[FakeClient]
+) -> None:
     (file,) = whole.answers
     lines = file.read_text().splitlines()
     changed = json.loads(lines[5]) | {"request_sha256": "0" * 64}
@@ -306,7 +308,7 @@ def test_two_runs_never_write_one_file(place: Path, client: type[FakeClient]) ->
 
 
 def test_a_full_disk_is_a_message_and_loses_nothing(
-    place: Path, whole: Ran, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+    place: Path, whole: RunResult, client: type[FakeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, left = os.write, [20]
 
@@ -409,9 +411,9 @@ class _Clock:
     def __init__(self, lanes: int, latency: float, tokens: int) -> None:
         self.lanes, self.latency, self.tokens, self.now = lanes, latency, tokens, 0.0
 
-    def said(self, request: Request, number: int) -> Said:
+    def said(self, request: Request, number: int) -> EngineResponse:
         self.now = (number // self.lanes + 1) * self.latency + (number % self.lanes) * 1e-3
-        return Said(
+        return EngineResponse(
             request, text="x", completion_tokens=self.tokens, prompt_tokens=100, started=self.now - self.latency,
             ended=self.now,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
 from meta_eval.running import run as story
-from meta_eval.running.client import Ask, Said
+from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.selfcheck import model_folder
 
 Run = Callable[..., "CompletedProcess[str]"]
@@ -82,7 +82,7 @@ def test_what_needs_the_report_is_refused_without_it(command: Run) -> None:
 
 
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> None:
-    def tired(ask: Ask, client: Meta) -> Said:
+    def tired(ask: EngineRequest, client: Meta) -> EngineResponse:
         if Meta.asked.total() == 21:
             raise KeyboardInterrupt
         return client.right(ask)
@@ -96,7 +96,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> 
 
 def test_a_broken_set_up_is_one_message(command: Run) -> None:
     done = command(
-        how=lambda ask, _: Said(ask.request, text="", choices=[(-1.0, None)] * len(ask.request.continuations))
+        how=lambda ask, _: EngineResponse(ask.request, text="", choices=[(-1.0, None)] * len(ask.request.continuations))
     )
     assert done.returncode == 2
     assert "every answer is degenerate (empty)" in done.stderr

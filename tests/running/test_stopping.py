@@ -18,7 +18,7 @@ from rows import make_row, write_rows
 from meta_eval import Config, report
 from meta_eval.answers.requests import Request
 from meta_eval.errors import ConfigError
-from meta_eval.running.run import Ran
+from meta_eval.running.run import RunResult
 from meta_eval.running.run import run as run_with_canary
 
 # The canary keeps its answers back, and is a test of its own.
@@ -54,7 +54,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
     monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
-    monkeypatch.setattr("meta_eval.running.rounds.ROUNDS", (0, 0, 0))
+    monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 
 
@@ -70,7 +70,7 @@ def answering(loses: float) -> Callable[[Request], dict[str, Any]]:
     return says
 
 
-def decided(place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch, loses: float, **keys: Any) -> Ran:
+def decided(place: Path, evals: Path, monkeypatch: pytest.MonkeyPatch, loses: float, **keys: Any) -> RunResult:
     monkeypatch.chdir(place)
     if not (place / "m").exists():
         model_folder(place / "m")
@@ -86,7 +86,7 @@ class Shipped:
     """A run of a copy that answers as was recorded: its folder, what it came to, and what was asked, in order."""
 
     place: Path
-    ran: Ran
+    ran: RunResult
     asked: tuple[str, ...]
 
 

@@ -12,7 +12,7 @@ from places import HELPERS
 
 from meta_eval.answers.requests import Request
 from meta_eval.backends.settings import RunSettings
-from meta_eval.running.client import Ask
+from meta_eval.running.client import EngineRequest
 from meta_eval.running.vllm_client import VllmClient
 
 CONTEXT = list(range(100, 114))
@@ -28,10 +28,10 @@ def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[VllmClie
     del sys.modules["vllm"]  # not by the patch, which would bring it back
 
 
-def ask(number: int, *continuations: Sequence[int]) -> Ask:
+def ask(number: int, *continuations: Sequence[int]) -> EngineRequest:
     texts = tuple(str(one) for one in range(len(continuations)))
     request = Request(f"some/{number}", "some", number, 0, "choices", "prompt", continuations=texts)
-    return Ask(request, CONTEXT, continuations)
+    return EngineRequest(request, CONTEXT, continuations)
 
 
 def exact(continuation: Sequence[int]) -> float:

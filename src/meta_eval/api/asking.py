@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from meta_eval.answers.request_export import Exported
     from meta_eval.backends.settings import RunSettings
     from meta_eval.config import Config
-    from meta_eval.running.force import Measured
-    from meta_eval.running.run import Ran
-    from meta_eval.running.stock import Stock
+    from meta_eval.running.run import RunResult
+    from meta_eval.running.stock_tasks import Stock
+    from meta_eval.running.token_scoring import FidelityResult
 
 
 @documented
@@ -32,7 +32,7 @@ def run(
     canary: bool = True,
     stop_when_decided: bool = False,
     progress: Progress = silent,
-) -> Ran:
+) -> RunResult:
     """Ask the model of a configuration what its pack asks, and grade the answers; docs/running.md says how.
 
     ::
@@ -84,7 +84,7 @@ def fidelity(
     against: Path | str | None = None,
     edited: bool = False,
     progress: Progress = silent,
-) -> Measured:
+) -> FidelityResult:
     """Ask a model how likely it finds each token of the answers that Meta recorded; docs/running.md says how.
 
     ::
@@ -116,7 +116,7 @@ def fidelity(
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
     """
-    from meta_eval.running.force import force
+    from meta_eval.running.token_scoring import force
 
     folder, settings = _asked_of(config, pack, overrides, edited=edited, progress=progress)
     if output is not None:
@@ -158,7 +158,7 @@ def write_stock(
     Raises:
         UserError: Anything that the user can fix.
     """
-    from meta_eval.running.stock import write_stock as run
+    from meta_eval.running.stock_tasks import write_stock as run
 
     place, settings = _asked_of(config, pack, overrides, edited=edited, progress=progress)
     return run(place, Path(folder), settings, tasks=tasks, docs=docs, edited=edited)

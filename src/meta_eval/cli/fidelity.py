@@ -20,7 +20,7 @@ from meta_eval.thresholds import FIDELITY_MARGIN
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.report.fidelity import FidelityReport
-    from meta_eval.running.force import Measured
+    from meta_eval.running.token_scoring import FidelityResult
 
 
 def fidelity(
@@ -202,7 +202,7 @@ def _write_stock(
     say(json.dumps({"folder": str(folder), "tasks": done.tasks, "command": command}) if as_json else command)
 
 
-def _tell(measured: Measured) -> None:
+def _tell(measured: FidelityResult) -> None:
     tables = measured.tables
     if tables is None:
         err.print(f"{measured.asked:,} asked; all shards done, the same command without --shard writes the table")
@@ -217,7 +217,7 @@ def _tell(measured: Measured) -> None:
     err.print(f"wrote {where}: {what}", soft_wrap=True)
 
 
-def _object(measured: Measured) -> dict[str, Any]:
+def _object(measured: FidelityResult) -> dict[str, Any]:
     tables = measured.tables
     found = {
         "table": None if tables is None else tables.texts,

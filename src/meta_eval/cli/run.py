@@ -19,7 +19,7 @@ from meta_eval.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from meta_eval.report.model import Report
-    from meta_eval.running.run import Ran
+    from meta_eval.running.run import RunResult
     from meta_eval.stats.sequential import State
 
 # Seconds between two lines in a log that is no terminal.
@@ -76,7 +76,7 @@ def run(
     from meta_eval.running.run import run as ask
 
     names = options.listed(tasks)
-    done: dict[str, tuple[Ran, Report | None]] = {}
+    done: dict[str, tuple[RunResult, Report | None]] = {}
     failed: list[UserError] = []
     for model in models:
         if len(models) > 1:
@@ -116,12 +116,12 @@ def run(
     raise typer.Exit(max(_code(ran, found) for ran, found in done.values()))
 
 
-def _code(ran: Ran, found: Report | None) -> int:
+def _code(ran: RunResult, found: Report | None) -> int:
     broken = ran.graded is not None and ran.graded.broken
     return 1 if ran.failed or ran.unanswered or ran.left_out or broken else found.exit_code if found else 0
 
 
-def _end(done: Mapping[str, tuple[Ran, Report | None]], *, as_json: bool) -> None:
+def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, as_json: bool) -> None:
     """What several models came to, side by side; and for machines all of it, of one model as ever."""
     reports = {model: found for model, (_, found) in done.items() if found is not None}
     if len(reports) > 1:
@@ -144,7 +144,7 @@ def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
             raise ConfigError("needs the report, which --no-report or --shard leaves out", where=name)
 
 
-def _judge(ran: Ran, pack: Path, html: Path | None, gate: Path | None) -> Report | None:
+def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> Report | None:
     """The report of what was graded."""
     from meta_eval import api
     from meta_eval.cli.report import write
@@ -213,7 +213,7 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
     return f"{task}: {', '.join(shown or others[:2])}"
 
 
-def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> None:
+def _finish(ran: RunResult, pack: Path, found: Report | None, *, as_json: bool) -> None:
     if found is not None:
         from meta_eval.report.terminal import show
 
@@ -240,7 +240,7 @@ def _finish(ran: Ran, pack: Path, found: Report | None, *, as_json: bool) -> Non
         err.print(f"wrote {where}{judge}", soft_wrap=True)
 
 
-def _object(ran: Ran, found: Report | None) -> dict[str, Any]:
+def _object(ran: RunResult, found: Report | None) -> dict[str, Any]:
     graded = ran.graded
     return {
         "answers": [str(path) for path in ran.answers],

@@ -34,8 +34,8 @@ from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.catalog.families import families, family_of
-from meta_eval.running.client import Ask, Client, Said
-from meta_eval.running.evidence import Evidence, evidence, forced_asks, other_bos, other_number
+from meta_eval.running.canary_evidence import Evidence, evidence, forced_asks, other_bos, other_number
+from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
 # How many docs are asked again in another way.
 VARIANTS = 8
@@ -97,15 +97,17 @@ class Compared:
 Cut = Callable[[str], Sequence[Any]]
 
 
-def counted(client: Client, asks: Iterable[Ask], *, check: bool = True) -> Iterator[tuple[Ask, Said]]:
+def counted(
+    client: Client, asks: Iterable[EngineRequest], *, check: bool = True
+) -> Iterator[tuple[EngineRequest, EngineResponse]]:
     """Ask, and hold the engine's own count of each prompt's tokens against what was sent, if it is to be checked.
 
     Raises:
         CanaryError: They differ.
     """
-    open_: dict[str, Ask] = {}
+    open_: dict[str, EngineRequest] = {}
 
-    def noted() -> Iterator[Ask]:
+    def noted() -> Iterator[EngineRequest]:
         for ask in asks:
             open_[ask.request.id] = ask
             yield ask
@@ -129,7 +131,7 @@ _MORE = {
 }
 
 
-def compared(ask: Ask, said: Said, recorded: Recorded, cut: Cut) -> Compared:
+def compared(ask: EngineRequest, said: EngineResponse, recorded: Recorded, cut: Cut) -> Compared:
     """Put an answer beside the recorded one."""
     tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
     if said.choices:
@@ -281,7 +283,7 @@ class Canary:
     cut: Cut
     bos: int | None
 
-    def judge(self, said: Sequence[tuple[Ask, Said]]) -> Summary:
+    def judge(self, said: Sequence[tuple[EngineRequest, EngineResponse]]) -> Summary:
         """What was seen.
 
         Raises:
@@ -312,10 +314,10 @@ class Canary:
             raise CanaryError(f"of prompts beyond {long_from:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, found)
 
-    def _compared(self, given: Iterable[tuple[Ask, Said]]) -> list[Compared]:
+    def _compared(self, given: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[Compared]:
         return [compared(ask, one, self.recorded[one.request.id], self.cut) for ask, one in given]
 
-    def _cause(self, asks: Sequence[Ask], seen: Sequence[Compared], found: Evidence | None) -> str:
+    def _cause(self, asks: Sequence[EngineRequest], seen: Sequence[Compared], found: Evidence | None) -> str:
         """The likeliest cause, from a few docs asked with another number of BOS."""
         ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
         if ids:
@@ -356,7 +358,7 @@ def _opens_alike(seen: Sequence[Compared]) -> bool:
     return most >= OPENS_ALIKE * len(texts)
 
 
-def zip_asked(client: Client, asks: Sequence[Ask]) -> Iterator[tuple[Ask, Said]]:
+def zip_asked(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
     """Each answer with what was asked."""
     by_id = {ask.request.id: ask for ask in asks}
     return ((by_id[said.request.id], said) for said in client.answer(asks))

@@ -16,7 +16,7 @@ from meta_eval.backends.settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class EngineRequest:
     """A request, ready to be sent.
 
     Attributes:
@@ -45,8 +45,8 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What came of an `Ask`: one of text, choices, forced and error.
+class EngineResponse:
+    """What came of an `EngineRequest`: one of text, choices, forced and error.
 
     Attributes:
         request: What was asked.
@@ -124,11 +124,11 @@ class Client(ABC):
         """What answers, with its version, such as ``vllm 0.32.0``; known once it is entered."""
 
     @abstractmethod
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         """Answer each of some requests once.
 
         It reads ``asks`` no faster than it needs them, so that a file of requests never lies in memory, and yields
-        each answer as soon as it is there. A request that cannot be answered is a `Said` with ``error``.
+        each answer as soon as it is there. A request that cannot be answered is a `EngineResponse` with ``error``.
 
         Raises:
             BackendError: The engine is gone, and nothing more can be asked.
@@ -143,7 +143,7 @@ def client_of(settings: RunSettings) -> type[Client]:
 
 def with_token_ids(
     requests: Iterable[Request], encoder: Encoder | None, *, top_k: int = 0, batch: int = 128
-) -> Iterator[Ask]:
+) -> Iterator[EngineRequest]:
     """Requests with their token ids, encoded some at a time: an encoding is far larger than its text."""
     import itertools
 
@@ -151,14 +151,14 @@ def with_token_ids(
     while some := list(itertools.islice(left, batch)):
         ids: Sequence[dict[str, Any]] = encoder.fields(some) if encoder else [{} for _ in some]
         for request, found in zip(some, ids, strict=True):
-            yield Ask(request, found.get("prompt_token_ids"), found.get("continuation_token_ids"), top_k)
+            yield EngineRequest(request, found.get("prompt_token_ids"), found.get("continuation_token_ids"), top_k)
 
 
 # What the words of `too_long` hold, and those of no other failure.
 TOO_LONG = "and max_model_len is"
 
 
-def too_long(ask: Ask, room: int) -> str | None:
+def too_long(ask: EngineRequest, room: int) -> str | None:
     """Why a request does not fit a context, or None. Stock lm-eval would cut the prompt from the left, in silence."""
     if ask.prompt_ids is None:
         return None

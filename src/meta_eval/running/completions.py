@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.answers.token_logprobs import Place, TokenLogprobs, of_places
-from meta_eval.running.client import Ask, Said
+from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.transport import GarbledError, Json
 
 # Fields that are not OpenAI's, in vLLM's and SGLang's words: the ids of what was read and written; special tokens kept
@@ -48,7 +48,7 @@ class Abilities:
     forced: str | None = None
 
 
-def generation(ask: Ask, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
+def generation(ask: EngineRequest, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
     """A request for a text: greedy unless the task says ``do_sample``. Each repeat has a seed of its own, or sampled
     answers to the same prompt would all be the same."""
     request = ask.request
@@ -80,7 +80,7 @@ def forced(prompt: Sequence[int], continuation: Sequence[int], how: str, top_k: 
     return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **asked}
 
 
-def read_text(ask: Ask, answer: Json, *, end: Sequence[str], **shared: Any) -> Said:
+def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared: Any) -> EngineResponse:
     """What came of a request for a text.
 
     Raises:
@@ -98,7 +98,7 @@ def read_text(ask: Ask, answer: Json, *, end: Sequence[str], **shared: Any) -> S
         text = text.removesuffix(one)
     ids, usage = choice.get("token_ids"), usage_of(answer)
     ids = ids if isinstance(ids, list) and all(map(_is_count, ids)) else None
-    return Said(
+    return EngineResponse(
         ask.request, text=text, finish_reason=finish, token_ids=ids,
         completion_tokens=usage.get("completion_tokens", len(ids) if ids is not None else None), **shared,
     )  # fmt: skip

@@ -25,7 +25,7 @@ from meta_eval.boundary.hashing import hash_json
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.errors import ConfigError, PackError
 from meta_eval.escaping import quoted
-from meta_eval.running.client import Said
+from meta_eval.running.client import EngineResponse
 
 # Bytes from which of a file of weights only samples are read, how many, and how large each is.
 _WHOLE = 16 * 2**20
@@ -110,7 +110,7 @@ class Journal:
         """What was answered so far, by this process or any other."""
         return read_answers(self.files(), prefer="last")
 
-    def add(self, said: Said, *, engine: str) -> None:
+    def add(self, said: EngineResponse, *, engine: str) -> None:
         """Append an answer: one line, one write.
 
         Raises:

@@ -20,8 +20,8 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import token_counter
-from meta_eval.running.client import Ask, Client, Said, too_long
-from meta_eval.running.faults import diagnosed
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
+from meta_eval.running.engine_faults import diagnosed
 from meta_eval.running.vllm_client import _into
 
 # Requests of one kind and settings that are answered together: what a crash can cost, and what is sorted by length.
@@ -92,19 +92,19 @@ class LmEvalClient(Client):
         cpu = takes_device and torch is not None and not torch.cuda.is_available()
         return {"batch_size": self.settings.batch_size, **({"device": "cpu"} if cpu else {})}
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         for _, alike in itertools.groupby(asks, key=_likeness):
             while some := list(itertools.islice(alike, _CHUNK)):
                 yield from self._chunk(some)
 
-    def _chunk(self, asks: Sequence[Ask]) -> Iterator[Said]:
-        fit: list[Ask] = []
+    def _chunk(self, asks: Sequence[EngineRequest]) -> Iterator[EngineResponse]:
+        fit: list[EngineRequest] = []
         for ask in asks:
             why = too_long(ask, self.settings.max_model_len)
             if why is None:
                 fit.append(ask)
             else:
-                yield Said(ask.request, error=why, again=False)
+                yield EngineResponse(ask.request, error=why, again=False)
         if not fit:
             return
         self._check_bos(fit[0])
@@ -116,16 +116,16 @@ class LmEvalClient(Client):
             self._answered = True
             yield from found
 
-    def _one_by_one(self, asks: Sequence[Ask], first: Exception) -> Iterator[Said]:
+    def _one_by_one(self, asks: Sequence[EngineRequest], first: Exception) -> Iterator[EngineResponse]:
         """After a chunk failed: only what fails by itself is a failure. Nothing at all is one of the engine."""
         log.warning(f"{len(asks):,} requests failed together and are asked one by one: {_said_of(first)}")
-        failed: list[Said] = []
+        failed: list[EngineResponse] = []
         for ask in asks:
             _free_memory()
             try:
                 found = self._ask([ask])
             except Exception as error:
-                failed.append(Said(ask.request, error=_said_of(error)))
+                failed.append(EngineResponse(ask.request, error=_said_of(error)))
             else:
                 self._answered = True
                 yield from found
@@ -133,7 +133,7 @@ class LmEvalClient(Client):
             raise diagnosed(first, self._log, where=self._where) from first
         yield from failed
 
-    def _ask(self, asks: Sequence[Ask]) -> list[Said]:
+    def _ask(self, asks: Sequence[EngineRequest]) -> list[EngineResponse]:
         started = time.time()
         instances = [one for ask in asks for one in self._instances(ask)]
         call = self._lm.generate_until if asks[0].request.kind == "generate" else self._lm.loglikelihood
@@ -145,17 +145,17 @@ class LmEvalClient(Client):
         left = iter(answers)
         return [self._heard(ask, left, shared) for ask in asks]
 
-    def _heard(self, ask: Ask, answers: Iterator[Any], shared: dict[str, Any]) -> Said:
+    def _heard(self, ask: EngineRequest, answers: Iterator[Any], shared: dict[str, Any]) -> EngineResponse:
         request = ask.request
         prompt = None if ask.prompt_ids is None else len(ask.prompt_ids)
         if request.kind == "choices":
             choices = [(float(one[0]), bool(one[1])) for one in itertools.islice(answers, len(request.continuations))]
-            return Said(request, choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
+            return EngineResponse(request, choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
         text = next(answers)
         written = None if self._count is None else self._count(text)
-        return Said(request, text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
+        return EngineResponse(request, text=text, prompt_tokens=prompt, completion_tokens=written, **shared)
 
-    def _instances(self, ask: Ask) -> list[Any]:
+    def _instances(self, ask: EngineRequest) -> list[Any]:
         """As lm-eval's tasks build them."""
         from lm_eval.api.instance import Instance
 
@@ -170,7 +170,7 @@ class LmEvalClient(Client):
             for index, text in enumerate(request.continuations)
         ]
 
-    def _check_bos(self, ask: Ask) -> None:
+    def _check_bos(self, ask: EngineRequest) -> None:
         """Whether the model's class makes the same tokens of a prompt as the pack's way, with exactly one BOS."""
         prompt, ids = ask.request.prompt, ask.prompt_ids
         try:
@@ -195,7 +195,7 @@ class LmEvalClient(Client):
         )  # fmt: skip
 
 
-def _likeness(ask: Ask) -> str:
+def _likeness(ask: EngineRequest) -> str:
     """What the requests of one call must share."""
     request = ask.request
     return json.dumps([request.kind, request.stop, request.max_tokens, dict(request.settings or {})], sort_keys=True)

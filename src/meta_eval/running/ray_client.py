@@ -24,8 +24,8 @@ from meta_eval.boundary.inputs import open_regular
 from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running import ray_rows
-from meta_eval.running.client import Ask, Said, too_long
-from meta_eval.running.faults import diagnosed
+from meta_eval.running.client import EngineRequest, EngineResponse, too_long
+from meta_eval.running.engine_faults import diagnosed
 from meta_eval.running.vllm_client import VllmClient, typed_model_args
 
 # Requests that travel together: Ray gives their answers back when all are there, and a worker that dies loses them.
@@ -102,14 +102,14 @@ class RayClient(VllmClient):
     def engine(self) -> str:
         return self._versions
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         import ray
 
         blocks = []
         for rows in _batches(self._rows(asks), _TOGETHER):
-            refused = [row for row in rows if isinstance(row, Said)]
+            refused = [row for row in rows if isinstance(row, EngineResponse)]
             yield from refused
-            if sent := [row for row in rows if not isinstance(row, Said)]:
+            if sent := [row for row in rows if not isinstance(row, EngineResponse)]:
                 blocks.append(ray.put(_table(sent)))
         if not blocks:
             return
@@ -118,7 +118,7 @@ class RayClient(VllmClient):
             parts = open_.setdefault(row["number"], {})
             parts[row["part"]] = row
             # Ray itself is made of pickles: who can forge this one has the driver already.
-            ask: Ask | None = pickle.loads(parts[0]["ask"]) if 0 in parts else None  # noqa: S301
+            ask: EngineRequest | None = pickle.loads(parts[0]["ask"]) if 0 in parts else None  # noqa: S301
             if ask is not None and len(parts) == self._count(ask):
                 del open_[row["number"]]
                 yield self._heard(ask, [parts[part] for part in sorted(parts)])
@@ -127,12 +127,12 @@ class RayClient(VllmClient):
                 f"Ray lost {len(open_):,} requests", where="backend ray", hint="The same again asks them"
             )
 
-    def _rows(self, asks: Iterable[Ask]) -> Iterator[dict[str, Any] | Said]:
+    def _rows(self, asks: Iterable[EngineRequest]) -> Iterator[dict[str, Any] | EngineResponse]:
         """A row for each thing that the engine is asked; what does not fit comes back as it is."""
         for number, ask in enumerate(asks):
             why = too_long(ask, self.settings.max_model_len)
             if why is not None:
-                yield Said(ask.request, error=why, again=False)
+                yield EngineResponse(ask.request, error=why, again=False)
                 continue
             forced = self._forces(ask)
             for part, (ids, params) in enumerate(self._parts(ask)):
@@ -146,10 +146,10 @@ class RayClient(VllmClient):
                     "wanted": json.dumps(params),
                 }
 
-    def _count(self, ask: Ask) -> int:
+    def _count(self, ask: EngineRequest) -> int:
         return len(ask.continuation_ids or ()) if ask.request.kind == "choices" and self._forces(ask) else 1
 
-    def _forces(self, ask: Ask) -> bool:
+    def _forces(self, ask: EngineRequest) -> bool:
         """Whether it is told by the log-probabilities of what is put behind the prompt."""
         return ask.request.kind == "force" or (ask.request.kind == "choices" and not self._in_one_pass(ask))
 
@@ -204,17 +204,17 @@ class RayClient(VllmClient):
         found: Iterator[Mapping[str, Any]] = iter(processor(ray.data.from_arrow_refs(blocks)).iter_rows())
         return found
 
-    def _heard(self, ask: Ask, rows: Sequence[Mapping[str, Any]]) -> Said:
+    def _heard(self, ask: EngineRequest, rows: Sequence[Mapping[str, Any]]) -> EngineResponse:
         request, ended = ask.request, time.time()
         why = next((row["__inference_error__"] for row in rows if row.get("__inference_error__")), None)
         if why:
-            return Said(request, error=f"vLLM: {why}"[:500], again=not why.startswith(_REFUSED), ended=ended)
+            return EngineResponse(request, error=f"vLLM: {why}"[:500], again=not why.startswith(_REFUSED), ended=ended)
         parts = [json.loads(row["said"]) for row in rows]
         started = ended - max(part["seconds"] or 0.0 for part in parts)
         prompt = len(ask.prompt_ids or ())
         if request.kind == "choices":
             choices = [(float(logprob), bool(greedy)) for part in parts for logprob, greedy in part["choices"]]
-            return Said(
+            return EngineResponse(
                 request, choices=choices, prompt_tokens=prompt, completion_tokens=0, started=started, ended=ended
             )
         (part,) = parts
@@ -225,10 +225,10 @@ class RayClient(VllmClient):
             try:
                 found = of_places(given, places, ask.top_k)
             except ValueError as error:
-                return Said(request, error=f"vLLM {error}", **times)
-            return Said(request, forced=found, prompt_tokens=prompt, completion_tokens=len(given), **times)
+                return EngineResponse(request, error=f"vLLM {error}", **times)
+            return EngineResponse(request, forced=found, prompt_tokens=prompt, completion_tokens=len(given), **times)
         ids = part["token_ids"]
-        return Said(
+        return EngineResponse(
             request, text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),
             finish_reason=self._why_ended(part["text"], ids, request.max_tokens), **times,
         )  # fmt: skip

@@ -23,14 +23,14 @@ from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.canary import Canary, Summary, counted
-from meta_eval.running.client import Ask, Client, Said, client_of, with_token_ids
-from meta_eval.running.first import first_of
+from meta_eval.running.canary_docs import first_of
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
+from meta_eval.running.early_stop import Stopping
 from meta_eval.running.journal import Journal, check_shard, model_fingerprint
-from meta_eval.running.pace import Pace, expected_tokens
-from meta_eval.running.rounds import in_rounds
-from meta_eval.running.stopping import Stopping
-from meta_eval.running.tokens import Tokens, tokens_of
-from meta_eval.running.wanted import Wanted, leave_out, only
+from meta_eval.running.model_tokens import Tokens, tokens_of
+from meta_eval.running.pending_requests import PendingRequests, leave_out, only
+from meta_eval.running.retry_rounds import in_rounds
+from meta_eval.running.time_left import Pace, expected_tokens
 from meta_eval.stats.sequential import State
 
 # What of the settings may change from run to run: where results go, how many requests at a time, on how many copies, at
@@ -62,7 +62,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(slots=True)
-class Ran:
+class RunResult:
     """What a run came to.
 
     Attributes:
@@ -107,7 +107,7 @@ def run(
     baseline: bool = False,
     progress: Progress = silent,
     scored: Scored | None = None,
-) -> Ran:
+) -> RunResult:
     """Ask a model what a pack asks, and grade its answers.
 
     Args:
@@ -153,13 +153,13 @@ def run(
         logs = logs / f"{shard[0]}-of-{shard[1]}"
     with Journal(output / "answers", model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
-        wanted = Wanted(
+        wanted = PendingRequests(
             grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=len(settings.base_url)
         )
         stopping = (
             _stopping(pack, manifest, grading, wanted, shard, settings.margin, progress) if stop_when_decided else None
         )
-        done = Ran(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
+        done = RunResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         done.left_out = {} if grade_only else leave_out(wanted, backend, whole=stop_when_decided)
         if grade_only:
             done.unanswered = {name: left for name, left in wanted.left.items() if left}
@@ -204,7 +204,7 @@ class _Asking:
         client: Client,
         journal: Journal,
         tokens: Tokens,
-        wanted: Wanted,
+        wanted: PendingRequests,
         pace: Pace,
         recordings: Recordings | None,
     ) -> None:
@@ -223,7 +223,7 @@ class _Asking:
             state = stopping.look(self._journal.read(), progress)
         return state
 
-    def run(self, requests: Sequence[Request] | Wanted) -> Iterator[str]:
+    def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
         """Ask these; the name of each task as soon as it is done."""
         for said in in_rounds(self._ask, requests):
             yield from self._keep(said)
@@ -250,11 +250,11 @@ class _Asking:
                 yield from self._keep(said)
         self._pace.begin()
 
-    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[Ask, Said]]:
+    def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
         asks = with_token_ids(requests, self._tokens.encoder)
         return counted(self._client, asks, check=self._recordings is not None)
 
-    def _keep(self, said: Said) -> Iterator[str]:
+    def _keep(self, said: EngineResponse) -> Iterator[str]:
         self._journal.add(said, engine=self._client.engine)
         self._pace.add(said)
         if said.error is not None and not self.failed:
@@ -271,7 +271,7 @@ def _stopping(
     pack: Path,
     manifest: Manifest,
     grading: Grading,
-    wanted: Wanted,
+    wanted: PendingRequests,
     shard: tuple[int, int],
     margin: float,
     progress: Progress,
@@ -344,7 +344,12 @@ def settings_of(manifest: Manifest, config: Config) -> RunSettings:
 
 
 def _tell(
-    name: str, grading: Grading, journal: Journal, wanted: Wanted, scored: Scored | None, shard: tuple[int, int]
+    name: str,
+    grading: Grading,
+    journal: Journal,
+    wanted: PendingRequests,
+    scored: Scored | None,
+    shard: tuple[int, int],
 ) -> None:
     """Grade one task before the others are asked. It is graded with them again; what fails here only is said.
 

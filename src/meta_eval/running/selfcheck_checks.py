@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from meta_eval.answers.requests import Request
 from meta_eval.catalog.families import families
-from meta_eval.running.client import Said
+from meta_eval.running.client import EngineResponse
 
 # Nats that a likelihood in float32 may be off: sums of a few tokens differ by some 1e-5 from engine to engine.
 CLOSE = 1e-3
@@ -57,7 +57,9 @@ class Check:
     hint: str = ""
 
 
-def judge(known: Sequence[Known], once: Mapping[str, Said], twice: Mapping[str, Said]) -> list[Check]:
+def judge(
+    known: Sequence[Known], once: Mapping[str, EngineResponse], twice: Mapping[str, EngineResponse]
+) -> list[Check]:
     """The checks, from what was said to each request the first and the second time."""
     seen = [Seen(one, once.get(one.request.id), twice.get(one.request.id)) for one in known]
     return _Judge([one for one in seen if one.known.group != "too_long"], seen[-1].said).checks()
@@ -68,8 +70,8 @@ class Seen:
     """What is known, and what was said the first and the second time."""
 
     known: Known
-    said: Said | None
-    again: Said | None
+    said: EngineResponse | None
+    again: EngineResponse | None
 
     @property
     def text(self) -> str:
@@ -116,7 +118,7 @@ class _Judge:
     fault and not ten."""
 
     seen: Sequence[Seen]
-    too_long: Said | None
+    too_long: EngineResponse | None
     bos_of_texts: int | None = field(init=False)
     bos_of_choices: int | None = field(init=False)
     steady: bool = field(init=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from meta_eval.backends.server import base
 from meta_eval.running import completions
-from meta_eval.running.client import Said
+from meta_eval.running.client import EngineResponse
 from meta_eval.running.completions_connection import CompletionsConnection
 from meta_eval.running.servers_client import Job, RefusedError, ServersClient
 from meta_eval.running.transport import CutError, Failed, Json
@@ -41,7 +41,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 continue
         return None
 
-    async def ask(self, server: CompletionsConnection, job: Job) -> Said:
+    async def ask(self, server: CompletionsConnection, job: Job) -> EngineResponse:
         ask, can = job.ask, server.can
         if ask.request.kind == "choices":
             return await self._choices(server, job)
@@ -51,7 +51,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
         answer = _checked(await server.complete(body), ask.prompt_ids)
         return completions.read_text(ask, answer, end=self.end, **self._shared(job, answer))
 
-    async def _choices(self, server: CompletionsConnection, job: Job) -> Said:
+    async def _choices(self, server: CompletionsConnection, job: Job) -> EngineResponse:
         ask = job.ask
         if ask.prompt_ids is None or ask.continuation_ids is None or not server.can.token_ids:
             raise RefusedError("choices need token ids")
@@ -67,9 +67,9 @@ class ServerClient(ServersClient[CompletionsConnection]):
                 answer = await self._scored(server, completions.forced(ask.prompt_ids, continuation, how))
                 job.choices.append(completions.read_forced(answer, continuation, how))
         shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
-        return Said(ask.request, choices=job.choices, completion_tokens=0, **shared)
+        return EngineResponse(ask.request, choices=job.choices, completion_tokens=0, **shared)
 
-    async def _force(self, server: CompletionsConnection, job: Job) -> Said:
+    async def _force(self, server: CompletionsConnection, job: Job) -> EngineResponse:
         ask, how = job.ask, await server.how_forced()
         if ask.prompt_ids is None or not server.can.token_ids:
             raise RefusedError("to force an answer needs token ids")
@@ -81,7 +81,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
         answer = await self._scored(server, completions.forced(ask.prompt_ids, ids, how, max(1, ask.top_k)))
         found = completions.read_tokens(answer, ids, how, ask.top_k)
         shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
-        return Said(ask.request, forced=found, completion_tokens=len(ids), **shared)
+        return EngineResponse(ask.request, forced=found, completion_tokens=len(ids), **shared)
 
     async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])

@@ -23,11 +23,11 @@ from typing import Any, Generic, Self, TypeVar
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.logs import log
-from meta_eval.running.client import Ask, Client, Said, too_long
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
 from meta_eval.running.connection import Connection
-from meta_eval.running.prefixes import alike
-from meta_eval.running.serve import Served, serve
+from meta_eval.running.prefix_order import alike
 from meta_eval.running.transport import CutError, Failed, GarbledError, backoff
+from meta_eval.running.vllm_server import Served, serve
 
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound=Connection)
@@ -49,7 +49,7 @@ class RefusedError(Exception):
 class Job:
     """A request on its way. What was answered of it is kept: of choices each continuation may be a request."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: EngineRequest) -> None:
         self.ask = ask
         self.failures = self.turned_away = 0
         self.first_asked: float | None = None
@@ -91,7 +91,7 @@ class ServersClient(Client, Generic[_Server]):
         """
 
     @abstractmethod
-    async def ask(self, server: _Server, job: Job) -> Said:
+    async def ask(self, server: _Server, job: Job) -> EngineResponse:
         """Ask one server one request, once.
 
         Raises:
@@ -146,11 +146,11 @@ class ServersClient(Client, Generic[_Server]):
     def engine(self) -> str:
         return next(one.engine for one in self._servers if one.engine)
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         left, under_way, ended = iter(asks), 0, False
         room = self.settings.concurrency * len(self._servers) * _AHEAD
         jobs = _Jobs(self._servers)
-        said: queue.SimpleQueue[Said | BaseException] = queue.SimpleQueue()
+        said: queue.SimpleQueue[EngineResponse | BaseException] = queue.SimpleQueue()
         workers = self._on_loop(self._start(jobs, said))
         try:
             while True:
@@ -160,7 +160,7 @@ class ServersClient(Client, Generic[_Server]):
                     if ask is None:
                         ended = True
                     elif why := too_long(ask, self.settings.max_model_len):
-                        yield Said(ask.request, error=why, again=False)
+                        yield EngineResponse(ask.request, error=why, again=False)
                     else:
                         under_way += 1
                         self._loop.call_soon_threadsafe(jobs.put_nowait, Job(ask))
@@ -170,7 +170,7 @@ class ServersClient(Client, Generic[_Server]):
                 if isinstance(one, BaseException):
                     self._on_loop(_cancelled(workers))
                     while not said.empty():  # what was answered meanwhile is kept
-                        if isinstance(other := said.get(), Said):
+                        if isinstance(other := said.get(), EngineResponse):
                             yield other
                     raise one
                 under_way -= 1
@@ -204,7 +204,9 @@ class ServersClient(Client, Generic[_Server]):
             await server.close()
         await _cancelled([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
 
-    async def _start(self, jobs: _Jobs, said: queue.SimpleQueue[Said | BaseException]) -> list[asyncio.Task[None]]:
+    async def _start(
+        self, jobs: _Jobs, said: queue.SimpleQueue[EngineResponse | BaseException]
+    ) -> list[asyncio.Task[None]]:
         async def guarded(work: Coroutine[Any, Any, None]) -> None:
             try:
                 await work
@@ -218,7 +220,9 @@ class ServersClient(Client, Generic[_Server]):
                 tasks.append(asyncio.create_task(guarded(self._work(server, jobs, said))))
         return tasks
 
-    async def _work(self, server: _Server, jobs: _Jobs, said: queue.SimpleQueue[Said | BaseException]) -> None:
+    async def _work(
+        self, server: _Server, jobs: _Jobs, said: queue.SimpleQueue[EngineResponse | BaseException]
+    ) -> None:
         """One of the requests that a server may have at a time, over and over."""
         while True:
             await server.ready()
@@ -242,9 +246,9 @@ class ServersClient(Client, Generic[_Server]):
             self._count(server, done)
             said.put(done)
 
-    def _failed(self, server: _Server, job: Job, why: Exception, *, again: bool) -> Said:
+    def _failed(self, server: _Server, job: Job, why: Exception, *, again: bool) -> EngineResponse:
         said = f"{server.url}: {why}"
-        return Said(job.ask.request, error=said, again=again, started=job.first_asked, ended=time.time())
+        return EngineResponse(job.ask.request, error=said, again=again, started=job.first_asked, ended=time.time())
 
     def _may_be_asked_again(self, job: Job, fault: Exception) -> bool:
         """Being turned away is no fault of a request, and ends only with its time."""
@@ -265,7 +269,7 @@ class ServersClient(Client, Generic[_Server]):
         # The worker sleeps: a server that is overloaded is asked less.
         return backoff(job.failures + job.turned_away)
 
-    def _count(self, server: _Server, done: Said) -> None:
+    def _count(self, server: _Server, done: EngineResponse) -> None:
         """Where nothing at all is answered the requests are not to blame, and hours of trying help nobody.
 
         Raises:

@@ -22,8 +22,8 @@ from typing import Any, Self
 from meta_eval.answers.token_logprobs import of_places
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.running.client import Ask, Client, Said, too_long
-from meta_eval.running.faults import diagnosed
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
+from meta_eval.running.engine_faults import diagnosed
 
 # How many requests lie in the engine for each that it works on, so that it never waits for us.
 _AHEAD = 2
@@ -36,7 +36,7 @@ _turns = threading.RLock()
 class _Open:
     """A request at work: what came of each of its parts. Of choices each continuation may be one."""
 
-    ask: Ask
+    ask: EngineRequest
     parts: int
     started: float
     done: dict[int, Any] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class VllmClient(Client):
     def engine(self) -> str:
         return f"vllm {self._version}"
 
-    def answer(self, asks: Iterable[Ask]) -> Iterator[Said]:
+    def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         room = self._engine.vllm_config.scheduler_config.max_num_seqs * _AHEAD
         left = iter(asks)
         owners: dict[str, tuple[_Open, int]] = {}
@@ -131,19 +131,19 @@ class VllmClient(Client):
                     if len(one.done) == one.parts:
                         yield self._said(one)
 
-    def _add(self, ask: Ask, owners: dict[str, tuple[_Open, int]]) -> Said | None:
+    def _add(self, ask: EngineRequest, owners: dict[str, tuple[_Open, int]]) -> EngineResponse | None:
         """Give the engine a request; what it refuses comes back."""
         now = time.time()
         why = too_long(ask, self.settings.max_model_len)
         if why is not None:
-            return Said(ask.request, error=why, again=False)
+            return EngineResponse(ask.request, error=why, again=False)
         parts = list(self._parts(ask))
         one = _Open(ask, len(parts), now)
         for part, (ids, params) in enumerate(parts):
             try:
                 name = self._enqueue(ids, params)
             except ValueError as error:  # vLLM's own errors of validation are such
-                return Said(ask.request, error=f"vLLM refuses it: {error}"[:500], again=False)
+                return EngineResponse(ask.request, error=f"vLLM refuses it: {error}"[:500], again=False)
             owners[name] = one, part
         return None
 
@@ -156,14 +156,14 @@ class VllmClient(Client):
         self._engine.add_request(name, prompt, params, lora_request=self._lora)
         return name
 
-    def _lacks_its_own(self, ask: Ask, output: Any) -> bool:
+    def _lacks_its_own(self, ask: EngineRequest, output: Any) -> bool:
         """Whether the log-probabilities of a continuation were left out, since the cache held some of its tokens."""
         if ask.request.kind != "choices" or self._in_one_pass(ask) or not self._reading_cache:
             return False
         # The last token of the context says the first of the continuation, and must have been computed.
         return (output.num_cached_tokens or 0) >= len(ask.prompt_ids or ())
 
-    def _parts(self, ask: Ask, *, cached: bool = True) -> Iterator[tuple[list[int], Any]]:
+    def _parts(self, ask: EngineRequest, *, cached: bool = True) -> Iterator[tuple[list[int], Any]]:
         """Token ids and parameters of each prompt that a request takes.
 
         Args:
@@ -187,10 +187,10 @@ class VllmClient(Client):
                 params = self._params(max_tokens=1, temperature=0, prompt_logprobs=1, detokenize=False, **reading)
                 yield [*prompt, *continuation], params
 
-    def _in_one_pass(self, ask: Ask) -> bool:
+    def _in_one_pass(self, ask: EngineRequest) -> bool:
         return self._can_ask_ids and ask.one_token_each
 
-    def _forcing(self, ask: Ask) -> dict[str, Any]:
+    def _forcing(self, ask: EngineRequest) -> dict[str, Any]:
         """vLLM says the rank of each token of a prompt, and the likeliest ones; there is no way to have it begin where
         the answer does and say both (``prompt_logprob_start`` goes with ids that are named, and says no ranks)."""
         return {
@@ -198,7 +198,7 @@ class VllmClient(Client):
             **({"flat_logprobs": True} if self._flat else {}),
         }  # fmt: skip
 
-    def _sampling(self, ask: Ask) -> dict[str, Any]:
+    def _sampling(self, ask: EngineRequest) -> dict[str, Any]:
         """As lm-eval turns generation_kwargs into sampling parameters: greedy unless do_sample, special tokens kept."""
         settings = dict(ask.request.settings or {})
         if not settings.pop("do_sample", None) and not settings.get("temperature"):
@@ -212,7 +212,7 @@ class VllmClient(Client):
             "stop": list(dict.fromkeys(stop)),
         }
 
-    def _said(self, one: _Open) -> Said:
+    def _said(self, one: _Open) -> EngineResponse:
         request, ended = one.ask.request, time.time()
         outputs = [one.done[part] for part in range(one.parts)]
         first = outputs[0]
@@ -225,9 +225,9 @@ class VllmClient(Client):
         if request.kind == "generate":
             answer = first.outputs[0]
             if answer.finish_reason not in ("stop", "length"):
-                return Said(request, error=f"vLLM ended it with {answer.finish_reason!r}", **shared)
+                return EngineResponse(request, error=f"vLLM ended it with {answer.finish_reason!r}", **shared)
             ids = list(answer.token_ids)
-            return Said(
+            return EngineResponse(
                 request, text=answer.text, finish_reason=answer.finish_reason, token_ids=ids,
                 completion_tokens=len(ids), **shared,
             )  # fmt: skip
@@ -239,14 +239,14 @@ class VllmClient(Client):
             try:
                 found = of_places(ids, places, one.ask.top_k)
             except ValueError as error:
-                return Said(request, error=f"vLLM {error}", **shared)
-            return Said(request, forced=found, completion_tokens=len(ids), **shared)
+                return EngineResponse(request, error=f"vLLM {error}", **shared)
+            return EngineResponse(request, forced=found, completion_tokens=len(ids), **shared)
         try:
-            return Said(request, choices=self._choices(one.ask, outputs), completion_tokens=0, **shared)
+            return EngineResponse(request, choices=self._choices(one.ask, outputs), completion_tokens=0, **shared)
         except (KeyError, TypeError, ValueError):  # of a request that was set aside and went on from the cache
-            return Said(request, error="vLLM left out log-probabilities of a continuation", **shared)
+            return EngineResponse(request, error="vLLM left out log-probabilities of a continuation", **shared)
 
-    def _choices(self, ask: Ask, outputs: Sequence[Any]) -> list[tuple[float, bool]]:
+    def _choices(self, ask: EngineRequest, outputs: Sequence[Any]) -> list[tuple[float, bool]]:
         continuations = ask.continuation_ids or ()
         if not self._in_one_pass(ask):
             return [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from meta_eval.answers.requests import Request
 from meta_eval.logs import log
-from meta_eval.running.client import Ask, Said
+from meta_eval.running.client import EngineRequest, EngineResponse
 
 # How often a request that failed is asked in all, and the seconds before each further round: what fails together
 # with others (a server that restarts) may be answered when they are done.
@@ -15,9 +15,9 @@ ROUNDS = (0, 2, 10)
 
 
 def in_rounds(
-    ask: Callable[[Iterable[Request]], Iterator[tuple[Ask, Said]]],
+    ask: Callable[[Iterable[Request]], Iterator[tuple[EngineRequest, EngineResponse]]],
     requests: Iterable[Request],
-) -> Iterator[Said]:
+) -> Iterator[EngineResponse]:
     """What came of each request in the end.
 
     Args:

@@ -23,7 +23,7 @@ from meta_eval.pack.integrity import check
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.pack.task_choice import choose_asked
-from meta_eval.running.to_force import ToForce
+from meta_eval.running.forced_requests import ToForce
 
 GROUP = "meta_fidelity"
 

@@ -11,11 +11,11 @@ from meta_eval.backends.base import Backend, BackendError
 from meta_eval.logs import log
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
-from meta_eval.running.prefixes import Beginnings, side_by_side
+from meta_eval.running.prefix_order import Beginnings, side_by_side
 from meta_eval.verification.evaluator import Evaluator
 
 
-class Wanted:
+class PendingRequests:
     """Gone through as often as one likes, task by task, in each those together whose prompts begin alike; the requests
     are built anew each time and never all held.
 
@@ -114,7 +114,7 @@ class Wanted:
 
 
 def leave_out(
-    wanted: Wanted, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
+    wanted: PendingRequests, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
 ) -> dict[str, str]:
     """Leave out the tasks that a backend cannot answer, and say so before the first request.
 

@@ -15,9 +15,9 @@ from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import Manifest
+from meta_eval.running.canary_docs import chosen
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
-from meta_eval.running.first import chosen
 from meta_eval.verification.evaluator import Evaluator
 
 

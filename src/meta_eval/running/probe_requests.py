@@ -15,7 +15,7 @@ import numpy as np
 
 from meta_eval.answers.answer_files import Answers, Key
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.running.client import Ask, with_token_ids
+from meta_eval.running.client import EngineRequest, with_token_ids
 from meta_eval.token_fidelity.perturbations import MOST, PROMPTS, START, turned_round, variants
 from meta_eval.token_fidelity.probe_table import Probed
 
@@ -43,7 +43,7 @@ class Probing:
         keys = [_key(request, name) for request, names in self._ways for name in names]
         return not keys or any(key in answers.given or key in answers.failed for key in keys)
 
-    def asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[Ask]:
+    def asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[EngineRequest]:
         """What has no answer yet.
 
         Args:
@@ -55,7 +55,7 @@ class Probing:
             for ask in with_token_ids([request] if left else [], encoder):
                 for name, (prompt, answer) in _variants(ask, names, encoder):
                     if name in left and prompt and answer:
-                        yield Ask(_probe(request, name), prompt, [answer])
+                        yield EngineRequest(_probe(request, name), prompt, [answer])
 
     def table(self, answers: Answers) -> Iterator[Probed]:
         """What was said, in the order of the docs."""
@@ -83,7 +83,9 @@ def _key(request: Request, name: str) -> Key:
     return probe.id, probe.sha256
 
 
-def _variants(ask: Ask, names: Sequence[str], encoder: Encoder) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
+def _variants(
+    ask: EngineRequest, names: Sequence[str], encoder: Encoder
+) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
     ids, answer = list(ask.prompt_ids or ()), list(ask.forced_ids)
     if names == (START,):
         turned = turned_round(ids)

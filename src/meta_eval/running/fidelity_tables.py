@@ -16,8 +16,8 @@ from meta_eval.errors import UserError
 from meta_eval.pack.manifest import MANIFEST
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.running.client import TOO_LONG
-from meta_eval.running.probing import Probing
-from meta_eval.running.to_force import ToForce
+from meta_eval.running.forced_requests import ToForce
+from meta_eval.running.probe_requests import Probing
 from meta_eval.token_fidelity.probe_table import probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens

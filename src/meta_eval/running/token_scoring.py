@@ -24,15 +24,15 @@ from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import tokenizer_file
 from meta_eval.pack.task_choice import choose_asked
 from meta_eval.running.canary import counted
-from meta_eval.running.client import Ask, Client, Said, client_of, with_token_ids
-from meta_eval.running.force_tables import Tables, tokenizer_hash, write
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
+from meta_eval.running.fidelity_tables import Tables, tokenizer_hash, write
+from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.journal import Journal, check_shard
-from meta_eval.running.pace import Pace
-from meta_eval.running.probing import Probing, chosen
-from meta_eval.running.rounds import in_rounds
+from meta_eval.running.model_tokens import Tokens, tokens_of
+from meta_eval.running.probe_requests import Probing, chosen
+from meta_eval.running.retry_rounds import in_rounds
 from meta_eval.running.run import Interrupted, identity
-from meta_eval.running.to_force import ToForce
-from meta_eval.running.tokens import Tokens, tokens_of
+from meta_eval.running.time_left import Pace
 from meta_eval.token_fidelity.table_pairing import check_same_tokenizer
 
 # Where its answers and tables lie, in the output folder.
@@ -40,7 +40,7 @@ FOLDER = "fidelity"
 
 
 @dataclass(slots=True)
-class Measured:
+class FidelityResult:
     """What came of it.
 
     Attributes:
@@ -78,7 +78,7 @@ def force(
     against: Path | None = None,
     edited: bool = False,
     progress: Progress = silent,
-) -> Measured:
+) -> FidelityResult:
     """Ask a model how likely it finds the recorded answers of a pack, and write what it says as a table.
 
     Args:
@@ -112,7 +112,7 @@ def force(
     with Journal(output, model, identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
         wanted = ToForce(pack, manifest, names, settings, docs, shard, top_k, journal.read())
-        done = Measured(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
+        done = FidelityResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         probing = Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
         probe = probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
@@ -132,7 +132,7 @@ def force(
                 wanted.check(backend, client)
                 pace = Pace(wanted.left, {}, progress)
 
-                def some(requests: Iterable[Request]) -> Iterator[tuple[Ask, Said]]:
+                def some(requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
                     return counted(client, with_token_ids(requests, tokens.encoder, top_k=top_k))
 
                 try:
@@ -173,7 +173,7 @@ def _probe(client: Client, journal: Journal, probing: Probing, tokens: Tokens) -
 def _of_files(
     files: Sequence[Path], pack: Path, manifest: Manifest, names: Sequence[str], settings: RunSettings,
     docs: int | None, top_k: int, output: Path,
-) -> Measured:  # fmt: skip
+) -> FidelityResult:  # fmt: skip
     """The tables of answers that were made elsewhere."""
     given = read_answers(files)
     wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), top_k, given)
@@ -189,4 +189,4 @@ def _of_files(
     output.mkdir(parents=True, exist_ok=True)
     path, probing = output / f"{journal.stem}.parquet", Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
     tables = write(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)
-    return Measured(pack, list(files), tables, before=tables.answers)
+    return FidelityResult(pack, list(files), tables, before=tables.answers)

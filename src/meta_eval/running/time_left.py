@@ -9,7 +9,7 @@ from pathlib import Path
 from meta_eval.boundary.inputs import read_table
 from meta_eval.logs import Progress
 from meta_eval.pack.manifest import Manifest
-from meta_eval.running.client import Said
+from meta_eval.running.client import EngineResponse
 
 # Reading a prompt costs about a thirtieth of writing as many tokens, on the engines that were measured; a cached
 # prefix costs nothing. It only has to tell tasks of long prompts from tasks of long answers.
@@ -54,7 +54,7 @@ class Pace:
         self._answers = self._written = 0
         self._work = self._waited = 0.0
 
-    def add(self, said: Said) -> None:
+    def add(self, said: EngineResponse) -> None:
         """One more answer."""
         task = said.request.task
         self._left[task] -= 1

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from meta_eval.answers.recorded_answers import Recorded, Recordings
 from meta_eval.answers.requests import Request
-from meta_eval.running.wanted import Wanted
+from meta_eval.running.pending_requests import PendingRequests
 
 # How many in all.
 DOCS = 32
 
 
-def first_of(wanted: Wanted, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
+def first_of(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
     """What is asked first, by id, with what Meta recorded: of what is not answered yet."""
     recorded, eligible = {}, {}
     for task, left in wanted.left.items():

@@ -18,7 +18,7 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.server import ADAPTER, serve_arguments
 from meta_eval.backends.settings import RunSettings
 from meta_eval.logs import log
-from meta_eval.running.faults import diagnosed
+from meta_eval.running.engine_faults import diagnosed
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 _HOST = "127.0.0.1"

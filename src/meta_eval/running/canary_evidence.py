@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from meta_eval.answers.recorded_answers import Recorded, forcing
-from meta_eval.running.client import Ask, Client
+from meta_eval.running.client import Client, EngineRequest
 from meta_eval.token_fidelity.bos_likelihood import DOCS, SOUND, gain
 from meta_eval.token_fidelity.perturbations import with_bos
 
@@ -61,8 +61,8 @@ class Evidence:
 
 
 def forced_asks(
-    asks: Sequence[Ask], recorded: Mapping[str, Recorded], cut: Callable[[str], Sequence[Any]]
-) -> list[Ask]:
+    asks: Sequence[EngineRequest], recorded: Mapping[str, Recorded], cut: Callable[[str], Sequence[Any]]
+) -> list[EngineRequest]:
     """What forces the recorded answers of some texts that were asked.
 
     Args:
@@ -74,11 +74,11 @@ def forced_asks(
     for ask in asks:
         request = forcing(ask.request, recorded[ask.request.id]) if ask.request.kind == "generate" else None
         if request is not None and ask.prompt_ids is not None:
-            found.append(Ask(request, ask.prompt_ids, [list(cut(request.continuations[0]))[:_MOST]]))
+            found.append(EngineRequest(request, ask.prompt_ids, [list(cut(request.continuations[0]))[:_MOST]]))
     return found
 
 
-def evidence(client: Client, asks: Sequence[Ask]) -> Evidence | None:
+def evidence(client: Client, asks: Sequence[EngineRequest]) -> Evidence | None:
     """What an engine finds; None where it forces nothing, or would load the model for it once more."""
     docs, tokens, top, total = {}, 0, 0, 0.0
     if client.backend.reloads_model or "force" not in client.backend.kinds or not asks:
@@ -94,7 +94,7 @@ def evidence(client: Client, asks: Sequence[Ask]) -> Evidence | None:
     return Evidence(docs, tokens, top / tokens, total / tokens) if tokens else None
 
 
-def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) -> str | None:
+def other_bos(client: Client, asks: Sequence[EngineRequest], found: Evidence, bos: int) -> str | None:
     """Whether the recorded answers are likelier with another number of BOS, and what that means.
 
     `meta_eval.token_fidelity.bos_likelihood` has the rule.
@@ -114,6 +114,6 @@ def other_bos(client: Client, asks: Sequence[Ask], found: Evidence, bos: int) ->
     return max(likelier)[1] if likelier else None  # what strips one takes a word of the prompt where none is sent
 
 
-def other_number(ask: Ask, bos: int, *, fewer: bool) -> Ask:
+def other_number(ask: EngineRequest, bos: int, *, fewer: bool) -> EngineRequest:
     """The same with one BOS less or one more."""
     return replace(ask, prompt_ids=with_bos(ask.prompt_ids or (), bos, fewer=fewer))
