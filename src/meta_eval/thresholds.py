@@ -91,5 +91,6 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-# ``95 %``, the level of the intervals that views show.
+# The levels of the intervals as views show them: ``95 %`` and ``99 %``.
 LEVEL_TEXT = percent(LEVEL)
+FIDELITY_LEVEL_TEXT = percent(FIDELITY_LEVEL)

@@ -10,6 +10,7 @@ from rich.text import Text
 from meta_eval.report import fidelity_text as write
 from meta_eval.report.terminal import Speaker
 from meta_eval.report.text import NONE, count, visible
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,8 @@ def show(report: FidelityReport, console: Console) -> None:
     if report.against is not None:
         console.print(_against(report.against))
         say.line(
-            "Nats a token; the distance decides, by its 99 % interval beside the margin; a positive shift is worse.",
+            f"Nats a token; the distance decides, by its {FIDELITY_LEVEL_TEXT} interval beside the margin; "
+            "a positive shift is worse.",
             "dim",
         )
         if report.against.divergence is not None:
@@ -100,7 +102,7 @@ def _kinds(report: FidelityReport) -> Table:
 
 
 def _against(found: Against) -> Table:
-    made = table("task", "verdict", "docs", "distance", "99 %", "shift", "changed")
+    made = table("task", "verdict", "docs", "distance", FIDELITY_LEVEL_TEXT, "shift", "changed")
     for one in (found.all, *found.tasks):
         outcome = found.outcome if one.name is None else one.outcome
         made.add_row(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from meta_eval.report.text import MINUS, NONE, plural
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.stats import Interval
@@ -66,7 +67,7 @@ def beside(one: Against, unit: str) -> str:
     """A comparison in one line: ``unit`` is a token of texts, or a choice."""
     clauses = (
         f"{one.outcome}: distance {nats(one.all.distance.value)} nats a {unit} "
-        f"(99 % interval {nats_interval(one.all.interval)}), margin {one.margin:g}, "
+        f"({FIDELITY_LEVEL_TEXT} interval {nats_interval(one.all.interval)}), margin {one.margin:g}, "
         f"{plural(one.all.tokens, unit)} of {plural(one.all.docs, 'doc')}",
         *(reason.replace("a token", f"a {unit}") for reason in one.reasons),
     )
@@ -103,6 +104,6 @@ def divergence(one: Divergence) -> str:
     """Kullback and Leibler's in a sentence, with what it leaves out."""
     return (
         f"Divergence of the copy from the baseline over the {one.k} likeliest tokens of each: {nats(one.value)} nats a "
-        f"token (99 % interval {nats_interval(one.interval)}), at the least; all others, taken as one, have "
-        f"{100 * one.left_out:.2g} % of the probability, at the most {100 * one.most_left_out:.2g} %."
+        f"token ({FIDELITY_LEVEL_TEXT} interval {nats_interval(one.interval)}), at the least; all others, taken as "
+        f"one, have {100 * one.left_out:.2g} % of the probability, at the most {100 * one.most_left_out:.2g} %."
     )

@@ -25,6 +25,7 @@ from meta_eval.report.model import Report, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
 from meta_eval.report.task_tables import tables_by_key
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def environment() -> Environment:
         "tiles": _tiles,
     }
     environment.tests["reasoned"] = lambda task: bool(text.why(task))
+    environment.globals |= {"level": LEVEL_TEXT, "fidelity_level": FIDELITY_LEVEL_TEXT}
     environment.globals |= {"link": _link, "interval": text.interval, "drop_interval": text.drop_interval}
     return environment
 

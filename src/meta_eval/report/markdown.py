@@ -10,6 +10,7 @@ from meta_eval.judging.model import Score
 from meta_eval.report import fidelity_text, tables, text
 from meta_eval.report.model import Report
 from meta_eval.report.task_tables import tables_by_key
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def _environment() -> Environment:
         "figure": fidelity_text.figure, "divergence": fidelity_text.divergence, "task": fidelity_text.name,
     }  # fmt: skip
     environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "table": _table}
+    environment.globals |= {"level": LEVEL_TEXT, "fidelity_level": FIDELITY_LEVEL_TEXT}
     return environment
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.report import text
 from meta_eval.report.apart import apart_table
 from meta_eval.report.tables import Column, Row, Table, Value
+from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, TaskDecision
@@ -58,8 +59,8 @@ def drop_table(report: Report) -> Table[DropRow]:
             detail=_before_and_after, detailed=("html",), strong=True,
         ),
         Column(
-            "interval", "95 % interval", lambda row: row.interval, text.drop_interval,
-            headings={"html": "95 %", "terminal": "95 %"},
+            "interval", f"{LEVEL_TEXT} interval", lambda row: row.interval, text.drop_interval,
+            headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
         Column(
             "p", "p", _of_task(lambda one: one.p_corrected), text.p_value,
@@ -153,8 +154,8 @@ def score_table(report: Report) -> Table[Score]:
             headings={"terminal": "B" if report.kind == "compare" else "ours"},
         ),
         Column(
-            "interval", "95 % interval", lambda score: score.interval, text.interval,
-            headings={"html": "95 %", "terminal": "95 %"},
+            "interval", f"{LEVEL_TEXT} interval", lambda score: score.interval, text.interval,
+            headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
         Column(
             "published", beside, _published, text.percent,

@@ -68,7 +68,7 @@ class Divergence:
     Attributes:
         value: The mean over tokens, nats: of the tokens that both keep and of all others taken as one, so that it is
             no more than the whole divergence (data processing).
-        interval: Of 99 %; None of a single doc.
+        interval: At `FIDELITY_LEVEL`; None of a single doc.
         left_out: The mean probability, for the baseline, of all those others.
         most_left_out: The largest of any place.
         k: Tokens that each table keeps of a place.
@@ -99,9 +99,9 @@ class Paired:
         name: The task; None for all.
         outcome: See this module.
         margin: Nats a token.
-        distance: With its ``interval`` of 99 %, which decides; None of a single doc.
+        distance: With its ``interval`` at `FIDELITY_LEVEL`, which decides; None of a single doc.
         p: One-sided, of a distance of at most the margin; of several tasks after Holm's correction.
-        shift: With ``shift_interval``, of 99 %, and ``shift_p``, two-sided, of none.
+        shift: With ``shift_interval``, at the same level, and ``shift_p``, two-sided, of none.
         before, after: The mean log-probability for the baseline, and for the copy.
         changed: The share of tokens whose likeliest one is another; of those where both engines name it.
         untouched: The share of docs of which every number is the same to the last bit.
