@@ -1101,6 +1101,21 @@ def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
         grouped(tmp_path / "c", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_por"]))
 
 
+def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: Path) -> None:
+    same = {name: right(450, 900) for name in SUBJECTS}
+    alone = grouped(tmp_path / "a", same, same, rules=Gate(tasks=["mmlu_pro"], margin=5.0)).decision
+    for name in ("a", "b"):
+        path = next((tmp_path / "a" / name).glob("results_*.json"))
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree["groups"]["part"] = tree["groups"]["mmlu_pro"]
+        tree["group_subtasks"]["part"] = ["mmlu_pro_a", "mmlu_pro_b"]
+        path.write_text(json.dumps(tree), encoding="utf-8")
+    runs = [read_run([tmp_path / "a" / name]) for name in ("a", "b")]
+    both = compare(*runs, rules=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
+    assert [one.task for one in both.groups] == ["part"]
+    assert (both.mean, both.interval) == (alone.mean, alone.interval)
+
+
 def test_a_group_that_is_shown_below_forbids_ship(tmp_path: Path) -> None:
     """Each of thirty subjects loses little; all together what they lose is clear."""
     before = {f"mmlu_pro_{number:02}": right(50, 100) for number in range(30)}

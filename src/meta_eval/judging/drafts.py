@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval.judging.alarms import Raised, by_kind, caveats, vetoes
@@ -44,13 +44,14 @@ def conclude(
 ) -> Judgement:
     """The decision over the tasks that it is wanted on.
 
-    A group that is wanted takes the place of its tasks. One that nobody named is decided beside them: it has no share
-    of the mean, and is no less a reason against SHIP.
+    A group that is wanted takes the place of its tasks, and of the groups within it. One that nobody named is decided
+    beside them: it has no share of the mean, and is no less a reason against SHIP.
     """
     margin = gate.share or 0.0
     members = {one.task.name: one.task.members for one in drafts if one.task.members}
     known = {one.task.name: one.evidence for one in drafts if one.evidence is not None}
     of_groups = {task for name in wanted for task in members.get(name, ())}
+    of_groups |= _overlapping({name: members[name] for name in wanted if name in members})
     found = by_kind([*raised, *(one for each in drafts for one in (*each.raised, *_filters(each, margin)))])
     alone = [known[name] for name in known if name in wanted and name not in of_groups]
     beside = [one for name, one in known.items() if (name in wanted and name in of_groups)]
@@ -70,6 +71,18 @@ def conclude(
         tasks.append(task)
     told = mean_apart([(one.apart, one.decision.weight) for one in tasks if one.apart and one.decision])
     return Judgement(decision, found, tuple(sorted(tasks, key=lambda one: one.name)), tuple(notes), told)
+
+
+def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
+    """The groups that share a task with a larger one: a mean counts each doc once."""
+    counted: set[str] = set()
+    found = set()
+    for name in sorted(groups, key=lambda one: (-len(groups[one]), one)):
+        if counted.isdisjoint(groups[name]):
+            counted.update(groups[name])
+        else:
+            found.add(name)
+    return found
 
 
 def _filters(one: Draft, margin: float) -> list[Raised]:
