@@ -81,7 +81,7 @@ def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
     @wraps(job)
     def done(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
         for value in (*arguments, *keywords.values()):
-            for one in value if isinstance(value, (list, tuple)) else (value,):
+            for one in _parts(value):
                 if isinstance(one, (str, Path)) and "\0" in str(one):
                     raise UserError("holds a NUL, which no name of a file does", where=str(one))
         try:
@@ -90,6 +90,14 @@ def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
             raise refused(error) from error
 
     return done
+
+
+def _parts(value: object) -> Iterable[object]:
+    """The members of a list, a tuple or an object of options; of anything else the value."""
+    if isinstance(value, (list, tuple)):
+        return value
+    names: Iterable[str] = getattr(value, "__dataclass_fields__", ())
+    return [value, *(getattr(value, name) for name in names)]
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

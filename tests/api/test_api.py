@@ -13,7 +13,7 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from noted import noted
@@ -21,6 +21,7 @@ from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, prepare, report, verify
 from meta_eval.errors import ConfigError, PackError, UserError
+from meta_eval.judging.options import JudgingKeywords, JudgingOptions
 
 HEAVY = ("datasets", "huggingface_hub", "lm_eval", "numpy", "pandas", "pyarrow", "pydantic", "rich", "torch")
 
@@ -61,6 +62,22 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
     found = report("out", pack="work_dir")
     assert [task.name for task in found.tasks] == ["meta_gpqa"]
     assert compare("out", "out", pack="work_dir").kind == "compare"
+
+    options = JudgingOptions(pack="work_dir", margin=3.0)
+    whole, single = report("out", options=options), report("out", pack="work_dir", margin=3.0)
+    assert whole.to_json() == single.to_json() != found.to_json()
+    assert report("out", options=options, margin=5.0).to_json() == report("out", pack="work_dir", margin=5.0).to_json()
+
+
+def test_every_option_of_a_judgement_is_a_keyword() -> None:
+    assert get_type_hints(JudgingKeywords) == get_type_hints(JudgingOptions)
+    with pytest.raises(TypeError, match="marginn"):
+        report("out", marginn=1.0)  # type: ignore[call-arg]
+
+
+def test_a_nul_in_options_is_refused() -> None:
+    with pytest.raises(UserError, match="holds a NUL"):
+        report("out", options=JudgingOptions(pack="a\0b"))
 
 
 def test_a_file_says_the_same_as_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from meta_eval.errors import ConfigError, documented
 from meta_eval.logs import Progress, silent
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
-    from meta_eval.pack.manifest import Manifest
+    from meta_eval.judging.options import JudgingKeywords, JudgingOptions
     from meta_eval.report.fidelity import FidelityReport
     from meta_eval.report.model import Report
-    from meta_eval.results.choice import Choice
+    from meta_eval.results.baseline import Baseline
     from meta_eval.results.run import Run
 
 
@@ -22,14 +22,9 @@ if TYPE_CHECKING:
 def report(
     results: Path | str | Sequence[Path | str],
     *,
-    pack: Path | str | None = None,
-    margin: float | None = None,
-    gate: Gate | Path | str | None = None,
-    cluster: Mapping[str, str] | None = None,
-    tasks: Sequence[str] = (),
-    repeats: bool = False,
-    skip_damaged: bool = False,
+    options: JudgingOptions | None = None,
     progress: Progress = silent,
+    **keywords: Unpack[JudgingKeywords],
 ) -> Report:
     """Does it hold? The drop of each task from the recorded answers, and one decision over all.
 
@@ -44,39 +39,25 @@ def report(
 
     Args:
         results: Folders or files that lm_eval wrote.
-        pack: The pack that was run: published numbers and missing tasks need it.
-        margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
-        gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
-        cluster: By task (or by a pattern such as ``mmlu_*``) the field of its docs that says which share a passage, a
-            question or a source, and so are not independent; beside what the gate names.
-        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all. A minus leaves one out:
-            ``-mmlu_law``.
-        repeats: Average all runs of a task instead of taking the newest.
-        skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
+        options: What is read and by which rules it is decided: the attributes of
+            `meta_eval.judging.options.JudgingOptions`.
         progress: Called with the file that is being read.
+        keywords: Single options, such as ``pack``, ``margin`` and ``gate``, by their names.
 
     Raises:
         UserError: Results, pack or gate cannot be read.
     """
     from meta_eval.judging.judge import judge
     from meta_eval.report.build import build_report
-    from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.choice import Choice
 
-    rules = _rules(margin, gate)
-    folder, manifest = _pack(pack)
+    asked = _options(options, keywords)
     given = [results] if isinstance(results, Path | str) else results
-    choice = Choice.of_names(tasks)
-    run = _read(
-        given, folder, manifest, clusters={**rules.cluster, **(cluster or {})}, choice=choice, repeats=repeats,
-        skip_damaged=skip_damaged, progress=progress,
-    )  # fmt: skip
-    _check_choice(choice, [run], manifest)
+    reading = _Reading(asked, progress)
+    (run,) = reading.read(given)
     progress("judging")
-    baseline = read_baseline(folder, manifest) if folder and manifest else None
-    judged = judge(run, manifest, baseline, rules, choice)
+    judged = judge(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     places = [Path(one) for one in given]
-    return build_report(run, judged, pack=folder, manifest=manifest, gated=gate is not None, places=places)
+    return build_report(run, judged, pack=asked.folder, manifest=reading.manifest, gated=asked.gated, places=places)
 
 
 @documented
@@ -84,14 +65,9 @@ def compare(
     a: Path | str,
     b: Path | str,
     *,
-    pack: Path | str | None = None,
-    margin: float | None = None,
-    gate: Gate | Path | str | None = None,
-    cluster: Mapping[str, str] | None = None,
-    tasks: Sequence[str] = (),
-    repeats: bool = False,
-    skip_damaged: bool = False,
+    options: JudgingOptions | None = None,
     progress: Progress = silent,
+    **keywords: Unpack[JudgingKeywords],
 ) -> Report:
     """Compare two runs doc by doc, such as a model and its quantised twin.
 
@@ -105,39 +81,22 @@ def compare(
     Args:
         a: The baseline: what lm_eval wrote of it.
         b: The run that is compared with it.
-        pack: The pack of both.
-        margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
-        gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
-        cluster: As of `report`.
-        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all. A minus leaves one out:
-            ``-mmlu_law``.
-        repeats: Average all runs of a task instead of taking the newest.
-        skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
+        options: As of `report`; the pack is that of both.
         progress: Called with the file that is being read.
+        keywords: As of `report`.
 
     Raises:
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
     """
     from meta_eval.judging.compare import compare as run_compare
     from meta_eval.report.build import build_report_of_two
-    from meta_eval.results.baseline import read_baseline
-    from meta_eval.results.choice import Choice
 
-    rules = _rules(margin, gate)
-    folder, manifest = _pack(pack)
-    clusters, choice = {**rules.cluster, **(cluster or {})}, Choice.of_names(tasks)
-    before, after = [
-        _read(
-            [one], folder, manifest, clusters=clusters, choice=choice, repeats=repeats, skip_damaged=skip_damaged,
-            progress=progress,
-        )
-        for one in (a, b)
-    ]  # fmt: skip
-    _check_choice(choice, [before, after], manifest)
+    asked = _options(options, keywords)
+    reading = _Reading(asked, progress)
+    before, after = reading.read([a], [b])
     progress("comparing")
-    baseline = read_baseline(folder, manifest) if folder and manifest else None
-    judged = run_compare(before, after, manifest, baseline, rules, choice)
-    return build_report_of_two(judged, before, after, gated=gate is not None)
+    judged = run_compare(before, after, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+    return build_report_of_two(judged, before, after, gated=asked.gated)
 
 
 @documented
@@ -168,11 +127,12 @@ def fidelity_report(
     Raises:
         UserError: A table, the gate or the tokenizer cannot be read, or the tables are not of the same tokens.
     """
+    from meta_eval.judging.options import JudgingOptions
     from meta_eval.pack.prompt_lengths import find_tokenizer
     from meta_eval.report.fidelity_build import build, find_table
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
-    rules = _rules(None, gate).fidelity
+    rules = JudgingOptions(gate=gate).read_rules().fidelity
     if margin is not None:
         if not 0 < margin < 100:
             raise ConfigError(f"{margin:g} is no number of nats above 0 and below 100", where="margin")
@@ -186,47 +146,53 @@ def fidelity_report(
     return build(path, against=beside, rule=rules, tokenizer=made, gated=gate is not None)
 
 
-def _rules(margin: float | None, gate: Gate | Path | str | None) -> Gate:
-    from meta_eval.judging.gate import Gate, read_gate
+def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:
+    from meta_eval.judging.options import JudgingOptions
 
-    rules = read_gate(Path(gate)) if isinstance(gate, Path | str) else gate or Gate()
-    return rules if margin is None else rules.with_margin(margin)
-
-
-def _pack(pack: Path | str | None) -> tuple[Path | None, Manifest | None]:
-    from meta_eval.pack.manifest import read_manifest
-
-    return (None, None) if pack is None else (Path(pack), read_manifest(Path(pack)))
+    return (options or JudgingOptions()).updated(**keywords)
 
 
-def _read(
-    results: Sequence[Path | str],
-    folder: Path | None,
-    manifest: Manifest | None,
-    *,
-    clusters: Mapping[str, str],
-    choice: Choice,
-    repeats: bool,
-    skip_damaged: bool,
-    progress: Progress,
-) -> Run:
-    """A run, and of the pack if one was named."""
-    from meta_eval.pack.prompt_lengths import token_counter
-    from meta_eval.results.run import check_pack, read_run
+class _Reading:
+    """What the options of a judgement name, read in the order in which a user would look for a mistake."""
 
-    count_tokens = token_counter(manifest.run.tokenizer_of()) if manifest else None
-    paths = [Path(one) for one in results]
-    run = read_run(
-        paths, skip_damaged=skip_damaged, repeats=repeats, count_tokens=count_tokens, clusters=clusters, choice=choice,
-        groups=manifest.groups if manifest else {}, step=progress,
-    )  # fmt: skip
-    return run if manifest is None else check_pack(run, manifest, pack=str(folder))
+    def __init__(self, options: JudgingOptions, progress: Progress) -> None:
+        self._options, self._progress = options, progress
+        self.rules, self.manifest, self.choice = options.read_rules(), options.read_manifest(), options.choice
 
+    def read(self, *places: Sequence[Path | str]) -> list[Run]:
+        """A run of each list of places, checked against the pack and the names of tasks."""
+        runs = [self._read(one) for one in places]
+        self._check_choice(runs)
+        return runs
 
-def _check_choice(choice: Choice, runs: Sequence[Run], manifest: Manifest | None) -> None:
-    """Refuse names that neither runs nor pack have, and a choice that leaves nothing."""
-    known = [name for run in runs for name in (*run.tasks, *run.left_out)]
-    groups = dict(manifest.groups) if manifest else {}
-    for run in runs:
-        groups |= run.known_groups
-    choice.check([*known, *(manifest.tasks if manifest else ())], groups)
+    def baseline(self) -> Baseline | None:
+        """The recorded answers of the pack; None without one."""
+        from meta_eval.results.baseline import read_baseline
+
+        folder = self._options.folder
+        return read_baseline(folder, self.manifest) if folder and self.manifest else None
+
+    def _read(self, places: Sequence[Path | str]) -> Run:
+        from meta_eval.pack.prompt_lengths import token_counter
+        from meta_eval.results.run import check_pack, read_run
+
+        options, manifest = self._options, self.manifest
+        run = read_run(
+            [Path(one) for one in places],
+            skip_damaged=options.skip_damaged,
+            repeats=options.repeats,
+            count_tokens=token_counter(manifest.run.tokenizer_of()) if manifest else None,
+            clusters={**self.rules.cluster, **(options.cluster or {})},
+            choice=self.choice,
+            groups=manifest.groups if manifest else {},
+            step=self._progress,
+        )
+        return run if manifest is None else check_pack(run, manifest, pack=str(options.folder))
+
+    def _check_choice(self, runs: Sequence[Run]) -> None:
+        """Refuse names that neither runs nor pack have, and a choice that leaves nothing."""
+        known = [name for run in runs for name in (*run.tasks, *run.left_out)]
+        groups = dict(self.manifest.groups) if self.manifest else {}
+        for run in runs:
+            groups |= run.known_groups
+        self.choice.check([*known, *(self.manifest.tasks if self.manifest else ())], groups)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import typer
 
@@ -57,3 +61,27 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
 def listed(tasks: Sequence[str]) -> list[str]:
     """The names that `TASKS` gives, each between two commas or in an option of its own."""
     return [name.strip() for item in tasks for name in item.split(",") if name.strip()]
+
+
+def spread(verb: Callable[..., None]) -> Callable[..., None]:
+    """Make each field of a dataclass among the parameters of ``verb`` an option of its own; Typer knows no objects."""
+    parameters, groups = [], {}
+    hints = get_type_hints(verb)
+    for one in signature(verb).parameters.values():
+        kind = hints[one.name]
+        if is_dataclass(kind) and isinstance(kind, type):
+            types = get_type_hints(kind)
+            groups[one.name] = kind
+            parameters += [one.replace(name=f.name, default=f.default, annotation=types[f.name]) for f in fields(kind)]
+        else:
+            parameters.append(one.replace(annotation=kind))
+
+    @wraps(verb)
+    def run(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+        verb(**given)
+
+    run.__dict__["__signature__"] = Signature(parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run

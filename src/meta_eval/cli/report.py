@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from meta_eval.thresholds import MARGIN
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
+    from meta_eval.judging.options import JudgingOptions
     from meta_eval.report.model import Report
 
 _HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
@@ -40,6 +42,47 @@ _REPEATS = typer.Option(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class JudgingFlags:
+    """The options of a judgement as the command line has them."""
+
+    margin: float | None = _MARGIN
+    gate: Path | None = _GATE
+    max_drop: float | None = _MAX_DROP
+    tasks: list[str] = _TASKS
+    cluster: list[str] = _CLUSTER
+    repeats: bool = _REPEATS
+    skip_damaged: bool = _SKIP_DAMAGED
+
+    def options(self, pack: Path | None) -> JudgingOptions:
+        """The same as `report` and `compare` take it.
+
+        Raises:
+            ConfigError: A margin was named twice, or is none; or a cluster names no task and field.
+        """
+        from meta_eval.judging.options import JudgingOptions
+        from meta_eval.results.clusters import read_fields
+
+        return JudgingOptions(
+            pack=pack, margin=self.margin, gate=self._rules(), cluster=read_fields(self.cluster),
+            tasks=options.listed(self.tasks), repeats=self.repeats, skip_damaged=self.skip_damaged,
+        )  # fmt: skip
+
+    def _rules(self) -> Gate | Path | None:
+        """The rules that the exit code follows; None where it follows none."""
+        from meta_eval.judging.gate import Gate
+
+        given = {"--margin": self.margin, "--gate": self.gate, "--max-drop": self.max_drop}
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            said = f"{' and '.join(names)} are given together"
+            raise ConfigError(said, hint="Give one; a gate's file has a key margin")
+        if self.margin is not None:
+            Gate().with_margin(self.margin, where="--margin")
+        return self.gate if self.max_drop is None else Gate().with_margin(self.max_drop, where="--max-drop")
+
+
+@options.spread
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Folders or files that lm_eval wrote."),
     pack: Path | None = typer.Option(
@@ -51,34 +94,25 @@ def report(
         None, "--eval-results", metavar="FILE", help="Write the hub's .eval_results/*.yaml."
     ),
     as_json: bool = options.SHARES_AS_JSON,
-    margin: float | None = _MARGIN,
-    gate: Path | None = _GATE,
-    max_drop: float | None = _MAX_DROP,
-    tasks: list[str] = _TASKS,
-    cluster: list[str] = _CLUSTER,
-    repeats: bool = _REPEATS,
-    skip_damaged: bool = _SKIP_DAMAGED,
+    *,
+    flags: JudgingFlags,
 ) -> None:
     """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from the recorded answers, with intervals, beside a margin.
 
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
-    from meta_eval.results.clusters import read_fields
 
-    check_outputs((html, markdown, eval_results), _read_from(results, pack, gate))
-    rules, fields = _rules_of(margin, gate, max_drop), read_fields(cluster)
+    check_outputs((html, markdown, eval_results), _read_from(results, pack, flags.gate))
+    chosen = flags.options(pack)
     with working("reading") as progress:
-        found = api.report(
-            results, pack=pack, margin=margin, gate=rules, cluster=fields, tasks=options.listed(tasks),
-            repeats=repeats, skip_damaged=skip_damaged,
-            progress=progress,
-        )  # fmt: skip
+        found = api.report(results, options=chosen, progress=progress)
         progress("writing")
         write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
     _finish(found, as_json=as_json)
 
 
+@options.spread
 def compare(
     a: Path = typer.Argument(..., metavar="A", help="The baseline: what lm_eval wrote of it."),
     b: Path = typer.Argument(..., metavar="B", help="The run that is compared with it."),
@@ -86,29 +120,19 @@ def compare(
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,
     as_json: bool = options.SHARES_AS_JSON,
-    margin: float | None = _MARGIN,
-    gate: Path | None = _GATE,
-    max_drop: float | None = _MAX_DROP,
-    tasks: list[str] = _TASKS,
-    cluster: list[str] = _CLUSTER,
-    repeats: bool = _REPEATS,
-    skip_damaged: bool = _SKIP_DAMAGED,
+    *,
+    flags: JudgingFlags,
 ) -> None:
     """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
 
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
-    from meta_eval.results.clusters import read_fields
 
-    check_outputs((html, markdown), _read_from((a, b), pack, gate))
-    rules, fields = _rules_of(margin, gate, max_drop), read_fields(cluster)
+    check_outputs((html, markdown), _read_from((a, b), pack, flags.gate))
+    chosen = flags.options(pack)
     with working("reading") as progress:
-        found = api.compare(
-            a, b, pack=pack, margin=margin, gate=rules, cluster=fields, tasks=options.listed(tasks),
-            repeats=repeats, skip_damaged=skip_damaged,
-            progress=progress,
-        )  # fmt: skip
+        found = api.compare(a, b, options=chosen, progress=progress)
         progress("writing")
         write(found, pack=pack, html=html, markdown=markdown)
     _finish(found, as_json=as_json)
@@ -119,23 +143,6 @@ def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) ->
     from meta_eval.results.baseline import out_folder
 
     return [*results, pack, gate, None if pack is None else out_folder(pack)]
-
-
-def _rules_of(margin: float | None, gate: Path | None, max_drop: float | None) -> Gate | Path | None:
-    """The rules that the exit code follows; None where it follows none.
-
-    Raises:
-        ConfigError: A margin was named twice, or is none.
-    """
-    from meta_eval.judging.gate import Gate
-
-    given = {"--margin": margin, "--gate": gate, "--max-drop": max_drop}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) > 1:
-        raise ConfigError(f"{' and '.join(names)} are given together", hint="Give one; a gate's file has a key margin")
-    if margin is not None:
-        Gate().with_margin(margin, where="--margin")
-    return gate if max_drop is None else Gate().with_margin(max_drop, where="--max-drop")
 
 
 def write(

@@ -1,0 +1,89 @@
+"""How results are read and judged: what `report` and `compare` have in common, handed on whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self, TypedDict, Unpack
+
+from meta_eval.judging.gate import Gate, read_gate
+from meta_eval.pack.manifest import Manifest, read_manifest
+from meta_eval.results.choice import Choice
+
+
+class JudgingKeywords(TypedDict, total=False):
+    """The fields of `JudgingOptions` as the keyword arguments of `report` and `compare`."""
+
+    pack: Path | str | None
+    margin: float | None
+    gate: Gate | Path | str | None
+    cluster: Mapping[str, str] | None
+    tasks: Sequence[str]
+    repeats: bool
+    skip_damaged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgingOptions:
+    """What `report` and `compare` read, and by which rules they decide.
+
+    Attributes:
+        pack: The pack that was run: published numbers and missing tasks need it.
+        margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
+        gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
+        cluster: By task (or by a pattern such as ``mmlu_*``) the field of its docs that says which share a passage, a
+            question or a source, and so are not independent; beside what the gate names.
+        tasks: Only these tasks and groups, or patterns such as ``mmlu_*``; empty for all. A minus leaves one out:
+            ``-mmlu_law``.
+        repeats: Average all runs of a task instead of taking the newest.
+        skip_damaged: Leave damaged files, lines and docs out instead of refusing them.
+    """
+
+    pack: Path | str | None = None
+    margin: float | None = None
+    gate: Gate | Path | str | None = None
+    cluster: Mapping[str, str] | None = None
+    tasks: Sequence[str] = field(default=())
+    repeats: bool = False
+    skip_damaged: bool = False
+
+    def updated(self, **keywords: Unpack[JudgingKeywords]) -> Self:
+        """These options with some of them changed.
+
+        Raises:
+            TypeError: There is no such option.
+        """
+        return replace(self, **keywords)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the pack."""
+        return None if self.pack is None else Path(self.pack)
+
+    @property
+    def gated(self) -> bool:
+        """Whether the exit code follows the decision."""
+        return self.gate is not None
+
+    @property
+    def choice(self) -> Choice:
+        """The tasks that are meant."""
+        return Choice.of_names(self.tasks)
+
+    def read_rules(self) -> Gate:
+        """The rules of the gate, with the margin.
+
+        Raises:
+            UserError: The file of the gate cannot be read, or the margin is none.
+        """
+        rules = read_gate(Path(self.gate)) if isinstance(self.gate, Path | str) else self.gate or Gate()
+        return rules if self.margin is None else rules.with_margin(self.margin)
+
+    def read_manifest(self) -> Manifest | None:
+        """The manifest of the pack; None without a pack.
+
+        Raises:
+            UserError: It cannot be read.
+        """
+        return None if self.folder is None else read_manifest(self.folder)
