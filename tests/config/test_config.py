@@ -208,7 +208,18 @@ def test_model_args_as_text_take_an_override(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://[::1/v1", "http://[", "http://[zz]/v1", "http://a:99999", "http://a:x/v1", "http://a:0", "http://:80"],
+    [
+        "http://[::1/v1",
+        "http://[",
+        "http://[zz]/v1",
+        "http://a:99999",
+        "http://a:x/v1",
+        "http://a:0",
+        "http://:80",
+        "http://..:80/v1",
+        "http://a..b/v1",
+        f"http://{'a' * 64}/v1",
+    ],
 )
 def test_an_address_has_a_host_and_a_port(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConfigError, match="has no valid host and port"):

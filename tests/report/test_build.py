@@ -182,6 +182,13 @@ def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path:
     assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json beside results_{TIME}.json"
 
 
+def test_folders_that_share_nothing_keep_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("here/bf16", "fp8")]
+    monkeypatch.chdir(tmp_path / "here")
+    other = (tmp_path / "fp8" / "out").resolve()
+    assert build_report_of_two(compare(*runs), *runs).title == f"org/Some-Model: {other} beside bf16/out"
+
+
 def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
     question = json.dumps({"dialog": [{"body": "one"}, {"body": "two"}]})
     assert shown(tmp_path, [1.0], doc={"question": question})[0].question == "two"

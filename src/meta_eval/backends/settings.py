@@ -57,8 +57,8 @@ def _address(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        valid = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an IPv6 address that is none, or a port that is no number up to 65,535
+        valid = bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:  # an IPv6 address or a name that is none, or a port that is no number up to 65,535
         valid = False
     if not valid:
         raise ValueError(f"{quoted(url)} has no valid host and port")

@@ -37,7 +37,7 @@ def names_of(runs: Sequence[RunFacts]) -> list[str]:
     parts = [Path(run.folder).parts if run.folder else () for run in runs]
     shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
     if all(len(one) > shared for one in parts):
-        return ["/".join(one[shared:]) for one in parts]
+        return [str(Path(*one[shared:])) for one in parts]
     files = [dict(run.facts).get("results") for run in runs]
     told = len(set(files)) == len(files)
     return [(file if told else None) or run.folder or run.model for file, run in zip(files, runs, strict=True)]

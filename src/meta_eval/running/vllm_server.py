@@ -131,7 +131,7 @@ def serve(settings: RunSettings, model: str, logs: Path) -> Served:
 def _vllm() -> list[str]:
     """vLLM of this environment, else the one that a shell would start."""
     if importlib.util.find_spec("vllm") is not None:
-        return [sys.executable, "-m", "vllm.entrypoints.cli.main"]
+        return [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main"]
     found = shutil.which("vllm")
     if found is None:
         raise BackendError(
