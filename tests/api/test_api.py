@@ -20,6 +20,7 @@ from noted import noted
 from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, prepare, report, verify
+from meta_eval.answers.grading import GradingKeywords, GradingOptions
 from meta_eval.errors import ConfigError, PackError, UserError
 from meta_eval.judging.options import JudgingKeywords, JudgingOptions
 
@@ -69,8 +70,14 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
     assert report("out", options=options, margin=5.0).to_json() == report("out", pack="work_dir", margin=5.0).to_json()
 
 
-def test_every_option_of_a_judgement_is_a_keyword() -> None:
-    assert get_type_hints(JudgingKeywords) == get_type_hints(JudgingOptions)
+@pytest.mark.parametrize(
+    ("keywords", "options"), [(JudgingKeywords, JudgingOptions), (GradingKeywords, GradingOptions)]
+)
+def test_every_option_is_a_keyword(keywords: type, options: type) -> None:
+    assert get_type_hints(keywords) == get_type_hints(options)
+
+
+def test_no_keyword_is_passed_over() -> None:
     with pytest.raises(TypeError, match="marginn"):
         report("out", marginn=1.0)  # type: ignore[call-arg]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from meta_eval.answers.answer_files import Answer, Answers, AnswersError, read_answers
 from meta_eval.answers.answer_matching import Matched, Problems, match, strangers, until
@@ -48,29 +48,53 @@ class Graded:
     broken: dict[str, str] = field(default_factory=dict)
 
 
-def grade(
-    answers: Sequence[Path],
-    *,
-    pack: Path,
-    tasks: Sequence[str] = (),
-    output: Path | None = None,
-    partial: bool = False,
-    prefer: Literal["last"] | None = None,
-    allow_code: bool = False,
-    edited: bool = False,
-    progress: Progress = silent,
-) -> Graded:
+class GradingKeywords(TypedDict, total=False):
+    """The fields of `GradingOptions` as the keyword arguments of `meta_eval.grade`."""
+
+    tasks: Sequence[str]
+    output: Path | str | None
+    partial: bool
+    prefer: Literal["last"] | None
+    allow_code: bool
+    edited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradingOptions:
+    """Which answers are graded, and how.
+
+    Attributes:
+        tasks: Tasks and groups of the pack; empty for all.
+        output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
+        partial: Grade what is answered where answers are missing or failed; report calls such a run unfinished.
+        prefer: ``last`` takes the last of answers to one request that are not alike, instead of refusing them.
+        allow_code: Also grade the tasks whose scoring runs programs that a model wrote.
+        edited: Take a pack that was edited as it is; the results file says so.
+    """
+
+    tasks: Sequence[str] = ()
+    output: Path | str | None = None
+    partial: bool = False
+    prefer: Literal["last"] | None = None
+    allow_code: bool = False
+    edited: bool = False
+
+    def updated(self, **keywords: Unpack[GradingKeywords]) -> Self:
+        """These options with some of them changed.
+
+        Raises:
+            TypeError: There is no such option.
+        """
+        return replace(self, **keywords)
+
+
+def grade(answers: Sequence[Path], pack: Path, options: GradingOptions, *, progress: Progress = silent) -> Graded:
     """Score answers with the filters and metrics of a pack.
 
     Args:
         answers: Files of answers, read as one.
         pack: The folder that prepare wrote.
-        tasks: Tasks and groups of the pack; empty for all.
-        output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
-        partial: Grade the docs that are answered where others are not. Report then says that the run is unfinished.
-        prefer: ``last``: of answers to one request that are not alike the last counts, instead of none.
-        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
-        edited: Take a pack that was edited as it is; the results file says so.
+        options: Which of them, and how.
         progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
@@ -79,12 +103,15 @@ def grade(
         PackError: The folder is no pack or was edited, or the results cannot be written.
         ConfigError: A name that the pack does not have, or a task that runs code.
     """
-    grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
-    given = read_answers(answers, prefer=prefer)
+    grading = Grading(
+        pack, tasks=options.tasks, allow_code=options.allow_code, edited=options.edited, progress=progress
+    )
+    given = read_answers(answers, prefer=options.prefer)
     if len(given.settings) > 1:
         listed = ", ".join(given.settings.values())
         raise AnswersError(f"these answers were made with other settings each: {listed}", hint="Grade each by itself")
-    return grading.grade(given, output=output, partial=partial)
+    output = None if options.output is None else Path(options.output)
+    return grading.grade(given, output=output, partial=options.partial)
 
 
 class Grading:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Unpack
 
 from meta_eval.assets import DEFAULT_CONFIG
 from meta_eval.errors import ConfigError, documented
 from meta_eval.logs import Progress, silent
 
 if TYPE_CHECKING:
-    from meta_eval.answers.grading import Graded
+    from meta_eval.answers.grading import Graded, GradingKeywords, GradingOptions
     from meta_eval.answers.request_export import Exported
     from meta_eval.backends.settings import RunSettings
     from meta_eval.config import Config
@@ -230,13 +230,9 @@ def grade(
     answers: Path | str | Sequence[Path | str],
     *,
     pack: Path | str,
-    tasks: Sequence[str] = (),
-    output: Path | str | None = None,
-    partial: bool = False,
-    prefer: Literal["last"] | None = None,
-    allow_code: bool = False,
-    edited: bool = False,
+    options: GradingOptions | None = None,
     progress: Progress = silent,
+    **keywords: Unpack[GradingKeywords],
 ) -> Graded:
     """Score answers that were made anywhere, and write results and samples as lm_eval writes them.
 
@@ -250,27 +246,15 @@ def grade(
     Args:
         answers: Files of answers, read as one.
         pack: The pack whose requests were answered.
-        tasks: Tasks and groups of it; empty for all.
-        output: The folder to write into; None for the pack's own output_path.
-        partial: Grade what is answered where answers are missing or failed; report calls such a run unfinished.
-        prefer: ``last`` takes the last of answers to one request that are not alike, instead of refusing them.
-        allow_code: Also grade the tasks whose scoring runs programs that a model wrote.
-        edited: Take a pack that was edited as it is; the results file says so.
+        options: Which are graded, and how: the attributes of `meta_eval.answers.grading.GradingOptions`.
         progress: Called with the task, the answers scored, and how many there are.
+        keywords: Single options, such as ``tasks``, ``output`` and ``partial``, by their names.
 
     Raises:
         UserError: Answers are missing, failed, of another pack or of several models, or nothing can be written.
     """
-    from meta_eval.answers.grading import grade as run
+    from meta_eval.answers import grading
 
-    return run(
-        [Path(one) for one in ([answers] if isinstance(answers, Path | str) else answers)],
-        pack=Path(pack),
-        tasks=tasks,
-        output=None if output is None else Path(output),
-        partial=partial,
-        prefer=prefer,
-        allow_code=allow_code,
-        edited=edited,
-        progress=progress,
-    )
+    given = [Path(one) for one in ([answers] if isinstance(answers, Path | str) else answers)]
+    asked = (options or grading.GradingOptions()).updated(**keywords)
+    return grading.grade(given, Path(pack), asked, progress=progress)

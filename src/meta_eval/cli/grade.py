@@ -39,22 +39,20 @@ def grade(
     that lm_eval writes. A missing, doubled, foreign or failed answer is named and is never a score."""
     if prefer not in (None, "last"):
         raise ConfigError(f"{prefer!r} is not last", where="--prefer")
+    from meta_eval.answers.grading import GradingOptions
     from meta_eval.answers.grading import grade as run
 
     folder = options.pack_folder(pack, config)
-    names = options.listed(tasks)
+    chosen = GradingOptions(
+        tasks=options.listed(tasks),
+        output=output,
+        partial=partial,
+        prefer=cast(Literal["last"] | None, prefer),
+        allow_code=allow_code,
+        edited=edited,
+    )
     with Steps("grading") as steps:
-        done = run(
-            answers,
-            pack=folder,
-            tasks=names,
-            output=output,
-            partial=partial,
-            prefer=cast(Literal["last"] | None, prefer),
-            allow_code=allow_code,
-            edited=edited,
-            progress=steps.progress,
-        )
+        done = run(answers, folder, chosen, progress=steps.progress)
     err.print(
         f"wrote {done.results}; judge it with: meta-eval report {done.results.parent} --pack {folder}",
         soft_wrap=True,
