@@ -17,7 +17,8 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from meta_eval.report.fidelity_build import build
-from meta_eval.report.fidelity_html import write_html
+from meta_eval.report.shipped_views import HtmlView
+from meta_eval.report.view import document_of, write_view
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fidelity.png"
 
@@ -33,7 +34,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        write_html(page, shown)
+        write_view(page, HtmlView(), document_of(shown))
         chromium = shutil.which("chromium")
         assert chromium, "no Chromium"
         subprocess.run(

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from reports import write_html
 
-from meta_eval.report.html import write_html
 from meta_eval.report.model import Report, Sample
 
 if TYPE_CHECKING:

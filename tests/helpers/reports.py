@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from meta_eval.judging.decide import Decision, Evidence, Veto, decide
 from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
 from meta_eval.judging.numbers import baseline_distance
+from meta_eval.report.fidelity import FidelityReport
 from meta_eval.report.model import Report, RunFacts, Sample, ShownAnswer
+from meta_eval.report.shipped_views import HtmlView
+from meta_eval.report.view import document_of, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")
@@ -32,6 +36,11 @@ HOSTILE = (
     "half a pair \ud83d and the other half \ude00",
     "javascript:window.hurt=4 [link](javascript:window.hurt=5) `code` | pipe |",
 )
+
+
+def write_html(path: Path, report: Report | FidelityReport, samples: Iterable[Sample] = ()) -> None:
+    """The page of a report with these samples."""
+    write_view(path, HtmlView(), document_of(report, lambda: samples))
 
 
 def published(value: float, *, averaging: str | None = None, shots: str = "5") -> Published:

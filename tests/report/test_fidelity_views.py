@@ -14,6 +14,7 @@ from command import cli
 from fake_model import FakeClient, model_folder
 from forced_tables import HEADER, answer, drawn, moved, table
 from packs import prepare
+from reports import write_html
 from rich.console import Console
 from runs import write_run
 from tokenizers import Tokenizer, models
@@ -22,7 +23,6 @@ from meta_eval.api import fidelity_report
 from meta_eval.errors import UserError
 from meta_eval.report.fidelity import FidelityReport
 from meta_eval.report.fidelity_build import build
-from meta_eval.report.fidelity_html import write_html
 from meta_eval.report.fidelity_terminal import show
 from meta_eval.report.markdown import render_fidelity
 from meta_eval.running.selfcheck import model_folder as model_of_selfcheck

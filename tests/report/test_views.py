@@ -17,13 +17,12 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score
+from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score, write_html
 from rich.console import Console
 
 from meta_eval.boundary.outputs import OutputError, replacing
 from meta_eval.judging.model import Alarmed, Cut, Task
 from meta_eval.report import eval_results, markdown, terminal
-from meta_eval.report.html import write_html
 from meta_eval.report.model import Report
 from meta_eval.report.packed import CHUNK_SAMPLES, pack
 from meta_eval.report.plot import plot

@@ -19,7 +19,6 @@ from meta_eval.thresholds import FIDELITY_MARGIN
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
-    from meta_eval.report.fidelity import FidelityReport
     from meta_eval.running.token_scoring import FidelityResult
 
 
@@ -61,6 +60,7 @@ def fidelity(
     ),
     html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write a page, with answers token by token."),
     markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
+    view: list[str] = options.VIEWS,
     stock: Path | None = typer.Option(
         None,
         "--write-stock",
@@ -77,7 +77,9 @@ def fidelity(
     different, 3 not shown.
     """
     from meta_eval import api
-    from meta_eval.report.fidelity_terminal import show
+    from meta_eval.report.shipped_views import TextView
+    from meta_eval.report.view import document_of, write_view
+    from meta_eval.report.view_registry import choose_views
     from meta_eval.running.run import Interrupted
 
     part = shard_of(shard)
@@ -85,14 +87,16 @@ def fidelity(
         raise ConfigError(
             "asks nothing, and writes the table of all shards", where="--no-ask", hint="Leave --shard out"
         )
-    shows = {"--against": against, "--html": html, "--markdown": markdown, "--margin": margin, "--gate": gate}
+    shows: dict[str, object] = {"--against": against, "--html": html, "--markdown": markdown, "--view": view or None}
+    shows |= {"--margin": margin, "--gate": gate}
     named = next((name for name, value in shows.items() if value is not None), None)
     if named and part[1] > 1:
         raise ConfigError("is of all shards", where=named, hint="Give it to the command without --shard, at the end")
     if named and stock is not None:
         raise ConfigError("is of answers, and --write-stock asks nothing", where=named, hint=f"Leave {named} out")
     rules = _rules(margin, gate, against)
-    check_outputs((html, markdown), (pack, against, gate))
+    views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
+    check_outputs((path for path, _ in views), (pack, against, gate))
     baseline = None if against is None else _baseline(against)
     names = options.listed(tasks)
     if stock is not None:
@@ -120,10 +124,12 @@ def fidelity(
             hint="Keep the two apart with --output, or name the other's file",
         )  # fmt: skip
     found = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
-    _write(found, html, markdown)
-    show(found, err if as_json else people())
+    document = document_of(found)
+    for path, one in views:
+        write_view(path, one, document)
+    TextView().show(document, err if as_json else people())
     if as_json:
-        say(json.dumps({**_object(measured), "report": found.to_json()}, allow_nan=False))
+        say(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
     raise typer.Exit(1 if measured.failed else found.exit_code)
 
 
@@ -163,18 +169,6 @@ def _texts_of(choices: Path | None) -> Path:
 
     assert choices is not None  # noqa: S101 (tables without any answer are refused)
     return texts_path(choices)
-
-
-def _write(found: FidelityReport, html: Path | None, markdown: Path | None) -> None:
-    from meta_eval.boundary.outputs import replacing
-    from meta_eval.report.fidelity_html import write_html
-    from meta_eval.report.markdown import render_fidelity
-
-    if markdown is not None:
-        with replacing(markdown) as out:
-            out.write(render_fidelity(found))
-    if html is not None:
-        write_html(html, found)
 
 
 def _write_stock(

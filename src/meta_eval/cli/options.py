@@ -42,6 +42,9 @@ TASKS = typer.Option(
     [], "--tasks", metavar="NAMES", help="Tasks and groups of the pack, with commas; -NAME leaves one out."
 )
 SHARD = typer.Option("0/1", "--shard", metavar="I/N", help="Ask each N-th request from the I-th on (0 to N-1).")
+VIEWS = typer.Option(
+    [], "--view", metavar="NAME=FILE", help="Write another view: text, json, or one that a package adds."
+)
 AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout.")
 SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on stdout; scores are from 0 to 1.")
 

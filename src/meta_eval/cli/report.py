@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,8 @@ from meta_eval.thresholds import MARGIN
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.judging.options import JudgingOptions
-    from meta_eval.report.model import Report
+    from meta_eval.report.model import Report, Sample
+    from meta_eval.report.view import View
 
 _HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
@@ -93,6 +93,7 @@ def report(
     eval_results: Path | None = typer.Option(
         None, "--eval-results", metavar="FILE", help="Write the hub's .eval_results/*.yaml."
     ),
+    view: list[str] = options.VIEWS,
     as_json: bool = options.SHARES_AS_JSON,
     *,
     flags: JudgingFlags,
@@ -102,13 +103,15 @@ def report(
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
+    from meta_eval.report.view_registry import choose_views
 
-    check_outputs((html, markdown, eval_results), _read_from(results, pack, flags.gate))
+    views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
+    check_outputs((path for path, _ in views), _read_from(results, pack, flags.gate))
     chosen = flags.options(pack)
     with working("reading") as progress:
         found = api.report(results, options=chosen, progress=progress)
         progress("writing")
-        write(found, pack=pack, html=html, markdown=markdown, eval_results=eval_results)
+        write_views(found, views, pack)
     _finish(found, as_json=as_json)
 
 
@@ -119,6 +122,7 @@ def compare(
     pack: Path | None = typer.Option(None, "--pack", metavar="WORK_DIR", help="The pack of both."),
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,
+    view: list[str] = options.VIEWS,
     as_json: bool = options.SHARES_AS_JSON,
     *,
     flags: JudgingFlags,
@@ -128,13 +132,15 @@ def compare(
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
+    from meta_eval.report.view_registry import choose_views
 
-    check_outputs((html, markdown), _read_from((a, b), pack, flags.gate))
+    views = choose_views("compare", view, {"html": html, "markdown": markdown})
+    check_outputs((path for path, _ in views), _read_from((a, b), pack, flags.gate))
     chosen = flags.options(pack)
     with working("reading") as progress:
         found = api.compare(a, b, options=chosen, progress=progress)
         progress("writing")
-        write(found, pack=pack, html=html, markdown=markdown)
+        write_views(found, views, pack)
     _finish(found, as_json=as_json)
 
 
@@ -145,45 +151,37 @@ def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) ->
     return [*results, pack, gate, None if pack is None else out_folder(pack)]
 
 
-def write(
-    found: Report,
-    *,
-    pack: Path | None,
-    html: Path | None = None,
-    markdown: Path | None = None,
-    eval_results: Path | None = None,
-) -> None:
+def write_views(found: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:
     """Write the files that were asked for, each whole or not at all.
 
     Raises:
         OutputError: One cannot be written.
     """
-    from meta_eval.boundary.outputs import replacing
-    from meta_eval.report import eval_results as hub
-    from meta_eval.report import markdown as card
+    from meta_eval.report.samples import samples_of
+    from meta_eval.report.view import document_of, write_view
 
-    for path, render in ((markdown, card.render), (eval_results, hub.render)):
-        if path is not None:
-            with replacing(path) as out:
-                out.write(render(found))
-    if html is not None:
+    def samples() -> Iterable[Sample]:
         from meta_eval.pack.manifest import read_manifest
         from meta_eval.pack.prompt_lengths import token_counter
-        from meta_eval.report.html import write_html
-        from meta_eval.report.samples import samples_of
 
         count_tokens = token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
-        write_html(html, found, samples_of(found.tasks, count_tokens=count_tokens))
+        return samples_of(found.tasks, count_tokens=count_tokens)
+
+    document = document_of(found, samples)
+    for path, view in views:
+        write_view(path, view, document)
 
 
 def _finish(found: Report, *, as_json: bool) -> None:
     """Show the report to people, print it for machines, and end with its exit code."""
-    from meta_eval.report.terminal import show
+    from meta_eval.report.shipped_views import JsonView, TextView
+    from meta_eval.report.view import document_of
 
+    document = document_of(found)
     console = err if as_json else people()
-    show(found, console)
+    TextView().show(document, console)
     if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
         err.print(found.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        say(json.dumps(found.to_json(), ensure_ascii=True, allow_nan=False))
+        say(JsonView().render(document).rstrip("\n"))
     raise typer.Exit(found.exit_code)

@@ -147,13 +147,14 @@ def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
 def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> Report | None:
     """The report of what was graded."""
     from meta_eval import api
-    from meta_eval.cli.report import write
+    from meta_eval.cli.report import write_views
+    from meta_eval.report.view_registry import choose_views
 
     if ran.graded is None:
         return None
     with working("judging") as progress:
         found = api.report([ran.graded.results], pack=pack, gate=gate, progress=progress)
-        write(found, pack=pack, html=html)
+        write_views(found, choose_views("report", (), {"html": html}), pack)
     return found
 
 

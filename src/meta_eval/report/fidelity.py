@@ -109,6 +109,11 @@ class FidelityReport:
     gated: bool = False
 
     @property
+    def title(self) -> str:
+        """The copy, and the baseline where there is one."""
+        return f"{self.model} beside {self.baseline}" if self.baseline else self.model
+
+    @property
     def summary(self) -> str:
         """The whole in one line."""
         return write.headline(self.against, self.choices_against, self.figures, self.choices)

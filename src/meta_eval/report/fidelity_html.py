@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.boundary.outputs import replacing
 from meta_eval.report import fidelity_text as write
+from meta_eval.report import tables
+from meta_eval.report.fidelity_tables import fidelity_tables_by_key
 from meta_eval.report.html import asset, digest, environment
 from meta_eval.version import __version__
 
@@ -30,7 +30,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 640, 220, 46, 34
 class Row:
     """A distance on the axis, in percent of its width; None where there is no interval."""
 
-    one: Paired
+    line: tables.Row[Paired]
     outcome: str
     x: float
     low: float | None
@@ -46,22 +46,20 @@ class Curve:
     path: str
 
 
-def write_html(path: Path, report: FidelityReport) -> None:
-    """Write a fidelity report as one self-contained page.
-
-    Raises:
-        OutputError: The file cannot be written.
-    """
+def fidelity_page(report: FidelityReport) -> Iterable[str]:
+    """A fidelity report as one self-contained page, in pieces."""
     from markupsafe import Markup
 
     style = asset("report.css") + asset("fidelity.css")
-    page = (
+    shown = fidelity_tables_by_key(report)
+    return (
         environment()
         .get_template("fidelity.html.j2")
         .generate(
             report=report,
+            tables=shown,
             write=write,
-            rows=_rows(report),
+            rows=_rows(shown["against"]),
             margin=_at(report.against.margin) if report.against else None,
             ticks=[(f"{10.0**power:g}", _at(10.0**power)) for power in range(_LOWEST, _HIGHEST + 1)],
             survival=_survival(report),
@@ -72,9 +70,6 @@ def write_html(path: Path, report: FidelityReport) -> None:
             version=__version__,
         )
     )
-    with replacing(path) as out:
-        for piece in page:
-            out.write(piece)
 
 
 def _at(value: float) -> float:
@@ -83,19 +78,16 @@ def _at(value: float) -> float:
     return round(100 * (min(max(power, _LOWEST), _HIGHEST) - _LOWEST) / (_HIGHEST - _LOWEST), 2)
 
 
-def _rows(report: FidelityReport) -> list[Row]:
-    found = report.against
-    if found is None:
-        return []
+def _rows(table: tables.Table[Paired] | None) -> list[Row]:
     return [
         Row(
-            one,
-            found.outcome if one.name is None else one.outcome,
-            _at(one.distance.value),
-            _at(one.interval.lower) if one.interval else None,
-            _at(one.interval.upper) if one.interval else None,
+            row,
+            row.outcome,
+            _at(row.subject.distance.value),
+            _at(row.subject.interval.lower) if row.subject.interval else None,
+            _at(row.subject.interval.upper) if row.subject.interval else None,
         )
-        for one in (found.all, *found.tasks)
+        for row in (table.rows if table else ())
     ]
 
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 from meta_eval.boundary.hashing import hash_text
-from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import Subtask, Task
-from meta_eval.report import fidelity_text, text
+from meta_eval.report import text
+from meta_eval.report.fidelity_tables import fidelity_tables_by_key
 from meta_eval.report.model import Report, Sample
 from meta_eval.report.packed import FLAGS, pack
 from meta_eval.report.plot import plot
-from meta_eval.report.task_tables import tables_by_key
+from meta_eval.report.task_tables import PLACED, tables_by_key
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
 from meta_eval.version import __version__
 
@@ -46,22 +45,16 @@ _SHAPES = {
 }  # fmt: skip
 
 
-def write_html(path: Path, report: Report, samples: Iterable[Sample] = ()) -> None:
-    """Write a report as one self-contained page.
+def report_page(report: Report, samples: Iterable[Sample] = ()) -> Iterator[str]:
+    """A report as one self-contained page, in pieces.
 
     Args:
-        path: The file; it is replaced in one step.
         report: What it says.
         samples: The docs for its table, in the order of the table; read once, and never all in memory.
-
-    Raises:
-        OutputError: The file cannot be written.
     """
     packed = pack(samples)
     try:
-        with replacing(path) as out:
-            for piece in _page(report, packed.index, packed.samples, packed.chunks):
-                out.write(piece)
+        yield from _page(report, packed.index, packed.samples, packed.chunks)
     finally:
         packed.close()
 
@@ -79,6 +72,7 @@ def _page(report: Report, index: str, samples: int, chunks: Callable[[], Iterabl
             plot=plot(report),
             averages=text.averages(report.tasks, report.totals),
             tables=tables_by_key(report),
+            placed=PLACED,
             compared_with=text.compared_with(report.tasks),
             settling=text.settling(report.decision.settling),
             outcomes=Counter(task.outcome for task in report.tasks),
@@ -126,8 +120,7 @@ def environment() -> Environment:
     )
     environment.filters |= {
         "percent": text.percent,
-        "fine_percent": fidelity_text.share,
-        "nats": fidelity_text.nats,
+        "fidelity_tables": fidelity_tables_by_key,
         "points": text.points,
         "count": text.count,
         "plural": text.plural,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.judging.model import Score
 from meta_eval.report import fidelity_text, tables, text
+from meta_eval.report.fidelity import FidelityReport
+from meta_eval.report.fidelity_tables import fidelity_tables_by_key
 from meta_eval.report.model import Report
-from meta_eval.report.task_tables import tables_by_key
+from meta_eval.report.task_tables import PLACED, tables_by_key
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from meta_eval.report.fidelity import FidelityReport
 
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_]))")
@@ -27,7 +27,9 @@ def render(report: Report) -> str:
     averages = text.averages(report.tasks, report.totals)
     page = _environment().get_template("report.md.j2")
     return (
-        page.render(report=report, averages=averages, tables=tables_by_key(report), version=__version__).strip("\n")
+        page.render(
+            report=report, averages=averages, tables=tables_by_key(report), placed=PLACED, version=__version__
+        ).strip("\n")
         + "\n"
     )
 
@@ -35,7 +37,11 @@ def render(report: Report) -> str:
 def render_fidelity(report: FidelityReport) -> str:
     """A fidelity report, whole; ends with a line break."""
     page = _environment().get_template("fidelity.md.j2")
-    return page.render(report=report, yardstick=fidelity_text.YARDSTICK, version=__version__).strip("\n") + "\n"
+    shown = fidelity_tables_by_key(report)
+    return (
+        page.render(report=report, tables=shown, yardstick=fidelity_text.YARDSTICK, version=__version__).strip("\n")
+        + "\n"
+    )
 
 
 @cache
@@ -50,10 +56,7 @@ def _environment() -> Environment:
         text.alarm_tasks, text.compared_with, text.known_reasons, text.why, text.cut,
     ):  # fmt: skip
         environment.filters[words.__name__] = words
-    environment.filters |= {
-        "nats": fidelity_text.nats, "nats_interval": fidelity_text.nats_interval, "share": fidelity_text.share,
-        "figure": fidelity_text.figure, "divergence": fidelity_text.divergence, "task": fidelity_text.name,
-    }  # fmt: skip
+    environment.filters["divergence"] = fidelity_text.divergence
     environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "table": _table}
     environment.globals |= {"level": LEVEL_TEXT, "fidelity_level": FIDELITY_LEVEL_TEXT}
     return environment
@@ -62,7 +65,7 @@ def _environment() -> Environment:
 def _table(table: tables.Table[Any]) -> str:
     """A table without its title and legend; ends without a line break."""
     columns = table.columns_in("markdown")
-    outcome = ["outcome"] if table.has_outcomes else []
+    outcome = [table.verdict] if table.has_outcomes else []
     heads = [table.first, *outcome, *(heading for heading, _ in columns)]
     lines = [
         " | ".join(heads),

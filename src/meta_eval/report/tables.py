@@ -89,6 +89,7 @@ class Table(Generic[S]):
         legend: What its figures are, in one or two sentences.
         notes: What else is to know of single rows: the name of the row, and a clause.
         first: The heading over the names of rows.
+        verdict: The heading over outcomes.
     """
 
     key: str
@@ -98,6 +99,7 @@ class Table(Generic[S]):
     legend: str = ""
     notes: tuple[tuple[str, str], ...] = ()
     first: str = "task"
+    verdict: str = "outcome"
 
     @property
     def has_outcomes(self) -> bool:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from meta_eval.stats import Drop, Interval
 
 
+# The tables that pages have a place for; others follow the scores.
+PLACED = ("drops", "apart", "scores", "flips")
+
+
 @dataclass(frozen=True, slots=True)
 class DropRow:
     """What a row of drops is about: a task, or the mean over tasks, which has no decision of its own."""
@@ -32,7 +36,8 @@ def tables_by_key(report: Report) -> dict[str, Table[Any] | None]:
     """Every table of a report, in their order; None for one without a row."""
     apart = apart_table(report.tasks, report.apart)
     made: tuple[Table[Any], ...] = (drop_table(report), apart, score_table(report), flip_table(report))
-    return {table.key: table if table.rows else None for table in made}
+    found: dict[str, Table[Any] | None] = dict.fromkeys(PLACED)
+    return found | {table.key: table if table.rows else None for table in made}
 
 
 def tables_of(report: Report) -> tuple[Table[Any], ...]:

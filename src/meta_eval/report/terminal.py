@@ -13,14 +13,14 @@ from meta_eval.judging.model import Score, Task
 from meta_eval.report import tables
 from meta_eval.report import text as write
 from meta_eval.report.model import Report
-from meta_eval.report.task_tables import flip_table, tables_of
+from meta_eval.report.task_tables import tables_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 STYLES = {
     "shown to hold": "green", "shown below": "red", "not shown": "yellow",
-    "SHIP": "bold green", "DON'T": "bold red", "NOT SHOWN": "bold yellow",
+    "SHIP": "bold green", "DON'T": "bold red", "NOT SHOWN": "bold yellow", "same": "green", "different": "red",
 }  # fmt: skip
 
 
@@ -37,7 +37,8 @@ def show(report: Report, console: Console) -> None:
         say.line(f"note: {note}", "yellow")
     if report.alarms or report.notes:
         say.line()
-    for table in tables_of(report):
+    shown = tables_of(report)
+    for table in shown:
         if table.key != "flips":
             _show_table(table, report, console, say)
     for line in _besides(report):
@@ -47,9 +48,10 @@ def show(report: Report, console: Console) -> None:
         say.line()
     for outcome, named, reason in explained:
         say.line(f"{outcome}: {named}: {reason}", STYLES[outcome])
-    if (flips := flip_table(report)).rows:
-        say.line()
-        print_table(console, flips)
+    for table in shown:
+        if table.key == "flips":
+            say.line()
+            print_table(console, table)
 
 
 def _besides(report: Report) -> Iterator[str]:
@@ -95,7 +97,7 @@ def print_table(console: Console, table: tables.Table[Any]) -> None:
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     made.add_column(table.first, overflow="fold", ratio=1)
     if table.has_outcomes:
-        made.add_column("outcome", no_wrap=True)
+        made.add_column(table.verdict, no_wrap=True)
     for heading, column in columns:
         made.add_column(heading, justify="left" if column.words else "right", no_wrap=True)
     above = None

@@ -1,0 +1,174 @@
+"""The tables of a fidelity report: how likely the recorded answers are, and how far the copy is from a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from meta_eval.report import fidelity_text as write
+from meta_eval.report import text
+from meta_eval.report.tables import Column, Row, Table
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
+
+if TYPE_CHECKING:
+    from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.token_fidelity.comparison import Against, Paired
+    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figure, Figures
+
+_LONG = ("html", "markdown")
+
+T = TypeVar("T")
+
+
+def fidelity_tables(report: FidelityReport) -> tuple[Table[Any], ...]:
+    """Every table of a fidelity report that has a row."""
+    return tuple(table for table in fidelity_tables_by_key(report).values() if table is not None)
+
+
+def fidelity_tables_by_key(report: FidelityReport) -> dict[str, Table[Any] | None]:
+    """Every table, in their order; None for one without a row."""
+    made: tuple[Table[Any], ...] = (
+        _against("against", "How far from the baseline", report.against, "token"),
+        _figures(report.figures),
+        _kinds(report),
+        _choices(report.choices),
+        _against("choices_against", "Beside the baseline's", report.choices_against, "choice"),
+    )
+    return {table.key: table if table.rows else None for table in made}
+
+
+def _figure(
+    key: str, heading: str, figure: Callable[[T], Figure], legend: str = "", short: str = "", *, share: bool = False
+) -> Column[T]:
+    """The column of a figure that has an interval."""
+    bounds = write.share_interval if share else write.nats_interval
+
+    def detail(one: T) -> str | None:
+        found = figure(one).interval
+        return bounds(found) if found else None
+
+    return Column(
+        key, heading, lambda one: figure(one).value, write.share if share else write.nats, legend, detail, _LONG,
+        {"terminal": short or heading}, strong=True,
+    )  # fmt: skip
+
+
+def _figures(figures: Iterable[Figures]) -> Table[Figures]:
+    columns: tuple[Column[Figures], ...] = (
+        Column("docs", "docs", lambda one: one.docs, text.count),
+        Column("tokens", "tokens", lambda one: one.tokens, text.count),
+        _figure(
+            "top1", "top-1", lambda one: one.top1, "percent of the tokens that no other token is likelier than",
+            share=True,
+        ),
+        _figure(
+            "logprob", "log-probability", lambda one: one.logprob, "the mean over tokens, in nats", "log-prob."
+        ),
+        Column(
+            "perplexity", "perplexity", lambda one: one.perplexity, "{:.3g}".format, headings={"terminal": "perpl."}
+        ),
+        _figure(
+            "margin", "margin", lambda one: one.margins.mean,
+            "nats that a token lies below the likeliest, the mean",
+        ),
+        _figure(
+            "greedy", "greedy", lambda one: one.greedy,
+            "percent of the answers of which every token is the likeliest", share=True,
+        ),
+        Column(
+            "divergence", "divergence", lambda one: one.divergence.median or "never", _place,
+            "the median place of the first token that is not the likeliest", headings={"terminal": "div."},
+        ),
+    )  # fmt: skip
+    return Table("figures", "How likely the copy finds the recorded answers", columns, _rows(figures))
+
+
+def _place(median: float | str) -> str:
+    return median if isinstance(median, str) else f"{median:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of token: its own figures, and those beside the baseline."""
+
+    one: Any
+    beside: Any
+
+
+def _kinds(report: FidelityReport) -> Table[_Kind]:
+    columns: list[Column[_Kind]] = [
+        Column("number", "number", lambda kind: kind.one.tokens, text.count),
+        Column("top1", "top-1", lambda kind: kind.one.top1, write.share),
+        Column(
+            "logprob", "log-probability", lambda kind: kind.one.logprob, write.nats,
+            headings={"terminal": "log-prob."},
+        ),
+    ]  # fmt: skip
+    if report.against is not None:
+        columns += [
+            Column("distance", "distance", lambda kind: kind.beside and kind.beside.distance, write.nats),
+            Column("shift", "shift", lambda kind: kind.beside and kind.beside.shift, write.nats),
+        ]
+    beside = {one.name: one for one in report.against.kinds} if report.against else {}
+    kinds = report.figures[0].kinds if report.figures else ()
+    rows = tuple(Row(one.name, _Kind(one, beside.get(one.name))) for one in kinds)
+    return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
+
+
+def _against(key: str, title: str, found: Against | None, unit: str) -> Table[Paired]:
+    changed = "top-1 changed" if unit == "token" else "best changed"
+    columns: tuple[Column[Paired], ...] = (
+        Column("docs", "docs", lambda one: one.docs, text.count),
+        Column("tokens", f"{unit}s", lambda one: one.tokens, text.count, headings={"terminal": ""}),
+        Column("distance", "distance", lambda one: one.distance.value, write.nats, f"nats a {unit}", strong=True),
+        Column(
+            "interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda one: one.interval, write.nats_interval,
+            headings={"html": FIDELITY_LEVEL_TEXT, "terminal": FIDELITY_LEVEL_TEXT},
+        ),
+        Column(
+            "shift", "shift", lambda one: one.shift.value, write.nats, "positive for worse",
+            lambda one: write.nats_interval(one.shift_interval), _LONG,
+        ),
+        Column(
+            "changed", changed, lambda one: one.changed, write.share,
+            f"percent of {unit}s whose likeliest one is another" if unit == "token" else
+            "percent of choices of docs whose best one is another",
+            headings={"terminal": "changed"},
+        ),
+    )  # fmt: skip
+    return Table(key, title, columns, _paired(found), verdict="verdict")
+
+
+def _paired(found: Against | None) -> tuple[Row[Paired], ...]:
+    if found is None:
+        return ()
+    whole = Row(write.name(None), found.all, found.outcome, whole=True)
+    return (whole, *(Row(write.name(one.name), one, one.outcome) for one in found.tasks))
+
+
+def _choices(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
+    columns: tuple[Column[ChoiceFigures], ...] = (
+        Column("docs", "docs", lambda one: one.docs, text.count),
+        _figure(
+            "mean_difference", "mean difference", lambda one: one.mean_difference,
+            "of the log-likelihoods from the recorded ones, nats a choice", "mean diff.",
+        ),
+        Column("median_difference", "median", lambda one: one.median_difference, write.nats),
+        _figure("shift", "shift", lambda one: one.shift),
+        Column(
+            "correlation", "correlation", lambda one: one.correlation, "{:.4f}".format,
+            headings={"terminal": "correl."},
+        ),
+        _figure(
+            "same_best", "same best", lambda one: one.same_best,
+            "percent of the docs whose likeliest choice is the recorded one", share=True,
+        ),
+    )  # fmt: skip
+    return Table(
+        "choices", "Choices: log-likelihoods beside the recorded ones", columns, _rows(choices), first="choices of"
+    )
+
+
+def _rows(figures: Iterable[Any]) -> tuple[Row[Any], ...]:
+    return tuple(Row(write.name(one.name), one, whole=one.name is None) for one in figures)

@@ -1,0 +1,74 @@
+"""The views that meta-eval ships, each over what its own modules make."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from meta_eval.report import eval_results, fidelity_terminal, markdown, terminal
+from meta_eval.report.fidelity import FidelityReport
+from meta_eval.report.fidelity_html import fidelity_page
+from meta_eval.report.html import report_page
+from meta_eval.report.view import Document, View
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class TextView(View):
+    """Plain text of 80 columns, which is also what the terminal shows."""
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        from rich.console import Console
+
+        out = io.StringIO()
+        self.show(document, Console(file=out, width=80, color_system=None))
+        return out.getvalue()
+
+    def show(self, document: Document, console: Console) -> None:
+        """Print it, in colours where the terminal has them."""
+        source = document.source
+        if isinstance(source, FidelityReport):
+            fidelity_terminal.show(source, console)
+        else:
+            terminal.show(source, console)
+
+
+class MarkdownView(View):
+    """Markdown for a model card."""
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        source = document.source
+        return markdown.render_fidelity(source) if isinstance(source, FidelityReport) else markdown.render(source)
+
+
+class HtmlView(View):
+    """One self-contained page, with every sample or with some answers token by token."""
+
+    def render(self, document: Document) -> Iterable[str]:
+        """See `View.render`."""
+        source = document.source
+        return fidelity_page(source) if isinstance(source, FidelityReport) else report_page(source, document.samples())
+
+
+class JsonView(View):
+    """One JSON object on one line, in ASCII."""
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        return json.dumps(document.to_json(), ensure_ascii=True, allow_nan=False) + "\n"
+
+
+class EvalResultsView(View):
+    """The hub's ``.eval_results/*.yaml``."""
+
+    kinds: ClassVar[frozenset[str]] = frozenset(("report",))
+
+    def render(self, document: Document) -> str:
+        """See `View.render`."""
+        assert not isinstance(document.source, FidelityReport)  # noqa: S101 (it shows reports alone)
+        return eval_results.render(document.source)

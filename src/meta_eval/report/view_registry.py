@@ -1,0 +1,62 @@
+"""Every view, by the name that ``--view`` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from meta_eval.errors import ConfigError
+from meta_eval.report.shipped_views import EvalResultsView, HtmlView, JsonView, MarkdownView, TextView
+from meta_eval.report.view import View
+
+ENTRY_POINTS = "meta_eval.views"
+
+_SHIPPED: dict[str, type[View]] = {
+    "eval-results": EvalResultsView,
+    "html": HtmlView,
+    "json": JsonView,
+    "markdown": MarkdownView,
+    "text": TextView,
+}
+
+
+def find_view(name: str, kind: str) -> View:
+    """The view of a name; those that are shipped go first.
+
+    Args:
+        name: As ``--view`` has it.
+        kind: The kind of the document that it is to show.
+
+    Raises:
+        ConfigError: There is none of this name, or it does not show such a document.
+    """
+    others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    found = _SHIPPED[name] if name in _SHIPPED else others[name].load() if name in others else None
+    if found is None:
+        known = ", ".join(sorted({*_SHIPPED, *others}))
+        raise ConfigError(f"there is no view {name}", where="--view", hint=f"The views are: {known}")
+    view: View = found()
+    if kind not in view.kinds:
+        raise ConfigError(f"the view {name} shows {', '.join(sorted(view.kinds))} alone", where="--view")
+    return view
+
+
+def choose_views(kind: str, given: Iterable[str], named: Mapping[str, Path | None]) -> list[tuple[Path, View]]:
+    """The files to write, each with its view.
+
+    Args:
+        kind: The kind of the document.
+        given: ``NAME=FILE`` of each ``--view``.
+        named: The files of the views that have an option of their own.
+
+    Raises:
+        ConfigError: An option is not ``NAME=FILE``, or there is no such view of this kind.
+    """
+    found = [(path, find_view(name, kind)) for name, path in named.items() if path is not None]
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not (name and equals and file):
+            raise ConfigError(f"{text} is not NAME=FILE", where="--view", hint="Such as: --view markdown=report.md")
+        found.append((Path(file), find_view(name, kind)))
+    return found

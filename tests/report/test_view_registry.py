@@ -1,0 +1,132 @@
+"""The socket for views: one of another package is an option of report and compare, over the same document."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from command import cli
+from places import REPOSITORY
+from reports import make_comparison, make_report
+from runs import entry, manifest, published, write_run
+
+from meta_eval.errors import ConfigError
+from meta_eval.report import plot, task_tables, view_registry
+from meta_eval.report.model import Report
+from meta_eval.report.tables import Column, Table
+from meta_eval.report.task_tables import DropRow
+from meta_eval.report.view import Document, View, document_of, write_view
+
+EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **views: Any) -> None:
+    """Views, as if a package had them with entry points."""
+
+    class Point(EntryPoint):
+        def load(self) -> Any:
+            return views[self.name]
+
+    points = {view_registry.ENTRY_POINTS: [Point(name, "some:View", view_registry.ENTRY_POINTS) for name in views]}
+    monkeypatch.setattr(view_registry, "entry_points", lambda group: points.get(group, []))
+
+
+@pytest.fixture
+def junit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    spec = importlib.util.spec_from_file_location("junit_view", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    install(monkeypatch, junit=module.JUnitView)
+    yield
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_run(tmp_path / "out", [1.0] * 560 + [0.0] * 440)
+    (tmp_path / "pack").mkdir()
+    pack = manifest(meta_some=entry(1000, published(65.0)))
+    (tmp_path / "pack" / "manifest.json").write_text(pack.to_json(), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("junit")
+def test_report_writes_the_view_of_another_package(run: Path) -> None:
+    done = cli("report", "out", "--pack", "pack", "--view", "junit=r.xml", "--view", "text=r.txt", cwd=run)
+    assert done.returncode == 0, done.stderr
+    (case,) = ElementTree.parse(run / "r.xml").getroot()
+    assert case.get("name") == "meta_some"
+    assert [one.tag for one in case] == ["failure"]
+    assert "points (" in (case[0].get("message") or "")
+    assert "meta_some" in (run / "r.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("junit")
+def test_a_view_is_refused_before_anything_is_read(run: Path) -> None:
+    done = cli("report", "nowhere", "--view", "junti=r.xml", cwd=run)
+    assert done.returncode == 2
+    assert "there is no view junti" in done.stderr and "eval-results, html, json, junit" in done.stderr
+    done = cli("compare", "nowhere", "nowhere", "--view", "eval-results=r.yaml", cwd=run)
+    assert (done.returncode, "shows report alone" in done.stderr) == (2, True)
+    done = cli("report", "nowhere", "--view", "r.xml", cwd=run)
+    assert (done.returncode, "r.xml is not NAME=FILE" in done.stderr) == (2, True)
+    done = cli("report", "out", "--view", "json=r.json", "--html", "r.json", cwd=run)
+    assert (done.returncode, "is to be written twice" in done.stderr) == (2, True)
+
+
+def test_without_the_package_there_is_no_such_view() -> None:
+    with pytest.raises(ConfigError, match="there is no view junit"):
+        view_registry.find_view("junit", "report")
+
+
+def test_one_loop_shows_every_table_of_a_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's view needs no name of a table or column: text and data of each figure are there."""
+
+    class Sheet(View):
+        def render(self, document: Document) -> str:
+            out = io.StringIO()
+            for table in document.tables:
+                for row in table.rows:
+                    cells = (table.cell(row, column) for column in table.columns)
+                    csv.writer(out).writerow([table.key, row.name, row.part, *(cell.text for cell in cells)])
+            return out.getvalue()
+
+    install(monkeypatch, sheet=Sheet)
+    for make in (make_report, make_comparison):
+        document = document_of(make())
+        write_view(tmp_path / "r.csv", view_registry.find_view("sheet", document.kind), document)
+        rows = list(csv.reader((tmp_path / "r.csv").read_text(encoding="utf-8").splitlines()))
+        assert len(rows) == sum(len(table.rows) for table in document.tables)
+        assert {row[0] for row in rows} == {table.key for table in document.tables} >= {"drops", "flips"}
+        data = json.loads(json.dumps(document.to_json(), allow_nan=False))["tables"][0]
+        assert data["rows"][0]["cells"]["drop"] == document.tables[0].rows[0].subject.drop.value
+
+
+def test_a_column_and_a_table_are_described_once_and_stand_in_every_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    column: Column[DropRow] = Column("twice", "twice", lambda row: 2 * row.docs, "{:,} docs".format, "docs, two times")
+    drops = task_tables.drop_table
+
+    def changed(report: Report) -> Table[DropRow]:
+        return replace(drops(report), columns=(*drops(report).columns[4:5], column))
+
+    def other(report: Report) -> Table[DropRow]:
+        return replace(changed(report), key="other", title="Another table")
+
+    monkeypatch.setattr(task_tables, "drop_table", changed)
+    monkeypatch.setattr(plot, "drop_table", changed)
+    monkeypatch.setattr(task_tables, "flip_table", other)
+    document = document_of(make_report())
+    for name in ("text", "markdown", "html", "json"):
+        content = view_registry.find_view(name, "report").render(document)
+        text = content if isinstance(content, str) else "".join(map(str, content))
+        figures = text.count('"twice": 24064') if name == "json" else text.count("24,064 docs")
+        assert (figures, text.count("Another table")) == (2, 0 if name == "text" else 1), name
