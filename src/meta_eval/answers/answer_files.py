@@ -6,7 +6,6 @@ JSON, is passed over and counted, and its request has no answer. Nothing else th
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Literal
 
 from meta_eval.answers.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.boundary.inputs import open_regular
+from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.errors import UserError
 from meta_eval.results.pieces import MAX_PIECE
 
@@ -145,7 +145,6 @@ def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None
 
 
 def _lines(file: Path, found: Answers) -> Iterator[Answer]:
-    import orjson
 
     try:
         with open_regular(file) as lines:
@@ -156,14 +155,10 @@ def _lines(file: Path, found: Answers) -> Iterator[Answer]:
                 if not line.strip():
                     continue
                 try:
-                    content = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    try:
-                        # Python writes NaN and halves of surrogate pairs, which are no JSON; its own reader takes them.
-                        content = json.loads(line)
-                    except (ValueError, RecursionError):
-                        found.cut_off.append(where)
-                        continue
+                    content = parse_loose_json(line)
+                except ValueError:
+                    found.cut_off.append(where)
+                    continue
                 if isinstance(content, dict) and content.get("format") == FORMAT:
                     found.settings.setdefault(str(content.get("settings_sha256")), str(file))
                     continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from meta_eval.answers.recorded_answers import Recordings, forcings_of
 from meta_eval.answers.requests import Encoder, Request, requests_of
 from meta_eval.boundary.hashing import hash_file
+from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import check_outputs, replacing
 from meta_eval.errors import PackError
 from meta_eval.logs import Progress, log, silent
@@ -147,10 +147,4 @@ def _fields(request: Request) -> dict[str, Any]:
 
 
 def _line(content: dict[str, Any]) -> str:
-    # A prompt may hold half a surrogate pair, which UTF-8 cannot write; escaped it is harmless.
-    text = json.dumps(content, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(content)
-    return text + "\n"
+    return format_json(content) + "\n"

@@ -6,13 +6,13 @@ stops with the doc; what is only odd is counted, and the manifest keeps it.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
+from meta_eval.boundary.json_text import format_json
 from meta_eval.errors import DataError
 from meta_eval.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
@@ -294,9 +294,4 @@ class _Reading:
 
 def doc_json(doc: Mapping[str, Any]) -> str:
     """A doc as text, from which it is read back as it is: no column gets another type."""
-    text = json.dumps(doc, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which UTF-8 cannot write
-        text = json.dumps(doc)
-    return text
+    return format_json(doc)

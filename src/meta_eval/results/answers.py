@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
+from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.results.clusters import field_text
 from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, value_of
 from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, foreign
@@ -35,17 +36,11 @@ def parse(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
     Raises:
         ResultsError: It is none.
     """
-    import orjson
-
     try:
-        sample = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        try:
-            # Python writes NaN, Infinity and halves of surrogate pairs, which are no JSON; its own reader takes them.
-            sample = json.loads(content)
-        except (ValueError, RecursionError):
-            ends = ", and ends the file: it is cut off" if cut else ""
-            raise ResultsError(f"is not JSON{ends}", where=where, hint="Take the file of a run that ended") from None
+        sample = parse_loose_json(content)
+    except ValueError:
+        ends = ", and ends the file: it is cut off" if cut else ""
+        raise ResultsError(f"is not JSON{ends}", where=where, hint="Take the file of a run that ended") from None
     if not isinstance(sample, dict):
         raise foreign("is no object", where)
     return sample

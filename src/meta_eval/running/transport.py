@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from meta_eval.backends.server import is_loopback
+from meta_eval.boundary.json_text import parse_loose_json
 
 # Seconds until somebody must have taken a connection.
 _TO_CONNECT = 30.0
@@ -178,15 +179,10 @@ def parsed(raw: bytes) -> Json:
     Raises:
         GarbledError: It is none.
     """
-    import orjson
-
     try:
-        content = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        try:
-            content = json.loads(raw)  # takes NaN and Infinity, which some servers write
-        except (ValueError, RecursionError):
-            raise GarbledError("an answer that is no JSON") from None
+        content = parse_loose_json(raw)
+    except ValueError:
+        raise GarbledError("an answer that is no JSON") from None
     if not isinstance(content, dict):
         raise GarbledError("an answer that is no object")
     return content

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.isolation import contained
+from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import replacing
 from meta_eval.errors import ConfigError, PackError, UserError, documented
 from meta_eval.logs import Progress, log, silent
@@ -215,10 +215,4 @@ def _write(path: Path, text: str, folder: Path) -> None:
 
 def _line(disagreement: dict[str, Any]) -> str:
     """One line of ``<task>.jsonl``, which is empty where there is no disagreement."""
-    # Recorded outputs may hold half a surrogate pair, which UTF-8 cannot write; escaped it is harmless.
-    text = json.dumps(disagreement, ensure_ascii=False, default=str)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(disagreement, default=str)
-    return text + "\n"
+    return format_json(disagreement, default=str) + "\n"
