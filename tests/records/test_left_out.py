@@ -81,6 +81,8 @@ def test_a_minus_leaves_out_a_task_or_a_group(run: Path) -> None:
     assert manifest.groups == {"tiny_choices": ("tiny_colours",)}
     with pytest.raises(UserError, match="no task or group 'tiny_sum'; did you mean 'tiny_sums'"):
         packed(run, "recorded,-tiny_sum")
+    with pytest.raises(UserError, match="leaves out every task that it names"):
+        packed(run, "tiny_choices,-tiny_sums,-tiny_colours")
 
 
 def test_a_minus_leaves_out_a_task_of_metas_or_of_a_pack(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from noted import noted
 from packs import edit_docs, prepare, punkt_data, read_docs
 from places import REPOSITORY
 from recorded_runs import SHAPES, record, task_folder
+from runs import run_lm_eval
 
-from meta_eval import export, grade, report, verify
+from meta_eval import compare, export, grade, report, verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.stats import Apart
@@ -57,6 +58,14 @@ def tiny(run: Path, tasks: str = "recorded", **keys: Any) -> Path:
         tasks,
         **{"evals_dataset": str(run), "template_dir": str(TASKS), "model_name": "org/New-Model", **keys},
     )
+
+
+def test_a_run_of_the_pack_is_compared_with_the_record_itself(old: Path, tmp_path: Path) -> None:
+    run = run_lm_eval(tiny(old), ["recorded"], tmp_path / "out")
+    for pair in ((run, old), (old, run)):
+        decision = compare(*pair).decision
+        assert not [reason for reason in decision.reasons if "not alike" in reason]
+        assert [one.task for one in decision.tasks] == ["tiny_colours", "tiny_free", "tiny_sums"]
 
 
 def change(run: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]) -> Path:

@@ -42,7 +42,7 @@ def find_lm_eval_tasks(
     """
     wanted_names, excluded = split_excluded(names)
     shots, groups = _named(wanted_names, template_dir, where)
-    kept, groups = without_tasks(shots, groups, _named(excluded, template_dir, where)[0])
+    kept, groups = without_tasks(shots, groups, _named(excluded, template_dir, where)[0], where)
     return {name: shots[name] for name in kept}, groups
 
 

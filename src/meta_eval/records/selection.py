@@ -35,15 +35,22 @@ def select(record: Listing, names: Sequence[str], where: str) -> tuple[list[str]
     """
     wanted, excluded = split_excluded(names)
     (chosen, groups), (without, _) = _named(record, wanted, where), _named(record, excluded, where)
-    return without_tasks(chosen, groups, without)
+    return without_tasks(chosen, groups, without, where)
 
 
 def without_tasks(
-    names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str]
+    names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str], where: str
 ) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Tasks and groups without some tasks; a group of which nothing is left is gone."""
+    """Tasks and groups without some tasks; a group of which nothing is left is gone.
+
+    Raises:
+        ConfigError: No task is left.
+    """
+    left = [name for name in names if name not in excluded]
+    if not left:
+        raise ConfigError("leaves out every task that it names", where=where)
     kept = {name: tuple(one for one in members if one not in excluded) for name, members in groups.items()}
-    return [name for name in names if name not in excluded], {name: left for name, left in kept.items() if left}
+    return left, {name: members for name, members in kept.items() if members}
 
 
 def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:

@@ -84,9 +84,9 @@ class Doc:
 
     def same_prompt(self, other: Doc) -> bool:
         """Whether the model was given the same prompt for both, to the letter, as far as that is known."""
-        if self.sent_hash is not None and other.sent_hash is not None and self.sent_hash != other.sent_hash:
-            return False
-        return (self.prompt_hashes, self.prompt_unchanged) == (other.prompt_hashes, other.prompt_unchanged)
+        if None in (self.sent_hash, other.sent_hash):
+            return (self.prompt_hashes, self.prompt_unchanged) == (other.prompt_hashes, other.prompt_unchanged)
+        return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)
 
     def same_as(self, other: Doc) -> bool:
         """Whether both are of the same doc and the same answer to it."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from meta_eval.results.results_file import ResultsFile, mapping, moment, number
 from meta_eval.secrets import HIDDEN, is_secret
+from meta_eval.templates.spec import MAX_GEN_TOKS
 
 # The model arguments that make another model of the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")
@@ -133,7 +134,8 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     temperature = number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
-    kept = {name: value for name, value in _changed(settings).items() if name not in idle}
+    said = {"max_gen_toks": MAX_GEN_TOKS}.items()  # to say it is to say nothing
+    kept = {name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in said}
     return {
         name: value if isinstance(value, bool) or number(value) is None else number(value)
         for name, value in kept.items()
