@@ -59,6 +59,20 @@ def test_a_run_of_a_frozen_task_is_a_record(tmp_path: Path) -> None:
     )
 
 
+def test_the_verdict_is_a_mean_over_docs_where_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"q": "Is it?", "label": 1}\n', encoding="utf-8")
+    metrics = (("mcc", "matthews_corrcoef"), ("f1", "f1"), ("acc", "mean"))
+    said = "".join(f"  - {{metric: {one}, aggregation: {how}, higher_is_better: true}}\n" for one, how in metrics)
+    (tmp_path / "own.yaml").write_text(
+        "task: own\ndataset_path: json\ntest_split: test\noutput_type: multiple_choice\ndoc_to_text: '{{q}}'\n"
+        "doc_to_target: label\ndoc_to_choice: ['no', 'yes']\n"
+        f"dataset_kwargs: {{data_files: {{test: {tmp_path / 'docs.jsonl'}}}}}\nmetric_list:\n{said}",
+        encoding="utf-8",
+    )
+    pack = prepare(tmp_path / "pack", "own", evals_dataset="lm-eval", template_dir=str(tmp_path))
+    assert read_manifest(pack).tasks["own"].verdict == "acc,none"
+
+
 def test_groups_are_those_of_lm_eval() -> None:
     tasks, groups = find_lm_eval_tasks(["mmlu@5", "ai2_arc"], TASKS, "tasks")
     assert len(groups["mmlu"]) == 57

@@ -39,6 +39,9 @@ _HEAD = """\
 # task's own ({origin}), as it stands in the file that is included.
 """
 
+# Aggregations of lm-eval, and metrics that have them without further word, over all docs at once.
+_OF_ALL_DOCS = frozenset(("bleu", "chrf", "ter", "f1", "mcc", "matthews_corrcoef"))
+
 
 def make_task(
     code: TaskCode,
@@ -284,8 +287,18 @@ def filters_of(code: TaskCode) -> tuple[str, ...]:
 
 
 def verdict_of(code: TaskCode) -> str:
-    """The ``metric,filter`` of a task of which nothing is recorded: the first metric under the first filter."""
-    return _template(code, None).verdict
+    """The ``metric,filter`` of a task of which nothing is recorded: the first metric under the first filter.
+
+    Where that is computed of all docs at once, and says of no doc whether it is right, it is the first mean over docs.
+    """
+    template = _template(code, None)
+    listed = template.settings.get("metric_list")
+    given = {one.get("metric"): one.get("aggregation") for one in listed or () if isinstance(one, Mapping)}
+    first = template.metrics[0]
+    if {first, given.get(first)}.isdisjoint(_OF_ALL_DOCS):
+        return template.verdict
+    mean = next((name for name in template.metrics if given.get(name) == "mean"), first)
+    return f"{mean},{template.filters[0]}"
 
 
 def _output(row: RecordedDoc) -> str | None:
