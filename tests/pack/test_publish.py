@@ -110,14 +110,14 @@ def test_publishing_twice_gives_the_same_files(home: Path) -> None:
 
 def test_a_clone_keeps_what_is_the_users(home: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
-    theirs = {".git/config": b"[remote]", "LICENSE": b"mine", "notes/today.md": b"mine"}
+    theirs = {".git/config": b"[remote]", "LICENSE": b"mine", "notes/today.md": b"mine", "templates/ifeval/my.py": b""}
     for name, content in theirs.items():
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_bytes(content)
     for _ in range(2):
         done = cli("export", home / "work_dir", "--to", "recipe", "--dry-run", "-o", ".", cwd=clone)
         assert done.returncode == 0, done.stderr
-        assert "stays as it is: .git, LICENSE, notes" in done.stderr
+        assert "stays as it is: .git, LICENSE, notes, templates/ifeval/my.py\n" in done.stderr
     (clone / "README.md").write_bytes(b"edited")  # a page, without which the publication is as good
     for _ in range(2):
         done = cli("export", home / "work_dir", "--to", "recipe", "--dry-run", "-o", clone, cwd=tmp_path)

@@ -6,6 +6,7 @@ datasets and the same settings give the same bytes. Templates are published to b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -70,9 +71,18 @@ def publish(pack: Path, folder: Path) -> Published:
         new.write(README, _card(publication).encode(), optional=True)
     withheld = tuple(name for name in manifest.files if name not in templates)
     written = sorted([*files, README, list_of(_KIND)])
-    ours = {name.partition("/")[0] for name in written}
-    kept = tuple(sorted(path.name for path in folder.iterdir() if path.name not in ours))
-    return Published(folder, publication, tuple(written), withheld, kept)
+    return Published(folder, publication, tuple(written), withheld, tuple(_kept(folder, set(written))))
+
+
+def _kept(folder: Path, ours: set[str]) -> Iterator[str]:
+    """What else lies there: beside our files, and in our folders."""
+    tops = {name.partition("/")[0] for name in ours}
+    for path in sorted(folder.iterdir()):
+        if path.name not in tops:
+            yield path.name
+        elif path.is_dir():
+            inside = (one.relative_to(folder).as_posix() for one in path.rglob("*") if not one.is_dir())
+            yield from sorted(name for name in inside if name not in ours)
 
 
 def _templates(asked: PreparedFrom) -> Path:
