@@ -11,7 +11,7 @@ from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 if TYPE_CHECKING:
     from meta_eval.stats import Interval
     from meta_eval.token_fidelity.comparison import Against, Divergence
-    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figure, Figures
+    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures
 
 YARDSTICK = (
     "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and was another "
@@ -40,16 +40,6 @@ def share(value: float | None) -> str:
 
 def share_interval(one: Interval | None) -> str:
     return NONE if one is None else f"{share(max(0.0, one.lower))} to {share(min(1.0, one.upper))}"
-
-
-def figure(one: Figure, in_shares: bool = False) -> str:
-    """A figure with its interval in brackets."""
-    value, interval = (share, share_interval) if in_shares else (nats, nats_interval)
-    return value(one.value) + (f" ({interval(one.interval)})" if one.interval else "")
-
-
-def p_value(p: float) -> str:
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def name(task: str | None) -> str:

@@ -12,7 +12,7 @@ from meta_eval.report.fidelity import FidelityReport
 from meta_eval.report.fidelity_tables import fidelity_tables_by_key
 from meta_eval.report.model import Report
 from meta_eval.report.task_tables import PLACED, tables_by_key
-from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
+from meta_eval.thresholds import LEVEL_TEXT
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def _environment() -> Environment:
         loader=PackageLoader("meta_eval.report"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     for words in (
-        text.percent, text.points, text.count, text.drop, text.interval, text.drop_interval, text.p_value, text.weight,
+        text.percent, text.points, text.count,
         text.alarm_tasks, text.compared_with, text.known_reasons, text.why, text.cut,
     ):  # fmt: skip
         environment.filters[words.__name__] = words
     environment.filters["divergence"] = fidelity_text.divergence
     environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "table": _table}
-    environment.globals |= {"level": LEVEL_TEXT, "fidelity_level": FIDELITY_LEVEL_TEXT}
+    environment.globals["level"] = LEVEL_TEXT
     return environment
 
 
