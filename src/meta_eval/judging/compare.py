@@ -17,6 +17,7 @@ from meta_eval.judging.judge import RUN_A, draft
 from meta_eval.judging.model import Alarmed, Judgement
 from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
+from meta_eval.results.answers import NO_SHARE
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.model import Doc, ResultsError
@@ -97,7 +98,7 @@ def _task(
     pairs = list(zip(sides.pair[0].docs, sides.pair[1].docs, strict=True)) if sides.pair else []
     if not pairs:
         return _without(found, "the runs have no doc in common")
-    if spec is None:
+    if spec is None or spec.partition(",")[0] in NO_SHARE:
         # It has nothing that a mean of shares could take in, and is shown in its own unit.
         return _without(found, "none of its metrics is a share", veto=False)
     if found.evidence is None and rule.against in (None, "baseline"):
