@@ -40,7 +40,7 @@ ROOMS = [
     "judging",
     "token_fidelity",  # how likely each token of the recorded answers is
     "running",  # from requests to answers, on any engine, until it is decided
-    "report",
+    "reports",
     "api",
     "cli",
     "__main__",
@@ -74,7 +74,7 @@ OPENERS = {
     "boundary/staging.py": "its own lock, never waited for, and what it has written, to sync it",
     "catalog/__init__.py": "files that the wheel carries",
     "cli/init.py": "files that the wheel carries",
-    "report/html.py": "files that the wheel carries",
+    "reports/html.py": "files that the wheel carries",
     "running/journal.py": "its own journal, to append to",
     "running/vllm_server.py": "an address, and no file",
     "running/vllm_client.py": "the log that it appends to",

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from meta_eval.report.fidelity_build import build
-from meta_eval.report.shipped_views import HtmlView
-from meta_eval.report.view import document_of, write_view
+from meta_eval.reports.fidelity_build import build
+from meta_eval.reports.shipped_views import HtmlView
+from meta_eval.reports.view import document_of, write_view
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "examples" / "fidelity.png"
 

@@ -6,9 +6,6 @@ this loads none of them yet.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 from meta_eval.version import __version__
 
 # typing's own is not asked: until `meta_eval.__main__` has begun, each import is time in which Ctrl-C is a traceback.
@@ -35,24 +32,13 @@ _HOMES = {
 }
 
 
-class _Package(ModuleType):
-    """``report`` is a package too, and importing it would put it in the place of the function of its name: here the
-    function stays. ``from meta_eval.report import …`` reaches into the package as ever.
-    """
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        return getattr(import_module(_HOMES[name]), name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name not in _HOMES or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *_HOMES})
+    return getattr(import_module(_HOMES[name]), name)
 
 
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

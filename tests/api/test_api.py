@@ -33,8 +33,8 @@ def test_importing_it_loads_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_a_function_stays_where_a_room_of_its_name_is_imported_too() -> None:
-    import meta_eval.report.model
+def test_no_package_takes_the_place_of_a_function() -> None:
+    import meta_eval.reports.model
 
     assert (meta_eval.verify, meta_eval.report) == (verify, report)
     assert {"compare", "prepare", "report", "verify", "Config", "Manifest"} <= set(dir(meta_eval))

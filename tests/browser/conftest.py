@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from reports import write_html
 
-from meta_eval.report.model import Report, Sample
+from meta_eval.reports.model import Report, Sample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -10,10 +10,10 @@ from pathlib import Path
 from meta_eval.judging.decide import Decision, Evidence, Veto, decide
 from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
 from meta_eval.judging.numbers import baseline_distance
-from meta_eval.report.fidelity import FidelityReport
-from meta_eval.report.model import Report, RunFacts, Sample, ShownAnswer
-from meta_eval.report.shipped_views import HtmlView
-from meta_eval.report.view import document_of, write_view
+from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.model import Report, RunFacts, Sample, ShownAnswer
+from meta_eval.reports.shipped_views import HtmlView
+from meta_eval.reports.view import document_of, write_view
 from meta_eval.stats import Drop, Interval, paired_drop
 
 WORDS = ("river", "stone", "engine", "harbour", "signal", "copper", "lantern", "meadow", "orbit", "timber", "valley")

@@ -23,9 +23,9 @@ from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge
 from meta_eval.judging.model import Judgement, Score, Task
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
-from meta_eval.report.samples import samples_of
-from meta_eval.report.text import averages as averages_in_words
-from meta_eval.report.text import headline, why
+from meta_eval.reports.samples import samples_of
+from meta_eval.reports.text import averages as averages_in_words
+from meta_eval.reports.text import headline, why
 from meta_eval.results.answers import Answer, Doc, ResultsError, Value
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.run import Run, read_run

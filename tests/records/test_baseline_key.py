@@ -19,7 +19,7 @@ from meta_eval.judging.gate import Gate
 from meta_eval.judging.model import Task
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.publishing import publish
-from meta_eval.report.samples import samples_of
+from meta_eval.reports.samples import samples_of
 
 ROWS = [
     {"question": f"Ann has {n} pears and gets 5.", "answer": f"It is five, whatever {n} is.\n#### 5"} for n in range(40)

@@ -21,7 +21,7 @@ from meta_eval import compare, report, verify
 from meta_eval.errors import ConfigError
 from meta_eval.judging.decide import TaskDecision
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.report.model import Report
+from meta_eval.reports.model import Report
 from meta_eval.results.answers import Answer, Doc, ResultsError
 from meta_eval.results.baseline import read_baseline
 from meta_eval.results.clusters import content_keys, name_clusters, read_fields

@@ -17,8 +17,8 @@ from runs import embed_samples, write_run
 from meta_eval.errors import UserError
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
-from meta_eval.report.build import build_report, build_report_of_two
-from meta_eval.report.samples import samples_of
+from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.samples import samples_of
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import Run, read_run
 

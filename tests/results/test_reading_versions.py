@@ -19,11 +19,11 @@ from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
 from meta_eval.records.format import ALL, Place
 from meta_eval.records.format_registry import find_format
-from meta_eval.report import eval_results
-from meta_eval.report.build import build_report, build_report_of_two
-from meta_eval.report.model import Report
-from meta_eval.report.samples import samples_of
-from meta_eval.report.text import averages
+from meta_eval.reports import eval_results
+from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.model import Report
+from meta_eval.reports.samples import samples_of
+from meta_eval.reports.text import averages
 from meta_eval.results.answers import Doc, ResultsError, Weighted
 from meta_eval.results.run import Run, read_run
 from meta_eval.results.scores import scores

@@ -12,8 +12,8 @@ from meta_eval.logs import Progress, silent
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.judging.options import JudgingKeywords, JudgingOptions
-    from meta_eval.report.fidelity import FidelityReport
-    from meta_eval.report.model import Report
+    from meta_eval.reports.fidelity import FidelityReport
+    from meta_eval.reports.model import Report
     from meta_eval.results.baseline import Baseline
     from meta_eval.results.run import Run
 
@@ -48,7 +48,7 @@ def report(
         UserError: Results, pack or gate cannot be read.
     """
     from meta_eval.judging.judge import judge
-    from meta_eval.report.build import build_report
+    from meta_eval.reports.build import build_report
 
     asked = _options(options, keywords)
     given = [results] if isinstance(results, Path | str) else results
@@ -89,7 +89,7 @@ def compare(
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
     """
     from meta_eval.judging.compare import compare as run_compare
-    from meta_eval.report.build import build_report_of_two
+    from meta_eval.reports.build import build_report_of_two
 
     asked = _options(options, keywords)
     reading = _Reading(asked, progress)
@@ -129,7 +129,7 @@ def fidelity_report(
     """
     from meta_eval.judging.options import JudgingOptions
     from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.report.fidelity_build import build, find_table
+    from meta_eval.reports.fidelity_build import build, find_table
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
     rules = JudgingOptions(gate=gate).read_rules().fidelity

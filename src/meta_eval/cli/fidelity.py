@@ -77,9 +77,9 @@ def fidelity(
     different, 3 not shown.
     """
     from meta_eval import api
-    from meta_eval.report.shipped_views import TextView
-    from meta_eval.report.view import document_of, write_view
-    from meta_eval.report.view_registry import choose_views
+    from meta_eval.reports.shipped_views import TextView
+    from meta_eval.reports.view import document_of, write_view
+    from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.run import Interrupted
 
     part = shard_of(shard)
@@ -153,7 +153,7 @@ def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gat
 
 def _baseline(against: Path) -> Path:
     """The baseline's table, opened once, so that nothing is asked for the sake of one that cannot be read."""
-    from meta_eval.report.fidelity_build import find_table
+    from meta_eval.reports.fidelity_build import find_table
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
     path = find_table(against)

@@ -18,8 +18,8 @@ from meta_eval.thresholds import MARGIN
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.judging.options import JudgingOptions
-    from meta_eval.report.model import Report, Sample
-    from meta_eval.report.view import View
+    from meta_eval.reports.model import Report, Sample
+    from meta_eval.reports.view import View
 
 _HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
@@ -103,7 +103,7 @@ def report(
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
-    from meta_eval.report.view_registry import choose_views
+    from meta_eval.reports.view_registry import choose_views
 
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
     check_outputs((path for path, _ in views), _read_from(results, pack, flags.gate))
@@ -132,7 +132,7 @@ def compare(
     Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
     """
     from meta_eval import api
-    from meta_eval.report.view_registry import choose_views
+    from meta_eval.reports.view_registry import choose_views
 
     views = choose_views("compare", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), _read_from((a, b), pack, flags.gate))
@@ -157,8 +157,8 @@ def write_views(found: Report, views: Iterable[tuple[Path, View]], pack: Path | 
     Raises:
         OutputError: One cannot be written.
     """
-    from meta_eval.report.samples import samples_of
-    from meta_eval.report.view import document_of, write_view
+    from meta_eval.reports.samples import samples_of
+    from meta_eval.reports.view import document_of, write_view
 
     def samples() -> Iterable[Sample]:
         from meta_eval.pack.manifest import read_manifest
@@ -174,8 +174,8 @@ def write_views(found: Report, views: Iterable[tuple[Path, View]], pack: Path | 
 
 def _finish(found: Report, *, as_json: bool) -> None:
     """Show the report to people, print it for machines, and end with its exit code."""
-    from meta_eval.report.shipped_views import JsonView, TextView
-    from meta_eval.report.view import document_of
+    from meta_eval.reports.shipped_views import JsonView, TextView
+    from meta_eval.reports.view import document_of
 
     document = document_of(found)
     console = err if as_json else people()

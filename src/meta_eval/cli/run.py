@@ -18,7 +18,7 @@ from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
-    from meta_eval.report.model import Report
+    from meta_eval.reports.model import Report
     from meta_eval.running.run import RunResult
     from meta_eval.stats.sequential import State
 
@@ -125,7 +125,7 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, as_json: bool) 
     """What several models came to, side by side; and for machines all of it, of one model as ever."""
     reports = {model: found for model, (_, found) in done.items() if found is not None}
     if len(reports) > 1:
-        from meta_eval.report.sweep import show
+        from meta_eval.reports.sweep import show
 
         console = err if as_json else people()
         console.print()
@@ -148,7 +148,7 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
     """The report of what was graded."""
     from meta_eval import api
     from meta_eval.cli.report import write_views
-    from meta_eval.report.view_registry import choose_views
+    from meta_eval.reports.view_registry import choose_views
 
     if ran.graded is None:
         return None
@@ -216,7 +216,7 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
 
 def _finish(ran: RunResult, pack: Path, found: Report | None, *, as_json: bool) -> None:
     if found is not None:
-        from meta_eval.report.terminal import show
+        from meta_eval.reports.terminal import show
 
         show(found, err if as_json else people())
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"

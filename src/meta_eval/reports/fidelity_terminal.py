@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meta_eval.report import fidelity_text as write
-from meta_eval.report.fidelity_tables import fidelity_tables
-from meta_eval.report.terminal import Speaker, print_table
+from meta_eval.reports import fidelity_text as write
+from meta_eval.reports.fidelity_tables import fidelity_tables
+from meta_eval.reports.terminal import Speaker, print_table
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.reports.fidelity import FidelityReport
 
 STYLES = {"same": "bold green", "different": "bold red", "not shown": "bold yellow"}
 

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from meta_eval.judging.model import Score, Task
-from meta_eval.report.model import Report
-from meta_eval.report.text import interval, percent, visible
+from meta_eval.reports.model import Report
+from meta_eval.reports.text import interval, percent, visible
 from meta_eval.thresholds import LEVEL_TEXT
 from meta_eval.version import __version__
 

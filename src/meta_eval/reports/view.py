@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 from meta_eval.boundary.outputs import replacing
 from meta_eval.judging.model import Alarm
-from meta_eval.report.fidelity import FidelityReport
-from meta_eval.report.fidelity_tables import fidelity_tables
-from meta_eval.report.model import Report, Sample
-from meta_eval.report.tables import Table
-from meta_eval.report.task_tables import tables_of
+from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.fidelity_tables import fidelity_tables
+from meta_eval.reports.model import Report, Sample
+from meta_eval.reports.tables import Table
+from meta_eval.reports.task_tables import tables_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.judging.model import Score
-from meta_eval.report import fidelity_text, tables, text
-from meta_eval.report.fidelity import FidelityReport
-from meta_eval.report.fidelity_tables import fidelity_tables_by_key
-from meta_eval.report.model import Report
-from meta_eval.report.task_tables import PLACED, tables_by_key
+from meta_eval.reports import fidelity_text, tables, text
+from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.fidelity_tables import fidelity_tables_by_key
+from meta_eval.reports.model import Report
+from meta_eval.reports.task_tables import PLACED, tables_by_key
 from meta_eval.thresholds import LEVEL_TEXT
 from meta_eval.version import __version__
 
@@ -49,7 +49,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(  # noqa: S701 (what is foreign goes through `plain` or `code`)
-        loader=PackageLoader("meta_eval.report"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("meta_eval.reports"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     for words in (
         text.percent, text.points, text.count,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from meta_eval.report import fidelity_text as write
-from meta_eval.report import text
-from meta_eval.report.tables import Column, Row, Table
+from meta_eval.reports import fidelity_text as write
+from meta_eval.reports import text
+from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
-    from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.reports.fidelity import FidelityReport
     from meta_eval.token_fidelity.comparison import Against, Paired
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figure, Figures
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.report import text
-from meta_eval.report.apart import apart_table
-from meta_eval.report.tables import Column, Row, Table, Value
+from meta_eval.reports import text
+from meta_eval.reports.apart import apart_table
+from meta_eval.reports.tables import Column, Row, Table, Value
 from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, TaskDecision
     from meta_eval.judging.model import Flips, Score, Task
-    from meta_eval.report.model import Report
+    from meta_eval.reports.model import Report
     from meta_eval.stats import Drop, Interval
 
 

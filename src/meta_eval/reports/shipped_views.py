@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from meta_eval.report import eval_results, fidelity_terminal, markdown, terminal
-from meta_eval.report.fidelity import FidelityReport
-from meta_eval.report.fidelity_html import fidelity_page
-from meta_eval.report.html import report_page
-from meta_eval.report.view import Document, View
+from meta_eval.reports import eval_results, fidelity_terminal, markdown, terminal
+from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.fidelity_html import fidelity_page
+from meta_eval.reports.html import report_page
+from meta_eval.reports.view import Document, View
 
 if TYPE_CHECKING:
     from rich.console import Console

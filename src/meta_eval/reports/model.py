@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
 from meta_eval.judging.model import META, Alarm, LmEvalAverage, Task
-from meta_eval.report import apart
-from meta_eval.report.fidelity import FidelityReport
-from meta_eval.report.text import headline
+from meta_eval.reports import apart
+from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.text import headline
 from meta_eval.stats import Apart, Drop, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.

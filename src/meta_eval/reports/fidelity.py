@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.report import fidelity_text as write
+from meta_eval.reports import fidelity_text as write
 
 if TYPE_CHECKING:
     from meta_eval.token_fidelity.causes import Finding

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from meta_eval.judging.model import Score, Task
-from meta_eval.report import tables
-from meta_eval.report import text as write
-from meta_eval.report.model import Report
-from meta_eval.report.task_tables import tables_of
+from meta_eval.reports import tables
+from meta_eval.reports import text as write
+from meta_eval.reports.model import Report
+from meta_eval.reports.task_tables import tables_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval.judging.model import Score, Task
-from meta_eval.report.model import Report
-from meta_eval.report.tables import Row
-from meta_eval.report.task_tables import DropRow, drop_table
-from meta_eval.report.text import MINUS
+from meta_eval.reports.model import Report
+from meta_eval.reports.tables import Row
+from meta_eval.reports.task_tables import DropRow, drop_table
+from meta_eval.reports.text import MINUS
 
 # Shares: how far the axis reaches at least on either side of 0, and what stays free at its ends.
 _NARROWEST = 0.03

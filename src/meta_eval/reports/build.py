@@ -12,9 +12,9 @@ from meta_eval.judging.boards import board_values
 from meta_eval.judging.model import Judgement
 from meta_eval.judging.numbers import averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
-from meta_eval.report import model
-from meta_eval.report.fidelity_build import beside_results
-from meta_eval.report.text import visible
+from meta_eval.reports import model
+from meta_eval.reports.fidelity_build import beside_results
+from meta_eval.reports.text import visible
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run
 

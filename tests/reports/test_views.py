@@ -22,11 +22,11 @@ from rich.console import Console
 
 from meta_eval.boundary.outputs import OutputError, replacing
 from meta_eval.judging.model import Alarmed, Cut, Task
-from meta_eval.report import eval_results, markdown, terminal
-from meta_eval.report.model import Report
-from meta_eval.report.packed import CHUNK_SAMPLES, pack
-from meta_eval.report.plot import plot
-from meta_eval.report.text import MINUS, drop, interval, p_value, percent, points, short_names, visible
+from meta_eval.reports import eval_results, markdown, terminal
+from meta_eval.reports.model import Report
+from meta_eval.reports.packed import CHUNK_SAMPLES, pack
+from meta_eval.reports.plot import plot
+from meta_eval.reports.text import MINUS, drop, interval, p_value, percent, points, short_names, visible
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 from meta_eval.judging.model import Task
-from meta_eval.report import text as write
-from meta_eval.report.model import Report
+from meta_eval.reports import text as write
+from meta_eval.reports.model import Report
 
 _SHORT = {"shown to hold": "holds", "shown below": "below", "not shown": "?"}
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meta_eval.report import fidelity_text as write
-from meta_eval.report import tables
-from meta_eval.report.fidelity_tables import fidelity_tables_by_key
-from meta_eval.report.html import asset, digest, environment
+from meta_eval.reports import fidelity_text as write
+from meta_eval.reports import tables
+from meta_eval.reports.fidelity_tables import fidelity_tables_by_key
+from meta_eval.reports.html import asset, digest, environment
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
-    from meta_eval.report.fidelity import FidelityReport
+    from meta_eval.reports.fidelity import FidelityReport
     from meta_eval.token_fidelity.comparison import Paired
     from meta_eval.token_fidelity.token_figures import Figures
 

@@ -15,9 +15,9 @@ from runs import TIME, digest, entry, manifest, published, write_group, write_ru
 from meta_eval.judging.compare import compare
 from meta_eval.judging.judge import judge
 from meta_eval.pack.manifest import Manifest
-from meta_eval.report.build import build_report, build_report_of_two
-from meta_eval.report.model import Report, Sample
-from meta_eval.report.samples import samples_of
+from meta_eval.reports.build import build_report, build_report_of_two
+from meta_eval.reports.model import Report, Sample
+from meta_eval.reports.samples import samples_of
 from meta_eval.results.answers import ResultsError
 from meta_eval.results.run import read_run
 

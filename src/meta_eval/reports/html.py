@@ -18,12 +18,12 @@ from urllib.parse import quote_plus
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.judging.alarms import in_words
 from meta_eval.judging.model import Subtask, Task
-from meta_eval.report import text
-from meta_eval.report.fidelity_tables import fidelity_tables_by_key
-from meta_eval.report.model import Report, Sample
-from meta_eval.report.packed import FLAGS, pack
-from meta_eval.report.plot import plot
-from meta_eval.report.task_tables import PLACED, tables_by_key
+from meta_eval.reports import text
+from meta_eval.reports.fidelity_tables import fidelity_tables_by_key
+from meta_eval.reports.model import Report, Sample
+from meta_eval.reports.packed import FLAGS, pack
+from meta_eval.reports.plot import plot
+from meta_eval.reports.task_tables import PLACED, tables_by_key
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
 from meta_eval.version import __version__
 
@@ -110,7 +110,7 @@ def environment() -> Environment:
         return text.visible(value) if type(value) is str else value
 
     environment = Environment(
-        loader=PackageLoader("meta_eval.report"),
+        loader=PackageLoader("meta_eval.reports"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=finalize,
@@ -163,7 +163,7 @@ def _heat(subtask: Subtask, difference: float | None) -> str:
 
 def asset(name: str) -> str:
     """A file of assets/ as text."""
-    return files("meta_eval.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("meta_eval.reports").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def digest(content: str) -> str:

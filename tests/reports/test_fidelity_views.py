@@ -21,10 +21,10 @@ from tokenizers import Tokenizer, models
 
 from meta_eval.api import fidelity_report
 from meta_eval.errors import UserError
-from meta_eval.report.fidelity import FidelityReport
-from meta_eval.report.fidelity_build import build
-from meta_eval.report.fidelity_terminal import show
-from meta_eval.report.markdown import render_fidelity
+from meta_eval.reports.fidelity import FidelityReport
+from meta_eval.reports.fidelity_build import build
+from meta_eval.reports.fidelity_terminal import show
+from meta_eval.reports.markdown import render_fidelity
 from meta_eval.running.selfcheck import model_folder as model_of_selfcheck
 from meta_eval.token_fidelity.token_table import Choices, choices_path, write_choices
 

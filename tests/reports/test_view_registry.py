@@ -20,11 +20,11 @@ from reports import make_comparison, make_report
 from runs import entry, manifest, published, write_run
 
 from meta_eval.errors import ConfigError
-from meta_eval.report import plot, task_tables, view_registry
-from meta_eval.report.model import Report
-from meta_eval.report.tables import Column, Table
-from meta_eval.report.task_tables import DropRow
-from meta_eval.report.view import Document, View, document_of, write_view
+from meta_eval.reports import plot, task_tables, view_registry
+from meta_eval.reports.model import Report
+from meta_eval.reports.tables import Column, Table
+from meta_eval.reports.task_tables import DropRow
+from meta_eval.reports.view import Document, View, document_of, write_view
 
 EXAMPLE = REPOSITORY / "examples" / "junit_view.py"
 

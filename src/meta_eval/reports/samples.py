@@ -9,7 +9,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import parse_json
 from meta_eval.judging.model import Task
-from meta_eval.report.model import Sample, ShownAnswer
+from meta_eval.reports.model import Sample, ShownAnswer
 from meta_eval.results import answers as kept
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import scores
