@@ -66,6 +66,10 @@ def test_a_run_of_the_pack_is_compared_with_the_record_itself(old: Path, tmp_pat
         decision = compare(*pair).decision
         assert not [reason for reason in decision.reasons if "not alike" in reason]
         assert [one.task for one in decision.tasks] == ["tiny_colours", "tiny_free", "tiny_sums"]
+        decision = compare(*pair, tasks=["tiny_choices"]).decision  # a group of the record, which the pack has not
+        assert {one.task for one in decision.tasks} <= {"tiny_choices", "tiny_colours", "tiny_sums"}
+        decision = compare(*pair, tasks=["-tiny_choices", "-tiny_text"]).decision
+        assert [one.task for one in decision.tasks] == ["tiny_free"]
 
 
 def change(run: Path, task: str, edit: Callable[[list[dict[str, Any]]], Any]) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -162,6 +162,12 @@ class _Reading:
     def read(self, *places: Sequence[Path | str]) -> list[Run]:
         """A run of each list of places, checked against the pack and the names of tasks."""
         runs = [self._read(one) for one in places]
+        groups = {name: tasks for run in runs for name, tasks in run.known_groups.items()}
+        named = groups.keys() & {*self.choice.tasks, *self.choice.excluded}
+        runs = [  # a group that another run has names tasks of this one
+            run if named <= run.known_groups.keys() else self._read(one, groups)
+            for one, run in zip(places, runs, strict=True)
+        ]
         self._check_choice(runs)
         return runs
 
@@ -172,7 +178,7 @@ class _Reading:
         folder = self._options.folder
         return read_baseline(folder, self.manifest) if folder and self.manifest else None
 
-    def _read(self, places: Sequence[Path | str]) -> Run:
+    def _read(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None = None) -> Run:
         from meta_eval.pack.prompt_lengths import token_counter
         from meta_eval.results.run import check_pack, read_run
 
@@ -184,7 +190,7 @@ class _Reading:
             count_tokens=token_counter(manifest.run.tokenizer_of()) if manifest else None,
             clusters={**self.rules.cluster, **(options.cluster or {})},
             choice=self.choice,
-            groups=manifest.groups if manifest else {},
+            groups={**(groups or {}), **(manifest.groups if manifest else {})},
             step=self._progress,
         )
         return run if manifest is None else check_pack(run, manifest, pack=str(options.folder))
