@@ -1,4 +1,4 @@
-"""The rooms of the house stand in the order of the pipeline, and no import leads up."""
+"""The packages stand in the order of the pipeline, and no import leads up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from places import REPOSITORY
 PACKAGE = REPOSITORY / "src" / "meta_eval"
 
 # From the ground up: each may import what stands above it in this list, and itself.
-ROOMS = [
+PACKAGES = [
     "version",
     "escaping",  # how foreign text is shown
     "secrets",
@@ -47,7 +47,7 @@ ROOMS = [
 ]
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """``pack`` of ``meta_eval.pack.task_docs``."""
     return module.split(".")[1]
 
@@ -121,20 +121,20 @@ def test_digests_are_made_in_one_module() -> None:
     assert importers == HASHERS
 
 
-def test_every_room_is_in_the_list() -> None:
-    assert {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
+def test_every_package_is_in_the_list() -> None:
+    assert {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES} == set(PACKAGES)
 
 
-def test_tests_lie_in_folders_of_the_rooms_they_test() -> None:
-    of_no_room = {"browser", "engine", "meta_template", "tools", "data", "golden", "helpers", "__pycache__"}
+def test_tests_lie_in_folders_of_the_packages_they_test() -> None:
+    of_no_package = {"browser", "engine", "meta_template", "tools", "data", "golden", "helpers", "__pycache__"}
     folders = {path.name for path in (REPOSITORY / "tests").iterdir() if path.is_dir() and any(path.glob("*.*"))}
-    assert folders - of_no_room <= set(ROOMS)
+    assert folders - of_no_package <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_no_import_leads_up(path: Path) -> None:
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    up = [name for name in imports(path) if ROOMS.index(room_of(name)) > ROOMS.index(room)]
+    package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    up = [name for name in imports(path) if PACKAGES.index(package_of(name)) > PACKAGES.index(package)]
     assert up == []
 
 

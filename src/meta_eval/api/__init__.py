@@ -1,6 +1,6 @@
 """What a program calls: the jobs of the command line as functions, with the same meaning and the same errors.
 
-`prepare` and `verify` are those of their rooms; here stands what takes several rooms.
+`prepare` and `verify` are those of their packages; here stands what takes several packages.
 
 What a user must know besides is logged as a warning by the logger ``meta_eval``; nothing is printed.
 
