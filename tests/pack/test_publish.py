@@ -312,7 +312,7 @@ def test_no_value_in_any_place_of_a_publication_passes_for_what_was_made(
 REFUSED: dict[str, Callable[[dict[str, Any]], object]] = {
     "model_args": lambda tree: tree.update(model_args={"trust_remote_code": True}),
     "template_dir": lambda tree: tree.update(template_dir="templates"),
-    "include_path": lambda tree: tree.update(run={"include_path": "/root/.ssh"}),
+    "include_path": lambda tree: tree.update(run={"include_path": "/home/reader/.ssh"}),
     "evals_dataset": lambda tree: tree.update(evals_dataset="./strange/rows"),
     "evals_dataset, absolute": lambda tree: tree.update(evals_dataset="/strange/rows"),
     "evals_dataset, two up": lambda tree: tree.update(evals_dataset="../rows"),
