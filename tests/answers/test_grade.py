@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from accelerator import SCRIPT, answer, lines_of
 from command import cli, full_disk
-from golden import all_tasks, verdicts
+from golden import compared_tasks, verdicts
 from lm_eval.api import metrics
 from noted import noted
 from packs import edit, edit_docs, prepare, reseal, yaml_of
@@ -77,20 +77,20 @@ def test_every_task_is_scored_doc_for_doc_as_lm_eval_scores_it(
 ) -> None:
     pack = tmp_path / "work_dir"
     shutil.copytree(whole_pack(tmp_path_factory), pack)
-    export(pack, tmp_path / "requests.jsonl")
+    export(pack, tmp_path / "requests.jsonl", tasks=compared_tasks())
     answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
-    done = graded(tmp_path, allow_code=True)
+    done = graded(tmp_path, allow_code=True, tasks=compared_tasks())
     theirs = whole_replay(tmp_path_factory)
     ours = json.loads(done.results.read_text())
-    assert sorted(done.scores) == all_tasks()
-    for task in all_tasks():
+    assert sorted(done.scores) == compared_tasks()
+    for task in compared_tasks():
         assert verdicts(samples(done, task)) == verdicts(theirs["samples"][task])
         told = {key: value for key, value in theirs["results"][task].items() if "_stderr" not in key}
         assert {key: ours["results"][task][key] for key in told} == told
     for part in ("configs", "versions", "n-shot", "higher_is_better", "n-samples"):
         assert sorted(ours[part]) == sorted(theirs[part])
     read = read_run([done.results])
-    assert sorted(read.tasks) == all_tasks()
+    assert sorted(read.tasks) == compared_tasks()
 
 
 def test_standard_errors_are_those_of_the_command_line_of_lm_eval(place: Path) -> None:

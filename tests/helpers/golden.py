@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from places import GOLDEN, TEMPLATES
+from places import GOLDEN, TEMPLATES, THOROUGH
 
 if TYPE_CHECKING:
     from meta_eval.templates.folder import TemplateFolder
@@ -52,6 +52,13 @@ def all_tasks() -> list[str]:
     return sorted(
         name for name, task in shipped().tasks.items() if any(refusal(task, part) is None for part in sample.parts())
     )
+
+
+@functools.cache
+def compared_tasks() -> list[str]:
+    """Every task in CI; in plain `make test` the first of each folder of the templates."""
+    by_folder = {shipped().tasks[name].file.parent: name for name in reversed(all_tasks())}
+    return all_tasks() if THOROUGH else sorted(by_folder.values())
 
 
 def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict[str, Any]:

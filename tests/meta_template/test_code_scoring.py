@@ -248,8 +248,8 @@ TABLES = {"human_eval": "humaneval", "human_eval_plus": "humaneval_plus", "mbpp"
 
 
 @functools.cache
-def solved() -> dict[str, list[tuple[int, int]]]:
-    """Of each subset how many tests each original solution passes, and how many there are; all in one run."""
+def solved() -> dict[str, list[tuple[int, int, str | None]]]:
+    """Of each subset how many tests each original solution passes, how many there are, and why not more; all in one run."""
     from meta_eval.joins import JOINS
     from meta_eval.source import sample
 
@@ -260,13 +260,13 @@ def solved() -> dict[str, list[tuple[int, int]]]:
     runner = template().runner
     programs = [runner.Program(one["setup"], one["gold"], tuple(one["tests"])) for _, one in made]
     verdicts = runner.Sandbox().run(programs, runner.Limits(cpu_s=20, wall_s=120))
-    found: dict[str, list[tuple[int, int]]] = {subset: [] for subset in TABLES}
+    found: dict[str, list[tuple[int, int, str | None]]] = {subset: [] for subset in TABLES}
     for (subset, one), verdict in zip(made, verdicts, strict=True):
-        found[subset].append((verdict.passed, len(one["tests"])))
+        found[subset].append((verdict.passed, len(one["tests"]), verdict.why))
     return found
 
 
 @pytest.mark.parametrize("subset", TABLES)
 def test_every_original_solution_of_the_sample_passes_every_test(subset: str) -> None:
-    assert [tests for passed, tests in solved()[subset] if passed < tests] == []
+    assert [solution for solution in solved()[subset] if solution[0] < solution[1]] == []
     assert len(solved()[subset]) > 12
