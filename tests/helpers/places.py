@@ -10,4 +10,4 @@ GOLDEN = REPOSITORY / "tests" / "golden"
 
 # .ci/run asks for all: a pack's writing is killed a hundred times, and each trick meets every version of Landlock.
 THOROUGH = os.environ.get("META_EVAL_THOROUGH") == "1"
-KILLS = 100 if THOROUGH else 15
+KILLS = 100 if THOROUGH else 8

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import all_tasks, compared_tasks, replay
+from golden import all_tasks, replay
 from packs import Doc, edit_docs, prepare
 
 
@@ -49,12 +49,12 @@ def _end_sooner(docs: list[Doc]) -> None:
 
 
 def whole_replay(temporary: pytest.TempPathFactory) -> dict[str, Any]:
-    """What stock lm-eval's evaluator says of its ``compared_tasks``, asked in another folder, as it would stand in its files."""
+    """What stock lm-eval's evaluator says of it, asked in another folder, as it would stand in its files."""
     pack = whole_pack(temporary)
 
     def make(folder: Path) -> None:
         with chdir(folder):
-            found = replay(pack, compared_tasks())
+            found = replay(pack, all_tasks())
         (folder / "results.json").write_text(json.dumps(found, default=str), encoding="utf-8")
 
     said: dict[str, Any] = json.loads((once(temporary, "replayed", make) / "results.json").read_text(encoding="utf-8"))

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import THOROUGH
 
 from meta_eval.pack.doc_table import column_of, table_of
 
@@ -31,7 +32,7 @@ columns = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if THOROUGH else 75, deadline=None)
 @given(columns)
 def test_a_column_is_what_pyarrow_makes(values: list[Any]) -> None:
     mine, theirs = column_of(values), pa.array(values)
