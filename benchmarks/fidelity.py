@@ -23,8 +23,8 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 from tokenizers import Tokenizer
 
 from meta_eval.answers.requests import Encoder, Request
+from meta_eval.doctor.known_answers import model_folder, settings_of
 from meta_eval.running.client import EngineRequest, with_token_ids
-from meta_eval.running.selfcheck import model_folder, settings_of
 from meta_eval.running.vllm_client import VllmClient
 
 DOCS, PROMPT, ANSWER, ROUNDS = 8, 300, 100, 3

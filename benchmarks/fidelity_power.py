@@ -25,37 +25,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from meta_eval.token_fidelity.causes import (
-    ATTENTION,
-    BOS,
-    CACHE,
-    CHAT,
-    DAMAGE,
-    FUNCTION,
-    GROUPS,
-    MODEL,
-    MORE_BOS,
-    NO_BOS,
-    NORMS,
-    POSITIONS,
-    PROMPT,
-    QUANTISED,
-    QUERIES,
-    ROPE,
-    ROUNDING,
-    SCALE,
-    START,
-    TEMPLATE,
-    TRUNCATION,
-    TWO_BOS,
-    WEIGHTS,
-    WINDOW,
-    WORDS,
-)
+from meta_eval.token_fidelity.causes import FAULTS, GROUPS
 from meta_eval.token_fidelity.comparison import against
 from meta_eval.token_fidelity.diagnosis import diagnose
+from meta_eval.token_fidelity.diagnosis_case import Probing
 from meta_eval.token_fidelity.perturbations import START as START_PROBE
-from meta_eval.token_fidelity.probe_diagnosis import Probing
 from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
 from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
 from meta_eval.token_fidelity.token_columns import Columns, Vocabulary, columns
@@ -71,37 +45,11 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 
 ALARMS, POWER = 0.01, 0.8
 BEGINNING = 4  # tokens of an answer that name its topic
 SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
-NAMES = {
-    "float32": "float32", "int8": "weights in 8 bits", "int4": "weights in 4 bits", "noise1": "layers perturbed by 1 %",
-    "noise3": "layers perturbed by 3 %", "noise10": "layers perturbed by 10 %", "kv8": "KV cache in 8 bits",
-    "kv4": "KV cache in 4 bits", "no_bos": "no BOS", "two_bos": "two BOS", "no_template": "chat headers left out",
-    "spelled_template": "special tokens as text", "template_twice": "template twice", "truncated": "prompts cut",
-    "rope_off": "RoPE scaling off", "rope_theta": "RoPE base 10,000", "shards": "mis-sharded layer",
-    "chat_model": "chat model",
-}  # fmt: skip
-# Faults that no cause was written for.
-UNNAMED = {
-    "qk_int4": "queries and keys in 3 bits", "qk_shards": "heads of keys swapped",
-    "attention_scale": "attention scale times 1.4", "window": "sliding window of 512",
-    "window64": "sliding window of 64",
-    "logit_scale": "logits times 1.15", "gelu": "GELU for SiLU", "norm_eps": "another epsilon of norms",
-    "half_layer": "half a layer left out", "adapter": "an adapter of rank 2", "v_int3": "values in 3 bits",
-    "rope_linear": "linear RoPE scaling",
-}  # fmt: skip
-# What is wrong with a copy, in the words of the causes.
-TRUTH = {
-    "no_bos": BOS, "two_bos": TWO_BOS, "no_template": TEMPLATE, "spelled_template": TEMPLATE,
-    "template_twice": TEMPLATE, "truncated": TRUNCATION, "rope_off": ROPE, "rope_theta": POSITIONS, "shards": DAMAGE,
-    "chat_model": CHAT, "kv4": CACHE, "kv8": CACHE, "int4": QUANTISED, "int8": QUANTISED, "noise1": QUANTISED,
-    "noise3": QUANTISED, "noise10": QUANTISED, "qk_int4": QUERIES, "qk_shards": QUERIES, "attention_scale": SCALE,
-    "window": WINDOW, "window64": WINDOW, "logit_scale": FUNCTION, "gelu": FUNCTION, "norm_eps": NORMS,
-    "half_layer": DAMAGE, "adapter": DAMAGE, "v_int3": QUANTISED, "rope_linear": ROPE,
-}  # fmt: skip
-SHORT = {
-    NO_BOS.name: "no BOS", MORE_BOS.name: "two BOS", PROMPT.name: "template", START.name: "start not read",
-    ATTENTION.name: "attention", WEIGHTS.name: "weights", ROUNDING.name: "rounding", MODEL.name: "another model",
-    WORDS.name: "tokenizer",
-}  # fmt: skip
+# Copies whose power is printed, and the faults that no signature was written for.
+NAMES = {"float32": "float32"} | {fault.table: fault.label for fault in FAULTS if fault.groups}
+UNNAMED = {fault.table: fault.label for fault in FAULTS if not fault.groups}
+TRUTH = {fault.table: fault.cause for fault in FAULTS}
+LABELS = {group.name: group.label for group in GROUPS}
 WIDTH, LEFT, ROW, TOP = 720, 190, 20, 46
 
 
@@ -167,6 +115,7 @@ def power(found: dict[str, Copy]) -> list[tuple[str, float, int | None, float | 
         (label, float(found[name].sums.sum() / found[name].tokens.sum()), needed(found[name], found["again"]),
          by_accuracy(found[name]), found[name])
         for name, label in NAMES.items()
+        if name in found
     ]  # fmt: skip
     return sorted(rows, key=lambda row: row[1])
 
@@ -330,7 +279,7 @@ def main() -> int:
             for (_, named), count in seen.items():
                 causes[named] += count
             said = "; ".join(
-                f"{', '.join(SHORT[one] for one in named) or 'nothing'} {count}"
+                f"{', '.join(LABELS[group] for group in named) or 'nothing'} {count}"
                 for named, count in causes.most_common()
             )
             shown = "refused" if outcomes["refused"] else " / ".join(

@@ -35,7 +35,7 @@ from meta_eval.running.client import EngineRequest
 from meta_eval.running.prefix_order import Beginnings
 from meta_eval.running.vllm_client import VllmClient
 
-MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/selfcheck/model"
+MODEL = Path(__file__).resolve().parents[1] / "src/meta_eval/assets/known_answers/model"
 SUBJECTS, QUESTIONS, TIMES = 14, 168, 3
 # Blocks of 128 tokens; a prompt takes nine, 14 beginnings 112.
 CACHES = {"ample": 400, "tight": 48, "endings": 400, "letters": 400}

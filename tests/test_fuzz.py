@@ -493,8 +493,8 @@ def test_a_manifest(text: str) -> None:
 
 @fuzz(15)
 @given(mutated(PACK))
-def test_preflight_of_a_manifest(tree: Any) -> None:
-    with folder() as here, patch("meta_eval.preflight.asking.find_lm_eval", lambda: None):
+def test_doctor_of_a_manifest(tree: Any) -> None:
+    with folder() as here, patch("meta_eval.doctor.lm_eval_probe.find_lm_eval", lambda: None):
         write(here / "pack" / "manifest.json", json.dumps(tree))
         ends_well("doctor", here / "pack", "--json")
 
@@ -506,8 +506,8 @@ def test_preflight_of_a_manifest(tree: Any) -> None:
         {"lm_eval": {"minimum": ".", "below": "0.5"}}, {"lm_eval": {"minimum": "0.4", "below": ""}},
     ],
 )  # fmt: skip
-def test_preflight_of_an_odd_manifest(change: dict[str, Any]) -> None:
-    with folder() as here, patch("meta_eval.preflight.asking.find_lm_eval", lambda: None):
+def test_doctor_of_an_odd_manifest(change: dict[str, Any]) -> None:
+    with folder() as here, patch("meta_eval.doctor.lm_eval_probe.find_lm_eval", lambda: None):
         write(here / "pack" / "manifest.json", json.dumps({**PACK, **change}))
         assert ends_well("doctor", here / "pack", "--json") in (1, 2)
 

@@ -32,7 +32,6 @@ PACKAGES = [
     "templates",
     "pack",
     "replay",
-    "preflight",
     "results",  # what lm_eval wrote
     "verification",
     "records",  # any recorded run of lm-eval as an evals dataset
@@ -40,6 +39,7 @@ PACKAGES = [
     "judging",
     "token_fidelity",  # how likely each token of the recorded answers is
     "running",  # from requests to answers, on any engine, until it is decided
+    "doctor",  # checks of the pack, of this machine and of the engine
     "reports",
     "api",
     "cli",

@@ -16,17 +16,17 @@ import numpy as np
 from tokenizers import Tokenizer
 
 sys.path.insert(0, str(Path(__file__).parent))
-from selfcheck_known import Model
+from known_answers import Model
 
 from meta_eval.answers.requests import Encoder
-from meta_eval.running.selfcheck import model_folder, read_known
+from meta_eval.doctor.known_answers import model_folder, read_known_answers
 
 Fed = Callable[[list[int]], list[int]]
 
 
 def main() -> None:
     encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
-    known = [one for one in read_known() if one.group == "answers"]
+    known = [one for one in read_known_answers() if one.group == "answers"]
     pairs = [([encoder.bos, *encoder.pieces(one.request.prompt)], encoder.pieces(one.texts[1][0])) for one in known]
     head = encoder.pieces("<|start_header_id|>assistant<|end_header_id|>\n\n")
 

@@ -34,9 +34,9 @@ from transformers import AttentionInterface, LlamaForCausalLM
 from meta_eval.answers.answer_files import Answer, Answers
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.answers.token_logprobs import TokenLogprobs
+from meta_eval.doctor.known_answers import settings_of
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
 from meta_eval.running.probe_requests import Probing, chosen
-from meta_eval.running.selfcheck import settings_of
 from meta_eval.token_fidelity.probe_table import Probed, probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens

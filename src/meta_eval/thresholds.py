@@ -82,6 +82,82 @@ FIDELITY_ALPHA = 0.01
 # Fewer docs than these decide nothing: an interval over docs is then not what it says.
 FIDELITY_MIN_DOCS = 10
 
+# What the tokens of a copy are told by (`meta_eval.token_fidelity`): the signatures of causes. All lie between what the
+# causes come to on the tiny Llamas of tools/forced_tokens.py; benchmarks/README.md has how often each cause is named.
+#
+# The opening of an answer: so many tokens at its start, which a wrong prompt moves most. It stands out where it is so
+# many times as far as the rest, and may stand out from the lower number on: rounding comes to twice.
+OPENING_TOKENS = 16
+OPENING_STANDS_OUT = 4.0
+OPENING_MAY_STAND_OUT = 1.5
+# Without a baseline the first token is beside the later ones, in nats below the likeliest token: so many times as far
+# below, and so far at the least. Recorded answers mostly begin with the likeliest token.
+FIRST_TOKEN_STANDS_OUT = 5.0
+FIRST_TOKEN_NATS = 0.5
+# Positions from the start of the prompt, in tokens: an error of RoPE's scaling spares the early ones. Probed docs are
+# the shortest of their tasks, so that late begins earlier among them.
+EARLY_POSITIONS = 512
+LATE_POSITIONS = 2048
+LATE_PROBED_POSITIONS = 1024
+# How many times as far late positions are as early ones where positions are at fault. Rounding grows with the context
+# too, up to fifteen times; where the copy is the same without context, it is not rounding, and less tells.
+LATE_TIMES_EARLY = 25.0
+LATE_TIMES_EARLY_PROBED = 3.0
+# Nats a token at early positions from which on more than rounding is at work; four-bit weights are below.
+GROSS_NATS = 0.1
+# The share of answers that a copy would end before the baseline does, for it to be a model of another kind; and, of
+# such a model, the share of likeliest tokens among all others: one that is sound has more.
+ENDS_SOONER = 0.3
+SOUND_OTHER_MODEL = 0.4
+# Docs on either side of a length, and of a task, for bits that are the same here and not there to tell anything.
+MIN_DOCS_OF_BITS = 3
+# The recorded tokens' median rank beyond which a model cannot have said them, and their mean log-probability: a model
+# of other words is far below either, a damaged one hardly is.
+LOST_RANK = 50
+LOST_LOGPROB = -6.0
+
+# Probed docs that tell anything, and the share of them that must be nearer behind a probe.
+MIN_PROBED_DOCS = 6
+MIN_NEARER = 0.75
+# A mistake of the prompt is the one that was made where both are at most so far apart behind it, as a part of how far
+# they are without: rounding is all that is left. At most 0.2 were seen; behind any other mistake it is more.
+MAX_LEFT_BEHIND_MISTAKE = 0.4
+# A start is not read where turning it round changes at most this part of what it changes for the baseline; and of how
+# many docs.
+MAX_UNREAD_CHANGE = 0.1
+MIN_UNREAD_DOCS = 2
+# Without context the same, as a part of the whole distance: of weights and numbers 1.3 and more were seen, of all other
+# causes 0.
+MAX_WITHOUT_CONTEXT = 0.3
+# From this token of an answer without its prompt on, RoPE's base shows, and its scaling does not.
+SETTLED_TOKENS = 8
+# The part of an error that is another one place further: of weights 0.2 to 0.35, of a KV cache 0.75 to 1. From the
+# second on nothing but rounding is resampled so much.
+RESAMPLED = 0.55
+SURELY_RESAMPLED = 0.7
+
+# Another number of BOS, by run's canary and by fidelity: docs that are asked, nats a token by which their answers must
+# be likelier, and how seldom coins would fall on one side so often: 15 of 16 do in 3 of 10,000.
+BOS_DOCS = 16
+BOS_NATS = 0.05
+BOS_CHANCE = 0.001
+# The share of likeliest tokens from which on most of a copy works. Reasoned: any language model that reads what
+# precedes finds half of the tokens of plain text, and a copy of the one that wrote it nine in ten; docs/running.md has
+# what the faults of a tiny Llama come to.
+SOUND = 0.6
+
+# Nats by which a token may lie below the likeliest and still be it: a tie of logits, in float32.
+TIED_NATS = 1e-6
+# Nats by which a log-probability may lie above 0, or above that of the likeliest token, by rounding: engines compute
+# both in float32, and bfloat16 logits differ by less once normalised.
+LOGPROB_ROUNDING = 1e-2
+
+# The known answers of doctor, nats. A likelihood in float32 may be off by the first: sums of a few tokens differ by
+# some 1e-5 from engine to engine. From the second on it is no rounding any more, and the values are those of other
+# tokens or of another prompt: bfloat16 is off by some hundredths on that model.
+KNOWN_LIKELIHOOD_CLOSE = 1e-3
+KNOWN_LIKELIHOOD_ROUNDED = 0.25
+
 # How many tasks or answers of a kind a message names.
 NAMED = 3
 

@@ -23,7 +23,7 @@ from meta_eval.token_fidelity.token_table import Forced, choices_path, read_choi
 
 pytestmark = pytest.mark.engine
 
-MODEL = REPOSITORY / "src/meta_eval/assets/selfcheck/model"
+MODEL = REPOSITORY / "src/meta_eval/assets/known_answers/model"
 DOCS, TOP_K = 32, 3
 
 # Log-probabilities in float32 differ by less between kernels; one token more or less differs by nats.

@@ -14,7 +14,7 @@ from places import REPOSITORY
 from meta_eval.token_fidelity.causes import PROMPT, WEIGHTS
 from meta_eval.token_fidelity.comparison import against
 from meta_eval.token_fidelity.diagnosis import diagnose
-from meta_eval.token_fidelity.probe_diagnosis import Probing
+from meta_eval.token_fidelity.diagnosis_case import Probing
 from meta_eval.token_fidelity.probe_table import read_probes
 from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
 from meta_eval.token_fidelity.token_table import read_tokens

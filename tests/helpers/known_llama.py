@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from places import REPOSITORY
 
+from meta_eval.doctor.known_answers import END, model_folder, settings_of
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
-from meta_eval.running.selfcheck import END, model_folder, settings_of
 
-_SPEC = importlib.util.spec_from_file_location("selfcheck_known", REPOSITORY / "tools/selfcheck_known.py")
+_SPEC = importlib.util.spec_from_file_location("known_answers_tool", REPOSITORY / "tools/known_answers.py")
 assert _SPEC and _SPEC.loader
 tool: Any = importlib.util.module_from_spec(_SPEC)
-sys.modules["selfcheck_known"] = tool
+sys.modules["known_answers_tool"] = tool
 _SPEC.loader.exec_module(tool)
 
 
@@ -83,7 +83,7 @@ class NumpyClient(Client):
         for ask in asks:
             self.asked.append(ask)
             why = too_long(ask, self.settings.max_model_len)
-            if self.fault == "one fails" and ask.request.id == "selfcheck/answers/3":
+            if self.fault == "one fails" and ask.request.id == "doctor/answers/3":
                 yield EngineResponse(ask.request, error="refused", again=False)
             elif why is not None and self.fault != "cuts prompts":
                 yield EngineResponse(ask.request, error=why, again=False)

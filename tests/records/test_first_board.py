@@ -16,9 +16,9 @@ from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
 from meta_eval import report, verify
+from meta_eval.doctor.prompt_checks import check_prompts
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.preflight.prompts import check_prompts
 
 ARC = "harness_arc_challenge_25"
 

@@ -203,7 +203,7 @@ def test_lm_evals_own_ifeval_brings_punkt_and_finds_it_where_the_machine_has_non
         pack = prepare(tmp_path / "pack", "ifeval,gsm8k", evals_dataset=str(shapes / "run"))
     assert read_manifest(pack).punkt_tab is True
     moved = pack.rename(tmp_path / "elsewhere")
-    assert not list(moved.rglob("multilingual"))  # tasks of their own, whose packages preflight would ask for
+    assert not list(moved.rglob("multilingual"))  # tasks of their own, whose packages doctor would ask for
     monkeypatch.setattr(nltk.data, "path", [])
     assert verify(moved).passed
     assert nltk.data.find("tokenizers/punkt_tab/english").startswith(str(moved))

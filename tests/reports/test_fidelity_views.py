@@ -20,12 +20,12 @@ from runs import write_run
 from tokenizers import Tokenizer, models
 
 from meta_eval.api import fidelity_report
+from meta_eval.doctor.known_answers import model_folder as known_model_folder
 from meta_eval.errors import UserError
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_build import build
 from meta_eval.reports.fidelity_terminal import show
 from meta_eval.reports.markdown import render_fidelity
-from meta_eval.running.selfcheck import model_folder as model_of_selfcheck
 from meta_eval.token_fidelity.token_table import Choices, choices_path, write_choices
 
 HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
@@ -83,7 +83,7 @@ def test_what_a_tokenizer_says_is_harmless(tmp_path: Path) -> None:
 
 
 def test_what_was_said_before_a_change_is_whole_text(tmp_path: Path) -> None:
-    made = Tokenizer.from_file(str(model_of_selfcheck() / "tokenizer.json"))
+    made = Tokenizer.from_file(str(known_model_folder() / "tokenizer.json"))
     ids = np.array(made.encode("Grüße aus Köln", add_special_tokens=False).ids, np.int32)
     assert len(ids) > 8, "characters are cut through by tokens"
     tables = []

@@ -19,10 +19,10 @@ from places import REPOSITORY, TEMPLATES
 from meta_eval.backends import registry
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.config import Config, load_config
+from meta_eval.doctor.known_answers import model_folder
 from meta_eval.errors import ConfigError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import Client
-from meta_eval.running.selfcheck import model_folder
 
 EXAMPLE = REPOSITORY / "examples" / "function_backend.py"
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
@@ -112,7 +112,7 @@ def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     assert "lm_eval cannot call a function" in " ".join(done.stderr.split())
     assert read_manifest(tmp_path / "work_dir").command == ()
-    assert go("preflight", tmp_path, "work_dir").returncode == 0
+    assert go("doctor", tmp_path, "work_dir").returncode == 0
 
 
 @pytest.mark.usefixtures("module")

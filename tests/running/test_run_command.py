@@ -14,9 +14,9 @@ from packs import prepare
 from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
+from meta_eval.doctor.known_answers import model_folder
 from meta_eval.running import run as story
 from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.selfcheck import model_folder
 
 Run = Callable[..., "CompletedProcess[str]"]
 

@@ -17,40 +17,27 @@ from places import REPOSITORY
 
 from meta_eval.token_fidelity.causes import (
     ATTENTION,
-    BOS,
-    CACHE,
-    CHAT,
-    DAMAGE,
-    FUNCTION,
+    FAULTS,
     GROUPS,
     MODEL,
     MORE_BOS,
     NO_BOS,
-    NORMS,
-    POSITIONS,
     PROMPT,
-    QUANTISED,
-    QUERIES,
-    ROPE,
     ROUNDING,
-    SCALE,
     START,
-    TEMPLATE,
     TOKENIZER,
-    TRUNCATION,
-    TWO_BOS,
     WEIGHTS,
-    WINDOW,
     WORDS,
+    Fault,
     Finding,
     Group,
 )
 from meta_eval.token_fidelity.comparison import against
 from meta_eval.token_fidelity.diagnosis import diagnose
+from meta_eval.token_fidelity.diagnosis_case import Probing
 from meta_eval.token_fidelity.perturbations import ALONE
-from meta_eval.token_fidelity.probe_diagnosis import Probing
 from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
-from meta_eval.token_fidelity.table_checks import alone
+from meta_eval.token_fidelity.table_checks import diagnose_unpaired
 from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
 from meta_eval.token_fidelity.token_columns import Vocabulary, columns
 from meta_eval.token_fidelity.token_table import Forced, Tokens, read_tokens, write_tokens
@@ -58,33 +45,17 @@ from meta_eval.token_fidelity.token_table import Forced, Tokens, read_tokens, wr
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
 SPECIAL = Vocabulary(frozenset(), frozenset(range(5)))
 
-# By copy the mistake, and the groups that its trace may be told as.
-MISTAKES: dict[str, tuple[str, tuple[Group, ...]]] = {
-    "no_bos": (BOS, (NO_BOS,)),
-    "two_bos": (TWO_BOS, (MORE_BOS,)),
-    "no_template": (TEMPLATE, (PROMPT, START, ATTENTION)),
-    "spelled_template": (TEMPLATE, (PROMPT,)),
-    "template_twice": (TEMPLATE, (PROMPT,)),
-    "truncated": (TRUNCATION, (START,)),
-    "rope_off": (ROPE, (ATTENTION, START)),
-    "rope_theta": (POSITIONS, (ATTENTION,)),
-    "chat_model": (CHAT, (MODEL,)),
-    "kv4": (CACHE, (ROUNDING,)),
-    "shards": (DAMAGE, (WEIGHTS,)),
-    "int4": (QUANTISED, (WEIGHTS,)),
-}
+
+def is_there(fault: Fault) -> bool:
+    return any((TABLES / folder / f"{fault.table}.parquet").exists() for folder in (".", "unnamed"))
 
 
-# By copy what is wrong with it, in the words of the causes.
-UNNAMED = {
-    "qk_int4": QUERIES, "qk_shards": QUERIES, "attention_scale": SCALE, "window": WINDOW, "window64": WINDOW,
-    "logit_scale": FUNCTION, "gelu": FUNCTION, "norm_eps": NORMS, "half_layer": DAMAGE, "adapter": DAMAGE,
-    "v_int3": QUANTISED, "rope_linear": ROPE,
-}  # fmt: skip
+# The faults whose tables are committed; those that were left out are weaker ones of the same kinds.
+MADE = [fault for fault in FAULTS if is_there(fault)]
 
 
 def names(*groups: Group) -> tuple[str, ...]:
-    return tuple(one.name for one in groups)
+    return tuple(group.name for group in groups)
 
 
 @cache
@@ -108,23 +79,35 @@ def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
-@pytest.mark.parametrize("copy", MISTAKES)
-def test_each_mistake_is_named_with_what_leaves_its_trace_and_nothing_else(copy: str, noise: float) -> None:
-    found, (cause, groups) = probed("reference", copy, noise), MISTAKES[copy]
-    assert found is not None and cause in found.causes
-    assert set(found.groups) <= set(names(*groups)) and found.groups[0] == groups[0].name
+@pytest.mark.parametrize("fault", [fault for fault in MADE if fault.groups], ids=lambda fault: fault.table)
+def test_each_fault_is_named_with_what_leaves_its_trace_and_nothing_else(fault: Fault, noise: float) -> None:
+    found = diagnose_fault(fault, noise)
+    assert found is not None and fault.cause in found.causes
+    assert set(found.groups) <= set(names(*fault.groups)) and found.groups[0] == fault.groups[0].name
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
-@pytest.mark.parametrize("copy", UNNAMED)
-def test_a_fault_without_a_cause_of_its_own_is_told_as_a_group_that_holds_it_or_not_at_all(
-    copy: str, noise: float
+@pytest.mark.parametrize("fault", [fault for fault in MADE if not fault.groups], ids=lambda fault: fault.table)
+def test_a_fault_without_a_signature_is_told_as_a_group_that_holds_its_cause_or_not_at_all(
+    fault: Fault, noise: float
 ) -> None:
-    found = probed("unnamed/reference", f"unnamed/{copy}", noise)
+    found = diagnose_fault(fault, noise)
     if found is None:  # with noise a window that only the longest prompts exceed is not shown
-        assert (copy, noise) == ("window", 1e-3)
+        assert (fault.table, noise) == ("window", 1e-3)
     else:
-        assert UNNAMED[copy] in found.causes and len(found.causes) > 1
+        assert fault.cause in found.causes and len(found.causes) > 1
+
+
+def diagnose_fault(fault: Fault, noise: float) -> Finding | None:
+    folder = "unnamed/" if (TABLES / "unnamed" / f"{fault.table}.parquet").exists() else ""
+    return probed(f"{folder}reference", f"{folder}{fault.table}", noise)
+
+
+def test_every_cause_has_a_group_and_every_group_a_fault_that_was_made() -> None:
+    assert {fault.cause for fault in FAULTS} <= {cause for group in GROUPS for cause in group.causes}
+    assert len({group.label for group in GROUPS}) == len({group.name for group in GROUPS}) == len(GROUPS)
+    # Another tokenizer is refused before anything is compared.
+    assert {group.name for fault in MADE for group in fault.groups} == {group.name for group in GROUPS} - {WORDS.name}
 
 
 @pytest.mark.parametrize("copy", ["reference", "again", "unnamed/again"])
@@ -201,7 +184,7 @@ def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tupl
 def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
     with pytest.raises(AgainstError, match="of another tokenizer"):
         pair(table("reference"), table("other_tokenizer"))
-    found = alone(columns(table("other_tokenizer")))
+    found = diagnose_unpaired(columns(table("other_tokenizer")))
     assert found is not None and TOKENIZER in found.causes and WORDS.name in found.groups
 
 
@@ -209,7 +192,7 @@ def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
     ("copy", "named"), [("reference", ()), ("int4", ()), ("no_bos", (PROMPT, NO_BOS, START, ATTENTION))]
 )
 def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[Group, ...]) -> None:
-    found = alone(columns(table(copy)))
+    found = diagnose_unpaired(columns(table(copy)))
     assert (found.groups if found else ()) == names(*named)
 
 
@@ -222,7 +205,7 @@ def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[
 )  # fmt: skip
 def test_without_a_baseline_probes_tell_a_bos_and_a_cut(copy: str, named: tuple[Group, ...]) -> None:
     answers, probes = read(copy)
-    found = alone(columns(answers), probes)
+    found = diagnose_unpaired(columns(answers), probes)
     assert (found.groups if found else ()) == names(*named)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from meta_eval.answers.requests import Encoder
-from meta_eval.running.selfcheck import model_folder
+from meta_eval.doctor.known_answers import model_folder
 from meta_eval.token_fidelity.perturbations import (
     ALONE,
     BARE,

@@ -140,7 +140,7 @@ def test_a_pack_that_is_whole_is_marked_nowhere(pack: Path) -> None:
     assert "edited" not in (out_folder(pack) / "baseline" / f"{TASK}.jsonl").read_text().splitlines()[0]
 
 
-def test_preflight_runs_nothing_of_an_edited_pack(pack: Path, tmp_path: Path) -> None:
+def test_doctor_runs_nothing_of_an_edited_pack(pack: Path, tmp_path: Path) -> None:
     with (pack / ROWS).open("a") as file:
         file.write(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     done = cli("doctor", pack)

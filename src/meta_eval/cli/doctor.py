@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
-from rich.table import Table
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, people, say, working
+from meta_eval.cli.console import err, say, working
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from meta_eval.preflight import Check
-    from meta_eval.running.selfcheck import Diagnosis
+    from meta_eval.doctor.check import Check
+    from meta_eval.doctor.engine_checks import EngineChecks
 
 BASE_URL = typer.Option(
     [], "--base-url", metavar="URL", help="Of a server that serves the shipped model; see --show-command."
@@ -33,7 +32,8 @@ MODEL_ARGS = typer.Option("", "--model-args", metavar="A=B,…", help="Further a
 SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the line that serves the shipped model, and end.")
 
 _STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
-_MARKS = {True: ("passed", "green"), False: ("FAILED", "bold red"), None: ("not told", "yellow")}
+# How the JSON of an engine's checks says a status.
+_PASSED = {"passed": True, "failed": False, "not checked": None}
 
 
 def doctor(
@@ -68,23 +68,24 @@ def doctor(
         show_serve_command()
         return
     if not (engine or backend or base_url or model or model_args):
-        end(check_pack(options.pack_folder(pack, config)), as_json, failed=2)
-    found: dict[str, Any] = {}
+        finish(diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
+    of_pack: dict[str, Any] = {}
     if pack is not None:
-        found = check_pack(pack)
-        if not found["passed"]:
+        of_pack = diagnose_pack(pack)
+        if not of_pack["passed"]:
             err.print("the engine was not asked: first mend what failed")
-            end(found, as_json, failed=2)
+            finish(of_pack, as_json, failed=2)
     name = backend or ("server" if base_url else _backend_of(pack) if pack else "vllm")
-    asked = check_engine(name, base_url, model, model_args, as_json=as_json)
-    end({**found, "passed": asked["passed"], "installation": asked} if found else asked, as_json, failed=1)
+    of_engine = diagnose_engine(name, base_url, model, model_args)
+    whole = {**of_pack, "passed": of_engine["passed"], "installation": of_engine} if of_pack else of_engine
+    finish(whole, as_json, failed=1)
 
 
-def end(found: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
-    """Print what was found for machines, if they want it, and end with 0 or, where it did not pass, with ``failed``."""
+def finish(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
+    """Print the diagnosis as JSON where asked, and end with 0 or, where it did not pass, with ``failed``."""
     if as_json:
-        say(json.dumps(found))
-    raise typer.Exit(0 if found["passed"] else failed)
+        say(json.dumps(diagnosis))
+    raise typer.Exit(0 if diagnosis["passed"] else failed)
 
 
 def _backend_of(pack: Path) -> str:
@@ -93,48 +94,60 @@ def _backend_of(pack: Path) -> str:
     return read_manifest(pack).run.backend
 
 
-def check_pack(folder: Path) -> dict[str, Any]:
+def diagnose_pack(folder: Path) -> dict[str, Any]:
     """Check a pack and this machine, one line a check on stderr, and return the JSON object of it."""
-    from meta_eval.preflight import preflight
+    from meta_eval.doctor.pack_checks import check_pack
 
-    checks: list[Check] = []
     with err.status("checking"):
-        for check in preflight(folder):
-            checks.append(check)
-            err.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
-            err.print(str(check), soft_wrap=True)
+        checks = _show_checks(check_pack(folder))
     bad = sum(check.status == "failed" for check in checks)
     err.print(f"{bad} of {len(checks)} checks failed" if bad else "nothing failed", style="bold")
     return {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
 
 
+def _show_checks(checks: Iterable[Check]) -> list[Check]:
+    """Print each check as it is made."""
+    shown = []
+    for check in checks:
+        shown.append(check)
+        err.print(f"{check.status:<11}", style=_STYLES[check.status], end=" ")
+        err.print(str(check), soft_wrap=True)
+    return shown
+
+
 def show_serve_command() -> None:
     """Print the line that serves the shipped model."""
-    from meta_eval.running.selfcheck import serve_command
+    from meta_eval.doctor.known_answers import serve_command
 
     say(shlex.join(serve_command()))
 
 
-def check_engine(
-    backend: str, base_url: Sequence[str], model: str | None, model_args: str, *, as_json: bool
-) -> dict[str, Any]:
-    """Ask an engine what the shipped model must answer, show a table of it, and return the JSON object of it.
+def diagnose_engine(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> dict[str, Any]:
+    """Ask an engine what the shipped model must answer, one line a check on stderr, and return the JSON object of it.
 
     Raises:
         ConfigError: There is no such backend, or it takes no such setting.
     """
-    found = _diagnose(backend, base_url, model, model_args)
-    _show(found, as_json=as_json)
-    checks = [asdict(check) for check in found.checks]
-    return {"engine": found.engine, "seconds": found.seconds, "passed": found.passed, "checks": checks}
+    asked = _ask_engine(backend, base_url, model, model_args)
+    passed = sum(check.status == "passed" for check in _show_checks(asked.checks))
+    err.print(
+        f"{passed} of {len(asked.checks)} passed; {asked.engine}, {asked.seconds:.0f} s besides its start",
+        style="bold", soft_wrap=True,
+    )  # fmt: skip
+    checks = [
+        {"name": check.name, "passed": _PASSED[check.status], "found": check.what, "hint": check.hint or ""}
+        for check in asked.checks
+    ]
+    return {"engine": asked.engine, "seconds": asked.seconds, "passed": asked.passed, "checks": checks}
 
 
-def _diagnose(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> Diagnosis:
+def _ask_engine(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> EngineChecks:
     from pydantic import ValidationError
 
     from meta_eval.backends.registry import UnknownBackendError
+    from meta_eval.doctor.engine_checks import check_engine
+    from meta_eval.doctor.known_answers import END, settings_of
     from meta_eval.running.client import client_of
-    from meta_eval.running.selfcheck import END, selfcheck, settings_of
 
     try:
         settings = settings_of(backend, base_url=base_url, model_args=model_args)
@@ -149,28 +162,9 @@ def _diagnose(backend: str, base_url: Sequence[str], model: str | None, model_ar
         client_of(settings)(settings, model=model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
         progress(f"asking {client.engine}")
-        found = selfcheck(client)
-    if found.passed:
+        asked = check_engine(client)
+    if asked.passed:
         shutil.rmtree(logs, ignore_errors=True)
     else:
         err.print(f"the log: {logs}", soft_wrap=True)
-    return found
-
-
-def _show(found: Diagnosis, *, as_json: bool) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("check", "", "found"):
-        table.add_column(name, overflow="fold")
-    for check in found.checks:
-        mark, style = _MARKS[check.passed]
-        table.add_row(check.name, mark, check.found, style=style if check.passed is not True else None)
-    console = err if as_json else people()
-    console.print(table)
-    for check in found.checks:
-        if check.passed is False:
-            console.print(f"{check.name}: {check.hint}", soft_wrap=True)
-    passed = sum(check.passed is True for check in found.checks)
-    console.print(
-        f"{passed} of {len(found.checks)} passed; {found.engine}, {found.seconds:.0f} s besides its start",
-        soft_wrap=True,
-    )
+    return asked

@@ -47,11 +47,11 @@ def prepare(
         prepared = _of_configuration(config, overrides, template_dir)
     else:
         prepared = _of_publication(publication, config, overrides, template_dir)
+    from meta_eval.doctor.pack_checks import check_written_pack
     from meta_eval.pack.manifest import MANIFEST
-    from meta_eval.preflight import cheap
 
     manifest = prepared.manifest
-    for check in cheap(Path(prepared.work_dir)):
+    for check in check_written_pack(Path(prepared.work_dir)):
         if check.status == "failed":
             warn(str(check))
     err.print(_table(manifest))

@@ -15,7 +15,7 @@ from meta_eval.cli.console import warn
 def _preflight(
     pack: Path | None = options.PACK, config: Path = options.CONFIG_OF_PACK, as_json: bool = options.AS_JSON
 ) -> None:
-    doctor.end(doctor.check_pack(options.pack_folder(pack, config)), as_json, failed=2)
+    doctor.finish(doctor.diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
 
 
 def _selfcheck(
@@ -29,8 +29,7 @@ def _selfcheck(
     if show_command:
         doctor.show_serve_command()
     else:
-        found = doctor.check_engine(backend, base_url, model, model_args, as_json=as_json)
-        doctor.end(found, as_json, failed=1)
+        doctor.finish(doctor.diagnose_engine(backend, base_url, model, model_args), as_json, failed=1)
 
 
 def _publish(

@@ -49,9 +49,9 @@ def build(
     from meta_eval.token_fidelity import comparison as beside
     from meta_eval.token_fidelity.choice_comparison import against_choices
     from meta_eval.token_fidelity.diagnosis import diagnose
-    from meta_eval.token_fidelity.probe_diagnosis import Probing
+    from meta_eval.token_fidelity.diagnosis_case import Probing
     from meta_eval.token_fidelity.probe_table import read_probes
-    from meta_eval.token_fidelity.table_checks import alone
+    from meta_eval.token_fidelity.table_checks import diagnose_unpaired
     from meta_eval.token_fidelity.table_pairing import pair
     from meta_eval.token_fidelity.token_columns import columns
     from meta_eval.token_fidelity.token_figures import choice_figures, figures
@@ -86,7 +86,7 @@ def build(
         known = read_probes(against)
         finding = diagnose(found, both, words.vocabulary, Probing(both, known, probes) if known and probes else None)
     elif whole is not None and some:
-        finding = alone(whole, probes)
+        finding = diagnose_unpaired(whole, probes)
     notes = [*(one for own in (found, of_choices) if own for one in own.notes), *write.left_out(first.left_out)]
     if whole is not None and any(one.truncated for one in whole.answers):
         notes.append("some prompts were cut to fit, and their answers say little")

@@ -15,7 +15,8 @@ from typing import Any
 
 from meta_eval.answers.recorded_answers import Recorded, forcing
 from meta_eval.running.client import Client, EngineRequest
-from meta_eval.token_fidelity.bos_likelihood import DOCS, SOUND, gain
+from meta_eval.thresholds import BOS_DOCS, SOUND
+from meta_eval.token_fidelity.bos_likelihood import measure_gain
 from meta_eval.token_fidelity.perturbations import with_bos
 
 # Tokens of an answer that are forced: enough to tell, and a bound on what the canary costs.
@@ -100,14 +101,14 @@ def other_bos(client: Client, asks: Sequence[EngineRequest], found: Evidence, bo
     `meta_eval.token_fidelity.bos_likelihood` has the rule.
     """
     some = sorted((ask for ask in asks if ask.request.id in found.docs), key=lambda ask: len(ask.prompt_ids or ()))
-    some = some[:DOCS]
+    some = some[:BOS_DOCS]
     likelier = []
     for fewer, name, cause in (
         (True, "no BOS", "something adds a BOS to the one that is sent"),
         (False, "two BOS", "something strips one"),
     ):
         again = evidence(client, [other_number(ask, bos, fewer=fewer) for ask in some])
-        gained = gain(found.docs, again.docs, again.top) if again is not None and again.is_sound else None
+        gained = measure_gain(found.docs, again.docs, again.top) if again is not None and again.is_sound else None
         if gained is not None:
             words = f"the recorded answers are likelier with {name}, {gained}. With {name} it answers as recorded"
             likelier.append((gained.nats, f"{words}: {cause}"))

@@ -1,6 +1,6 @@
 """The probes of a fidelity run: a few docs are asked again behind prompts that a wrong set-up would make of theirs.
 
-`meta_eval.token_fidelity.perturbations` has them, `meta_eval.token_fidelity.probe_diagnosis` what they tell. They are
+`meta_eval.token_fidelity.perturbations` has them, `meta_eval.token_fidelity.probe_signatures` what they tell. They are
 requests of kind ``force`` like all others, answered and kept in the same way; their id and hash tell them from the doc
 itself.
 """

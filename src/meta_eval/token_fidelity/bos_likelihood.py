@@ -7,15 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Docs that are asked, by how many nats a token they must be likelier, and how seldom coins would fall on one side so
-# often: 15 of 16 do in 3 of 10,000.
-DOCS, NATS = 16, 0.05
-_CHANCE = 0.001
-
-# From which share of likeliest tokens on most of a copy works. Reasoned: any language model that reads what precedes
-# finds half of the tokens of plain text, and a copy of the one that wrote it nine in ten; docs/running.md has what the
-# faults of a tiny Llama come to.
-SOUND = 0.6
+from meta_eval.thresholds import BOS_CHANCE, BOS_NATS, SOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +22,7 @@ class Gain:
         return f"on {self.better} of {self.of} docs and by {self.nats:.2f} nats a token"
 
 
-def gain(before: Mapping[Any, float], after: Mapping[Any, float], top: float) -> Gain | None:
+def measure_gain(before: Mapping[Any, float], after: Mapping[Any, float], top: float) -> Gain | None:
     """What is gained, if it is certain.
 
     Only by a copy that then finds most tokens: one that never does is in doubt everywhere, and what a BOS more does to
@@ -42,12 +34,12 @@ def gain(before: Mapping[Any, float], after: Mapping[Any, float], top: float) ->
         top: The share of likeliest tokens with the other number, 0 to 1.
     """
     gains = [value - before[doc] for doc, value in after.items() if doc in before]
-    better, mean = sum(one > 0 for one in gains), sum(gains) / max(len(gains), 1)
-    if top < SOUND or mean <= NATS or _chance(better, len(gains)) >= _CHANCE:
+    better, mean = sum(value > 0 for value in gains), sum(gains) / max(len(gains), 1)
+    if top < SOUND or mean <= BOS_NATS or _sign_test(better, len(gains)) >= BOS_CHANCE:
         return None
     return Gain(better, len(gains), mean)
 
 
-def _chance(hits: int, of: int) -> float:
-    """The probability of so many heads or more: the sign test."""
+def _sign_test(hits: int, of: int) -> float:
+    """The probability of so many heads or more."""
     return float(sum(math.comb(of, k) for k in range(hits, of + 1)) / 2**of)

@@ -1,7 +1,7 @@
 """The probes: a few docs are asked again with the prompt changed as a wrong set-up would change it.
 
 What a change does tells causes apart that leave the same trace in a table
-(`meta_eval.token_fidelity.probe_diagnosis`). Prompts are those of Llama's chat, or plain text; what a prompt has not,
+(`meta_eval.token_fidelity.probe_signatures`). Prompts are those of Llama's chat, or plain text; what a prompt has not,
 such as headers, is not probed.
 """
 

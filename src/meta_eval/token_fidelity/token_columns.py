@@ -10,16 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.stats.ratio import Mean, mean_of_tokens
+from meta_eval.thresholds import OPENING_TOKENS, TIED_NATS
 from meta_eval.token_fidelity.token_table import Choices, Forced
-
-# Nats by which a token may lie below the likeliest and still be it: a tie of logits, in float32.
-TIE = 1e-6
 
 # Where positions are parted, in tokens from the start of the prompt; 8,192 is where Llama 3.1 begins to scale RoPE.
 EDGES = (1024, 4096, 8192)
-
-# The opening of an answer: so many tokens at its start.
-OPENING = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class Columns:
     @property
     def first(self) -> NDArray[np.bool_]:
         """N: whether no token is likelier. A tie counts: engines break it as they like, and rank it differently."""
-        return self.margins <= TIE
+        return self.margins <= TIED_NATS
 
     @property
     def tasks(self) -> list[str]:
@@ -152,8 +147,8 @@ def kinds_of(table: Columns, vocabulary: Vocabulary | None = None) -> list[tuple
     names = ("positions below 1k", "1k to 4k", "4k to 8k", "from 8k on")
     found: list[tuple[str, NDArray[np.bool_]]] = [
         ("first token", table.at == 0),
-        ("tokens 2 to 16", (table.at > 0) & (table.at < OPENING)),
-        ("later tokens", table.at >= OPENING),
+        (f"tokens 2 to {OPENING_TOKENS}", (table.at > 0) & (table.at < OPENING_TOKENS)),
+        ("later tokens", table.at >= OPENING_TOKENS),
     ]
     if vocabulary is not None:
         found.append(("digits", _among(table.ids, vocabulary.digits)))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.thresholds import LOGPROB_ROUNDING
 from meta_eval.token_fidelity.table_file import (
     BATCH,
     CHOICES,
@@ -27,10 +28,6 @@ from meta_eval.token_fidelity.table_file import (
     tables_in,
     write,
 )
-
-# Nats by which a log-probability may lie above 0, or above that of the likeliest token, by rounding: engines compute
-# both in float32, and bfloat16 logits differ by less once normalised.
-_ROUNDING = 1e-2
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -235,7 +232,7 @@ def _check(one: Forced, where: str) -> None:
         raise damaged("its likeliest tokens are not as many for each token", where)
     if not (np.isfinite(one.logprobs).all() and np.isfinite(one.top_logprobs).all()):
         raise damaged("a log-probability is no number", where)
-    if (one.top_logprobs > _ROUNDING).any() or (one.logprobs > one.top_logprobs + _ROUNDING).any():
+    if (one.top_logprobs > LOGPROB_ROUNDING).any() or (one.logprobs > one.top_logprobs + LOGPROB_ROUNDING).any():
         raise damaged("a log-probability is above 0, or above that of the likeliest token", where)
     if (one.ranks < 0).any() or (one.token_ids < 0).any():
         raise damaged("a rank or a token is negative", where)

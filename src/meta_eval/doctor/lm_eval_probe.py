@@ -1,6 +1,6 @@
-"""The lm_eval that the printed command would start is asked whether it can load and score a pack.
+"""The lm_eval that the printed command would start, asked whether it can load and score a pack.
 
-Of that lm_eval's own Python, in a process of its own, with meta-eval out of reach: the machine with the GPU need not
+It is asked with its own Python, in a process of its own, with meta-eval out of reach: the machine with the GPU need not
 have it.
 """
 
@@ -20,15 +20,15 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from meta_eval.boundary.inputs import read_regular, read_table
+from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval
 from meta_eval.errors import TemplateError
 from meta_eval.pack.doc_table import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import INSTRUCTIONS
-from meta_eval.preflight.installed import LmEval, find_lm_eval
 from meta_eval.templates.folder import read_yaml
 from meta_eval.templates.spec import functions_in
 
-_PROBE = Path(__file__).with_name("probe.py")
+_PROBE = Path(__file__).with_name("probe_script.py")
 _PROBE_SECONDS = 600
 _LATEX = "sympy.parsing.latex"
 
@@ -37,32 +37,32 @@ NEEDS_PUNKT = frozenset(("change_case:capital_word_frequency", "length_constrain
 
 
 class Probe:
-    """That lm_eval, which imports itself while others look at the pack's files; see `probe`."""
+    """That lm_eval, which imports itself while others look at the pack's files; see `probe_script`."""
 
-    def __init__(self, lm_eval: LmEval, process: subprocess.Popen[bytes] | OSError, *said: IO[bytes]) -> None:
+    def __init__(self, lm_eval: LmEval, process: subprocess.Popen[bytes] | OSError, *streams: IO[bytes]) -> None:
         self.lm_eval = lm_eval
         self._process = process
-        self._out, self._err = said
+        self._out, self._err = streams
         self._ended: Future[object] = Future()
 
     def ask(self, pack: Path, manifest: Manifest) -> None:
         """Have it load the pack; `check_environment` waits for the answer."""
-        modules = _imported(pack, manifest)
+        modules = _find_imports(pack, manifest)
         asked = {
             "pack": str(pack.resolve()),
-            "functions": _functions(pack, manifest),
-            "tasks": with_docs(manifest),
-            "modules": sorted(_libraries(modules)),
+            "functions": _find_functions(pack, manifest),
+            "tasks": _find_bundled_tasks(manifest),
+            "modules": sorted(_name_libraries(modules)),
             "latex": any(name.startswith(_LATEX) for name in modules),
             "punkt": _needs_punkt(pack, manifest),
         }
         if isinstance(self._process, subprocess.Popen):
-            beside = ThreadPoolExecutor(1)
+            executor = ThreadPoolExecutor(1)
             text = json.dumps(asked).encode()
-            self._ended = beside.submit(self._process.communicate, text, timeout=_PROBE_SECONDS)
-            beside.shutdown(wait=False)
+            self._ended = executor.submit(self._process.communicate, text, timeout=_PROBE_SECONDS)
+            executor.shutdown(wait=False)
 
-    def answer(self) -> dict[str, Any] | str:
+    def read_answer(self) -> dict[str, Any] | str:
         """What it said, or what is wrong with asking it."""
         python = self.lm_eval.python
         if isinstance(self._process, OSError):
@@ -81,7 +81,7 @@ class Probe:
 
 
 @contextlib.contextmanager
-def probing() -> Iterator[Probe | None]:
+def start_probe() -> Iterator[Probe | None]:
     """Start the lm_eval of this machine; None where there is none. It is gone when the block ends."""
     lm_eval = find_lm_eval()
     if lm_eval is None:
@@ -113,14 +113,14 @@ def _read(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
-def with_docs(manifest: Manifest) -> list[str]:
+def _find_bundled_tasks(manifest: Manifest) -> list[str]:
     """The tasks whose docs lie in the pack."""
     return [name for name, entry in manifest.tasks.items() if entry.docs_file is not None]
 
 
-def _functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
+def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
     """Every ``!function`` of the pack: the file that names it, its module (relative to the pack) and its name."""
-    found = set()
+    functions = set()
     for name in manifest.files:
         if not name.endswith((".yaml", "_yaml")):
             continue
@@ -129,14 +129,14 @@ def _functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
         except TemplateError:  # the files check has said so
             continue
         folder = PurePosixPath(name).parent
-        found |= {(name, (folder / ref.module_file).as_posix(), ref.function) for ref in functions_in(tree)}
-    return sorted(found)
+        functions |= {(name, (folder / ref.module_file).as_posix(), ref.function) for ref in functions_in(tree)}
+    return sorted(functions)
 
 
-def _imported(pack: Path, manifest: Manifest) -> set[str]:
+def _find_imports(pack: Path, manifest: Manifest) -> set[str]:
     """Every module that a file of the pack imports anywhere, ``importlib.import_module("…")`` included."""
     own = {PurePosixPath(name).stem for name in manifest.files if name.endswith(".py")}
-    found: set[str] = set()
+    modules: set[str] = set()
     for name in manifest.files:
         if not name.endswith(".py"):
             continue
@@ -146,32 +146,32 @@ def _imported(pack: Path, manifest: Manifest) -> set[str]:
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
+                modules |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module)
+                modules.add(node.module)
             elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "import_module":
-                found |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
+                modules |= {str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)}
     # A script of a pack may import its neighbours; a pack brings those itself.
-    return {name for name in found if name.partition(".")[0] not in own}
+    return {name for name in modules if name.partition(".")[0] not in own}
 
 
-def _libraries(modules: Iterable[str]) -> set[str]:
+def _name_libraries(modules: Iterable[str]) -> set[str]:
     """What must be importable: of lm-eval its submodules, of others the package."""
-    found = set()
+    libraries = set()
     for name in modules:
         top = name.partition(".")[0]
         if top == "lm_eval":
-            found.add(name)
+            libraries.add(name)
         elif top not in sys.stdlib_module_names and top not in ("meta_eval", "datasets", "pyarrow", "numpy"):
-            found.add(top)
-    return found - {"lm_eval"}
+            libraries.add(top)
+    return libraries - {"lm_eval"}
 
 
 def _needs_punkt(pack: Path, manifest: Manifest) -> bool:
     if manifest.punkt_tab is None:
         return False
     for entry in manifest.tasks.values():
-        column = next((one for one in (INSTRUCTIONS, RECORDED_DOC) if one in entry.columns), None)
+        column = next((name for name in (INSTRUCTIONS, RECORDED_DOC) if name in entry.columns), None)
         if entry.docs_file is None or column is None:
             continue
         try:

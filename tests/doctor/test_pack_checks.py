@@ -1,4 +1,4 @@
-"""preflight: each thing that can go wrong before generation is caught by the check that should, with what fixes it."""
+"""doctor of a pack: each thing that can go wrong before generation is caught by the check that should, with what fixes it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from places import TEMPLATES
 from rows import make_row, write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from meta_eval import preflight
+from meta_eval.doctor.check import Check
+from meta_eval.doctor.file_checks import check_files, check_output
+from meta_eval.doctor.lm_eval_probe import NEEDS_PUNKT
+from meta_eval.doctor.pack_checks import check_pack, check_written_pack
+from meta_eval.doctor.prompt_checks import check_prompts
 from meta_eval.errors import UserError
-from meta_eval.pack.integrity import check as check_pack
+from meta_eval.pack.integrity import check as check_integrity
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.preflight import Check, files, prompts
-from meta_eval.preflight.asking import NEEDS_PUNKT
 
 TASKS = "meta_gpqa_cot,meta_mmlu_pro_instruct,meta_math_hard,meta_ifeval,meta_mmlu_pretrain,meta_human_eval"
 SPECIAL = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
@@ -38,14 +40,14 @@ def pack(sample: Path, tmp_path: Path) -> Path:
 
 
 def checks(pack: Path, name: str = "") -> list[Check]:
-    """The checks of that name, and no others than their part of preflight makes."""
+    """The checks of that name, and no others than their part of doctor makes."""
     manifest = read_manifest(pack)
     parts = {
-        ("files",): lambda: files.check_files(pack, manifest, hash_up_to=None),
-        ("special tokens", "BOS", "length"): lambda: prompts.check_prompts(pack, manifest),
-        ("output", "disk"): lambda: files.check_output(pack, manifest),
+        ("files",): lambda: check_files(pack, manifest, hash_up_to=None),
+        ("special tokens", "BOS", "length"): lambda: check_prompts(pack, manifest),
+        ("output", "disk"): lambda: check_output(pack, manifest),
     }
-    part = next((make for names, make in parts.items() if name in names), lambda: preflight.preflight(pack))
+    part = next((make for names, make in parts.items() if name in names), lambda: check_pack(pack))
     return [check for check in part() if check.name.startswith(name)]
 
 
@@ -89,18 +91,18 @@ def test_a_good_pack_passes_line_by_line_and_stays_as_it_is(sample: Path, tmp_pa
         assert check["what"] in line
 
 
-def test_the_cheap_part_looks_at_manifest_files_and_version(pack: Path) -> None:
-    assert [check.name for check in preflight.cheap(pack)] == ["manifest", "files", "lm_eval"]
-    assert {check.status for check in preflight.cheap(pack)} == {"passed"}
+def test_what_prepare_wrote_is_checked_by_manifest_files_and_version(pack: Path) -> None:
+    assert [check.name for check in check_written_pack(pack)] == ["manifest", "files", "lm_eval"]
+    assert {check.status for check in check_written_pack(pack)} == {"passed"}
     edit(yaml_of(pack, "meta_gpqa_cot"), "meta_gpqa_cot", "meta_gpqa_cut")
-    assert only([check for check in preflight.cheap(pack) if check.status == "failed"]).name == "files"
+    assert only([check for check in check_written_pack(pack) if check.status == "failed"]).name == "files"
 
 
 # Files
 
 
 def test_without_a_manifest_nothing_else_is_asked(tmp_path: Path) -> None:
-    check = only(list(preflight.preflight(tmp_path)))
+    check = only(list(check_pack(tmp_path)))
     assert (check.name, check.status) == ("manifest", "failed")
     assert "meta-eval prepare" in str(check.hint)
     done = cli("doctor", tmp_path, cwd=tmp_path)
@@ -110,7 +112,7 @@ def test_without_a_manifest_nothing_else_is_asked(tmp_path: Path) -> None:
 def test_a_manifest_cut_off_is_caught(pack: Path) -> None:
     text = (pack / "manifest.json").read_text()
     (pack / "manifest.json").write_text(text[: len(text) // 2])
-    assert only(list(preflight.preflight(pack))).status == "failed"
+    assert only(list(check_pack(pack))).status == "failed"
 
 
 @pytest.mark.parametrize("damage", ["regex", "truncated", "missing", "shuffled", "another subset"])
@@ -276,10 +278,10 @@ def test_a_pack_brings_punkt_where_the_machine_that_prepares_has_it(
     names = [name for name in tree["files"] if name.startswith("nltk_data")]
     assert all((moved / name).read_bytes() == (packs[1] / name).read_bytes() for name in names)
     shutil.rmtree(moved / "nltk_data")
-    assert check_pack(moved, read_manifest(moved), edited=False) == ()
+    assert check_integrity(moved, read_manifest(moved), edited=False) == ()
     (moved / "nltk_data").mkdir()
     with pytest.raises(UserError, match="nltk_data/NOTICE is missing"):
-        check_pack(moved, read_manifest(moved), edited=False)
+        check_integrity(moved, read_manifest(moved), edited=False)
 
 
 def test_a_user_without_a_home_has_no_data_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +329,7 @@ def test_the_lm_eval_on_path_must_be_of_a_supported_version(
     metadata.parent.mkdir(parents=True)
     metadata.write_text(f"Metadata-Version: 2.1\nName: lm_eval\nVersion: {version}\n")
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    check = only([check for check in preflight.cheap(pack) if check.name == "lm_eval"])
+    check = only([check for check in check_written_pack(pack) if check.name == "lm_eval"])
     assert check.status == ("passed" if good else "failed")
     assert version in check.what
     if not good:

@@ -1,4 +1,4 @@
-"""selfcheck: each fault of a backend fails the check that is for it, and no other."""
+"""doctor of an engine: each fault of a backend fails the check that is for it, and no other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from command import cli
 from known_llama import NumpyClient, model, tool
 from packs import prepare
 
-from meta_eval import preflight
 from meta_eval.cli import doctor
-from meta_eval.running.selfcheck import Diagnosis, model_folder, read_known, selfcheck
+from meta_eval.doctor import pack_checks
+from meta_eval.doctor.engine_checks import EngineChecks, check_engine
+from meta_eval.doctor.known_answers import model_folder, read_known_answers
 
 BOS = "exactly one BOS"
 KEPT = "special tokens are kept"
@@ -23,15 +24,15 @@ STOP = "answers end at stop texts"
 
 
 def failed(fault: str, *, counts: bool = True) -> set[str]:
-    found = selfcheck(NumpyClient(fault, counts=counts))
-    assert found.passed == all(check.passed for check in found.checks)
-    assert all(check.hint for check in found.checks if check.passed is False)
-    return {check.name for check in found.checks if check.passed is False}
+    found = check_engine(NumpyClient(fault, counts=counts))
+    assert found.passed == all(check.status == "passed" for check in found.checks)
+    assert all(check.hint for check in found.checks if check.status == "failed")
+    return {check.name for check in found.checks if check.status == "failed"}
 
 
 def test_a_backend_without_fault_passes_every_check() -> None:
-    found = selfcheck(NumpyClient())
-    assert [check.name for check in found.checks if not check.passed] == []
+    found = check_engine(NumpyClient())
+    assert [check.name for check in found.checks if check.status != "passed"] == []
     assert len(found.checks) == 11
 
 
@@ -64,7 +65,7 @@ def test_the_answers_tell_it_where_the_engine_counts_no_tokens(fault: str, check
 
 def test_rounding_is_told_from_wrong_tokens() -> None:
     hints = {
-        fault: next(check.hint for check in selfcheck(NumpyClient(fault)).checks if check.name == "likelihoods")
+        fault: next(check.hint for check in check_engine(NumpyClient(fault)).checks if check.name == "likelihoods")
         for fault in ("rounds", "likelihood of the token beside")
     }
     assert "float32" in hints["rounds"]
@@ -92,7 +93,7 @@ def test_what_is_known_is_what_the_shipped_model_says() -> None:
 
 
 def test_the_taught_pairs_are_known_word_for_word() -> None:
-    known = {one.request.prompt: one.texts[1] for one in read_known() if one.group in ("answers", "special")}
+    known = {one.request.prompt: one.texts[1] for one in read_known_answers() if one.group in ("answers", "special")}
     assert known == {pair["prompt"]: (pair["answer"], "stop") for pair in tool.read_pairs()}
 
 
@@ -109,15 +110,15 @@ def test_the_line_that_serves_the_model_is_printed_alone() -> None:
 def test_doctor_asks_the_engine_of_a_whole_pack(
     fault: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Alone as selfcheck did; with a pack after the pack, whose backend it is."""
+    """Alone, or with a pack after the pack, whose backend it is."""
     pack, asked = prepare(tmp_path / "pack", "meta_gpqa"), []
 
-    def diagnose(backend: str, *_: object) -> Diagnosis:
+    def ask(backend: str, *_: object) -> EngineChecks:
         asked.append(backend)
-        return selfcheck(NumpyClient(fault))
+        return check_engine(NumpyClient(fault))
 
-    monkeypatch.setattr(doctor, "_diagnose", diagnose)
-    monkeypatch.setattr(preflight, "preflight", preflight.cheap)
+    monkeypatch.setattr(doctor, "_ask_engine", ask)
+    monkeypatch.setattr(pack_checks, "check_pack", pack_checks.check_written_pack)
     for words in (["--engine"], ["--backend", "server"], ["--base-url", "http://h:1/v1"]):
         done = cli("doctor", *words, "--json")
         found = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""What the engine will make of the prompts: special tokens, exactly one BOS, room for the answer."""
+"""Checks of the prompts as the engine will read them: special tokens, exactly one BOS, room for the answer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from meta_eval.boundary.inputs import open_parquet
 from meta_eval.catalog.families import family_of
+from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, longest_prompt
-from meta_eval.preflight.check import Check, failed, not_checked, passed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,18 +26,18 @@ def check_prompts(pack: Path, manifest: Manifest) -> Iterator[Check]:
     except Exception as error:  # tokenizers raises bare Exceptions
         tokenizer = None
         yield failed("tokenizer", f"that of {model} cannot be read ({error})", "Fetch the model's files again")
-    prompts = {name: _prompts(pack, entry) for name, entry in manifest.tasks.items()}
+    prompts = {name: _read_prompts(pack, entry) for name, entry in manifest.tasks.items()}
     special = _special_of(manifest)
-    yield _special_tokens(tokenizer, model, prompts, special)
-    yield from _bos(manifest, tokenizer, model, prompts, special[0] if special else None)
-    lengths = [_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
+    yield _check_special_tokens(tokenizer, model, prompts, special)
+    yield from _check_bos(manifest, tokenizer, model, prompts, special[0] if special else None)
+    lengths = [_check_length(name, entry, prompts[name], tokenizer, manifest) for name, entry in manifest.tasks.items()]
     yield from (check for check in lengths if check.status != "passed")
     if fitting := [check for check in lengths if check.status == "passed"]:
         limit = manifest.run.max_model_len
         yield passed("length", f"{len(fitting)} tasks fit max_model_len {limit:,} with their longest prompt and answer")
 
 
-def _prompts(pack: Path, entry: TaskEntry) -> Prompts:
+def _read_prompts(pack: Path, entry: TaskEntry) -> Prompts:
     """Every prompt; none where the docs are not here or damaged."""
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -55,11 +55,11 @@ def _special_of(manifest: Manifest) -> tuple[str, ...]:
     """The special tokens that prompts may hold, BOS first: a family's, or of a record its tokenizer's BOS, if any."""
     if any(entry.record is None for entry in manifest.tasks.values()):
         return family_of(next(iter(manifest.tasks.values())).model).special
-    found = (entry.record.bos for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos)
-    return tuple(dict.fromkeys(found))[:1]
+    recorded = (entry.record.bos for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos)
+    return tuple(dict.fromkeys(recorded))[:1]
 
 
-def _special_tokens(
+def _check_special_tokens(
     tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], special: tuple[str, ...]
 ) -> Check:
     """Each special token that the prompts use, and BOS, is one id; else the model reads its letters."""
@@ -84,7 +84,7 @@ def _special_tokens(
     return passed(name, f"{', '.join(used)}: one id each")
 
 
-def _bos(
+def _check_bos(
     manifest: Manifest, tokenizer: Tokenizer | None, model: str, prompts: dict[str, Prompts], bos: str | None
 ) -> Iterator[Check]:
     """Exactly one BOS: from the engine, as add_bos_token says, and none from the prompts; ``bos`` is its text.
@@ -137,7 +137,9 @@ def _bos(
     yield passed(name, f"exactly one under {backend} with add_bos_token=True")
 
 
-def _length(name: str, entry: TaskEntry, prompts: Prompts, tokenizer: Tokenizer | None, manifest: Manifest) -> Check:
+def _check_length(
+    name: str, entry: TaskEntry, prompts: Prompts, tokenizer: Tokenizer | None, manifest: Manifest
+) -> Check:
     """The longest prompt and the longest answer fit the context; lm-eval would cut the prompt in silence."""
     length, limit = entry.longest_prompt, manifest.run.max_model_len
     tokens, how = length.tokens, length.how

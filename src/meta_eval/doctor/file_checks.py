@@ -1,4 +1,4 @@
-"""Do manifest and files agree, and is there room for what the run will write?"""
+"""Checks of the pack's files against its manifest, and of the room for what the run will write."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from meta_eval.boundary.inputs import open_parquet
+from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.errors import PackError
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
-from meta_eval.preflight.check import Check, failed, not_checked, passed
 
 _AGAIN = "Run `meta-eval prepare` again, or copy the pack whole"
 
@@ -30,13 +30,13 @@ def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> It
         hash_up_to: Bytes; of larger files only the size is looked at. None for no limit.
     """
     try:
-        found = integrity.changes(pack, manifest, hash_up_to=hash_up_to)
+        changes = integrity.changes(pack, manifest, hash_up_to=hash_up_to)
     except PackError as error:
         yield failed("files", f"{error.where}: {error.what}", "Make it readable")
         return
-    for name, what in found.items():
+    for name, what in changes.items():
         yield failed("files", f"{pack / name} {what}", _AGAIN if name in manifest.files else "Move it away")
-    if not found:
+    if not changes:
         yield passed("files", f"{len(manifest.files)} files as {MANIFEST} lists them")
 
 

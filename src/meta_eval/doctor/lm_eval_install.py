@@ -23,12 +23,12 @@ class LmEval:
 
 def find_lm_eval() -> LmEval | None:
     """The script that a shell would start; else the one beside meta-eval's own Python."""
-    found = shutil.which("lm_eval")
-    script = Path(found) if found else Path(sys.executable).with_name("lm_eval")
-    return LmEval(script, _python_of(script), bool(found)) if script.is_file() else None
+    on_path = shutil.which("lm_eval")
+    script = Path(on_path) if on_path else Path(sys.executable).with_name("lm_eval")
+    return LmEval(script, _read_python(script), bool(on_path)) if script.is_file() else None
 
 
-def _python_of(script: Path) -> str:
+def _read_python(script: Path) -> str:
     """From the script's first lines: ``#!/…/python``, or pip's way around a path that is too long for that."""
     try:
         with open_regular(script) as file:
@@ -43,7 +43,7 @@ def _python_of(script: Path) -> str:
     return str(script.with_name("python"))
 
 
-def installed_version(python: str) -> str | None:
+def read_installed_version(python: str) -> str | None:
     """lm-eval's version in the environment of a Python, read from its metadata without starting it."""
     if python == sys.executable or Path(python).parent == Path(sys.executable).parent:
         try:
@@ -51,4 +51,6 @@ def installed_version(python: str) -> str | None:
         except importlib.metadata.PackageNotFoundError:
             return None
     folders = [str(path) for path in Path(python).parent.parent.glob("lib*/python3*/*-packages")]
-    return next((found.version for found in importlib.metadata.distributions(name="lm_eval", path=folders)), None)
+    return next(
+        (installed.version for installed in importlib.metadata.distributions(name="lm_eval", path=folders)), None
+    )

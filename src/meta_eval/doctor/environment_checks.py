@@ -1,4 +1,4 @@
-"""The lm_eval that the printed command would start: its version, and whether it can load and score this pack."""
+"""Checks of the lm_eval that the printed command would start: its version, and whether it loads and scores the pack."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.doctor.lm_eval_install import LmEval, find_lm_eval, read_installed_version
+from meta_eval.doctor.lm_eval_probe import Probe
 from meta_eval.pack.manifest import Manifest
-from meta_eval.preflight.asking import Probe
-from meta_eval.preflight.check import Check, failed, not_checked, passed
-from meta_eval.preflight.installed import LmEval, find_lm_eval, installed_version
 
 # What brings a library that scoring imports; others are called as they are imported.
 _BROUGHT_BY = {
@@ -22,32 +22,32 @@ _ANTLR = "antlr4-python3-runtime==4.11.*"
 
 def check_version(manifest: Manifest) -> Check:
     """The lm_eval that would run is one that a pack supports."""
-    wanted = f">={manifest.lm_eval.minimum},<{manifest.lm_eval.below}"
+    supported = f">={manifest.lm_eval.minimum},<{manifest.lm_eval.below}"
     lm_eval = find_lm_eval()
     if lm_eval is None:
         return not_checked(
-            "lm_eval", f'none on PATH; where the command runs: pip install "lm-eval[math,ifeval]{wanted}"'
+            "lm_eval", f'none on PATH; where the command runs: pip install "lm-eval[math,ifeval]{supported}"'
         )
-    version = installed_version(lm_eval.python)
+    version = read_installed_version(lm_eval.python)
     if version is None:
-        return not_checked("lm_eval", f"{lm_eval.script} does not tell its version; supported: {wanted}")
-    if not _supports(wanted, version):
+        return not_checked("lm_eval", f"{lm_eval.script} does not tell its version; supported: {supported}")
+    if not _supports(supported, version):
         return failed(
             "lm_eval",
-            f"{lm_eval.script} is {version}, and this pack runs on {wanted}",
-            f'Run: {shlex.quote(lm_eval.python)} -m pip install "lm-eval[math,ifeval]{wanted}"',
+            f"{lm_eval.script} is {version}, and this pack runs on {supported}",
+            f'Run: {shlex.quote(lm_eval.python)} -m pip install "lm-eval[math,ifeval]{supported}"',
         )
     aside = "" if lm_eval.on_path else "; not on PATH here, so name it by its path or activate its environment"
     return passed("lm_eval", f"{version} ({lm_eval.script}){aside}")
 
 
-def _supports(wanted: str, version: str) -> bool:
+def _supports(supported: str, version: str) -> bool:
     """A version of the range; a release candidate comes before its release, and what is no version is outside."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import InvalidVersion, Version
 
     try:
-        return Version(version) in SpecifierSet(wanted, prereleases=True)
+        return Version(version) in SpecifierSet(supported, prereleases=True)
     except InvalidVersion:
         return False
 
@@ -59,29 +59,29 @@ def check_environment(manifest: Manifest, probe: Probe | None) -> Iterator[Check
         for name in ("functions", "first docs", "scoring"):
             yield not_checked(name, "there is no lm_eval on this machine to ask")
         return
-    answer = probe.answer()
+    answer = probe.read_answer()
     if isinstance(answer, str):
         yield failed("scoring", answer, f"Run: {shlex.quote(probe.lm_eval.python)} -c 'import lm_eval.tasks'")
         return
     functions, tasks = answer["functions"], answer["tasks"]
-    yield from _checks("functions", functions, f"{len(functions)} import without meta-eval", _hint_import)
-    yield from _checks("first docs", tasks, f"{len(tasks)} tasks load theirs", _hint_load)
+    yield from _check_each("functions", functions, f"{len(functions)} import without meta-eval", _describe_import_hint)
+    yield from _check_each("first docs", tasks, f"{len(tasks)} tasks load theirs", _describe_load_hint)
     for name in (name for name in manifest.tasks if name not in tasks):
         yield not_checked("first docs", f"{name}: its rows stay on the hub (bundle: false)")
-    yield from _scoring(probe.lm_eval, answer)
+    yield from _check_scoring(probe.lm_eval, answer)
 
 
-def _scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Check]:
+def _check_scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Check]:
     """The libraries and data that scoring needs, each with the command that brings it."""
     python = shlex.quote(lm_eval.python)
     pip = f"Run: {python} -m pip install"
     for name, error in answer["modules"].items():
         brought = _BROUGHT_BY.get(name, name.partition(".")[0].replace("_", "-"))
-        yield _one(f"scoring: {name}", error, "imports", f'{pip} "{brought}"')
+        yield _check_import(f"scoring: {name}", error, "imports", f'{pip} "{brought}"')
     if "latex" in answer:
-        yield _one("scoring: antlr", answer["latex"], "sympy reads LaTeX with it", f'{pip} "{_ANTLR}"')
+        yield _check_import("scoring: antlr", answer["latex"], "sympy reads LaTeX with it", f'{pip} "{_ANTLR}"')
     if "punkt" in answer:
-        yield _one(
+        yield _check_import(
             "scoring: punkt_tab",
             answer["punkt"] and "IFEval cannot split sentences without it",
             "is on this machine",
@@ -90,11 +90,11 @@ def _scoring(lm_eval: LmEval, answer: dict[str, Any]) -> Iterator[Check]:
         )
 
 
-def _one(name: str, error: str | None, good: str, hint: str) -> Check:
+def _check_import(name: str, error: str | None, good: str, hint: str) -> Check:
     return passed(name, good) if error is None else failed(name, error, hint)
 
 
-def _checks(name: str, errors: dict[str, str | None], good: str, hint: Callable[[str], str]) -> Iterator[Check]:
+def _check_each(name: str, errors: dict[str, str | None], good: str, hint: Callable[[str], str]) -> Iterator[Check]:
     wrong = {what: error for what, error in errors.items() if error is not None}
     for what, error in wrong.items():
         yield failed(name, f"{what}: {error}", hint(error))
@@ -102,36 +102,36 @@ def _checks(name: str, errors: dict[str, str | None], good: str, hint: Callable[
         yield passed(name, good)
 
 
-def _hint_import(error: str) -> str:
+def _describe_import_hint(error: str) -> str:
     if "No module named 'meta_eval" in error:
         return "A pack runs without meta-eval: copy what the template needs of it into its folder"
     return "Install what is missing for the lm_eval above, or fix the template and run `meta-eval prepare` again"
 
 
-def _hint_load(error: str) -> str:
+def _describe_load_hint(error: str) -> str:
     return "Run `meta-eval prepare` again" if "prepare" not in error else "Do as it says"
 
 
-def check_engine(manifest: Manifest) -> Iterator[Check]:
+def check_engine_install(manifest: Manifest) -> Iterator[Check]:
     """Whether the engine could start here; often another machine than that which prepares, so nothing of it fails."""
     engine = manifest.backend
     lm_eval = find_lm_eval()
     if lm_eval is not None and engine.imports:
         ask = f"import importlib.util as u; print(u.find_spec({engine.imports!r}) is not None)"
-        if _output_of([lm_eval.python, "-c", ask]).strip() == "True":
+        if _read_output([lm_eval.python, "-c", ask]).strip() == "True":
             yield passed("engine", f"{engine.imports} is installed")
         else:
             pip = f"{shlex.quote(lm_eval.python)} -m pip install {engine.install}"
             yield not_checked("engine", f"no {engine.imports} on this machine; where the command runs: {pip}")
     needed = engine.gpus(manifest.run)
-    found = sum(line.startswith("GPU ") for line in _output_of(["nvidia-smi", "-L"]).splitlines())
-    if found >= needed:
-        yield passed("GPUs", f"{found} here, {needed} asked for")
+    gpus = sum(line.startswith("GPU ") for line in _read_output(["nvidia-smi", "-L"]).splitlines())
+    if gpus >= needed:
+        yield passed("GPUs", f"{gpus} here, {needed} asked for")
     else:
-        yield not_checked("GPUs", f"{found or 'none'} on this machine, {needed} asked for")
+        yield not_checked("GPUs", f"{gpus or 'none'} on this machine, {needed} asked for")
 
 
-def _output_of(command: list[str]) -> str:
+def _read_output(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -1,8 +1,8 @@
 """Make what ``meta-eval doctor`` knows by heart: the shipped model, and what it says, computed with numpy alone.
 
-    python tools/tiny_llama.py TAUGHT --answers tools/selfcheck_pairs.jsonl     some minutes; needs torch, transformers
-    python tools/selfcheck_known.py TAUGHT    writes src/meta_eval/assets/selfcheck
-    python tools/selfcheck_known.py           writes known.json anew for those weights
+    python tools/tiny_llama.py TAUGHT --answers tools/known_answer_pairs.jsonl   minutes; needs torch, transformers
+    python tools/known_answers.py TAUGHT    writes src/meta_eval/assets/known_answers
+    python tools/known_answers.py           writes known.json anew for those weights
 
 The forward pass below is written from Llama's definition (RMSNorm, rotary embeddings of halves, causal attention,
 SwiGLU) and shares nothing with an engine, so that no engine is checked against itself. The prompts are those that the
@@ -25,7 +25,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 HERE = Path(__file__).resolve().parent
-ASSETS = HERE.parent / "src/meta_eval/assets/selfcheck"
+ASSETS = HERE.parent / "src/meta_eval/assets/known_answers"
 HEAD = "<|start_header_id|>{}<|end_header_id|>\n\n"
 SPECIAL = "<|start_header_id|>"
 BOS_COUNTS = range(3)
@@ -304,7 +304,7 @@ def _is_sure(model: Model, ids: list[int], tokens: int = DOUBT_TOKENS) -> bool:
 
 def read_pairs() -> list[dict[str, str]]:
     """The prompts and answers that were taught."""
-    lines = (HERE / "selfcheck_pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (HERE / "known_answer_pairs.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 

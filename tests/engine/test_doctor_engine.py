@@ -1,4 +1,4 @@
-"""selfcheck on the real vLLM engine, and the canary on set-ups that were broken on purpose; one start of the engine.
+"""doctor on the real vLLM engine, and the canary on set-ups that were broken on purpose; one start of the engine.
 
 META_EVAL_RUNS names a virtual environment with vLLM and what meta-eval needs; .ci/run makes it.
 """
@@ -23,7 +23,8 @@ from meta_eval.answers.requests import Encoder
 from meta_eval.running.canary import Canary, CanaryError, counted
 from meta_eval.running.client import with_token_ids
 from meta_eval.answers.recorded_answers import Recorded
-from meta_eval.running.selfcheck import END, model_folder, read_known, selfcheck, settings_of
+from meta_eval.doctor.engine_checks import check_engine
+from meta_eval.doctor.known_answers import END, model_folder, read_known_answers, settings_of
 from meta_eval.running.vllm_client import VllmClient
 
 class Broken(VllmClient):
@@ -32,7 +33,7 @@ class Broken(VllmClient):
         return super().answer(replace(ask, prompt_ids=self.fed(list(ask.prompt_ids))) for ask in asks)
 
 encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
-known = [one for one in read_known() if one.group == "answers"]
+known = [one for one in read_known_answers() if one.group == "answers"]
 HEAD = encoder.pieces("<|start_header_id|>assistant<|end_header_id|>" + chr(10) * 2)
 
 def sing(client):
@@ -51,8 +52,8 @@ def damage(model):
 found = {}
 settings = settings_of("vllm", model_args="enforce_eager=True")
 with Broken(settings, model=settings.model_name, logs=Path("logs"), end=(END,)) as client:
-    seen = selfcheck(client)
-    found["selfcheck"] = {**asdict(seen), "passed": seen.passed}
+    seen = check_engine(client)
+    found["doctor"] = {**asdict(seen), "passed": seen.passed}
     found["sound"] = sing(client)
     for name, fed in {
         "strips BOS": lambda ids: ids[1:],
@@ -64,21 +65,21 @@ with Broken(settings, model=settings.model_name, logs=Path("logs"), end=(END,)) 
     client._llm.apply_model(damage)
     client._llm.reset_prefix_cache()
     found["damaged weights"] = sing(client)
-    found["selfcheck of damaged weights"] = [one.name for one in selfcheck(client).checks if one.passed is False]
+    found["doctor of damaged weights"] = [one.name for one in check_engine(client).checks if one.status == "failed"]
 print(json.dumps(found))
 """
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    printed = ready("-c", ASK, folder=tmp_path_factory.mktemp("selfcheck"))
+    printed = ready("-c", ASK, folder=tmp_path_factory.mktemp("doctor"))
     said: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return said
 
 
 def test_every_check_passes_on_the_real_engine(found: dict[str, Any]) -> None:
-    assert found["selfcheck"]["passed"]
-    assert [check for check in found["selfcheck"]["checks"] if check["passed"] is not True] == []
+    assert found["doctor"]["passed"]
+    assert [check for check in found["doctor"]["checks"] if check["status"] != "passed"] == []
 
 
 def test_the_canary_lets_the_sound_model_go_on(found: dict[str, Any]) -> None:
@@ -99,7 +100,7 @@ def test_the_canary_stops_a_broken_set_up(found: dict[str, Any], fault: str, wor
     assert words in found[fault]
 
 
-def test_selfcheck_finds_damaged_weights(found: dict[str, Any]) -> None:
+def test_doctor_finds_damaged_weights(found: dict[str, Any]) -> None:
     assert {"answers known by heart", "likelihoods", "likelihoods in one pass"} <= set(
-        found["selfcheck of damaged weights"]
+        found["doctor of damaged weights"]
     )

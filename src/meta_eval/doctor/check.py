@@ -1,4 +1,4 @@
-"""One check and what came of it."""
+"""One check of `meta-eval doctor` and what came of it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Check:
 
     Attributes:
         name: What was looked at, in a word or two.
-        status: What came of it.
-        what: What was found, or why it was not checked.
+        status: What came of it; not checked also where another fault hides it.
+        what: What was seen, or why it was not checked.
         hint: What to do about a failure, with the exact command where there is one; None for the others.
     """
 

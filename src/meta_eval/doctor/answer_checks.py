@@ -1,0 +1,249 @@
+"""What an engine said beside what the shipped model says, as checks, each with what to do if it fails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.doctor.known_answers import END, MAX_MODEL_LEN, KnownAnswer
+from meta_eval.running.client import EngineResponse
+from meta_eval.thresholds import KNOWN_LIKELIHOOD_CLOSE, KNOWN_LIKELIHOOD_ROUNDED
+
+Responses = Mapping[str, EngineResponse]
+
+
+def check_answers(known: Sequence[KnownAnswer], first: Responses, second: Responses) -> list[Check]:
+    """The checks, from the responses to each request in two rounds; the last known answer is the one too long."""
+    pairs = [AnswerPair(answer, first.get(answer.request.id), second.get(answer.request.id)) for answer in known]
+    within = [pair for pair in pairs if pair.known.group != "too_long"]
+    return _AnswerChecks(within, pairs[-1].first).make_checks()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPair:
+    """A known answer, and the responses of both rounds."""
+
+    known: KnownAnswer
+    first: EngineResponse | None
+    second: EngineResponse | None
+
+    @property
+    def text(self) -> str:
+        """The answer of the first round."""
+        return (self.first.text if self.first else None) or ""
+
+    def is_answered(self) -> bool:
+        """Whether there is an answer, of the right kind."""
+        first = self.first
+        return first is not None and first.error is None and len(first.choices) == len(self.known.request.continuations)
+
+    def is_steady(self) -> bool:
+        """Whether the second answer is the first."""
+        if self.second is None or self.second.error is not None or self.first is None:
+            return False
+        if self.first.text != self.second.text:
+            return False
+        pairs = zip(self.first.choices, self.second.choices, strict=False)
+        return all(abs(value - other) <= KNOWN_LIKELIHOOD_CLOSE for (value, _), (other, _) in pairs)
+
+    def starts_with(self, bos: int) -> bool:
+        """Whether the text begins as the known one."""
+        return self.text.startswith(self.known.texts[bos][0])
+
+    def has_text(self, bos: int) -> bool:
+        """Whether text and end are the known ones; an engine may not say why an answer ended."""
+        text, end = self.known.texts[bos]
+        return self.text == text and self.first is not None and self.first.finish_reason in (None, end)
+
+    def measure_error(self, bos: int) -> float:
+        """Nats by which the likelihoods differ from the known ones, at most."""
+        pairs = zip(self.first.choices if self.first else (), self.known.choices[bos], strict=True)
+        return max((float("inf") if math.isnan(value) else abs(value - right) for (value, _), (right, _) in pairs))
+
+    def has_choices(self, bos: int) -> bool:
+        """Whether likelihoods, and which of them are greedy, are the known ones."""
+        pairs = zip(self.first.choices if self.first else (), self.known.choices[bos], strict=True)
+        greedy_right = all(greedy in (None, right) for (_, greedy), (_, right) in pairs)
+        return self.measure_error(bos) <= KNOWN_LIKELIHOOD_CLOSE and greedy_right
+
+
+@dataclass(slots=True)
+class _AnswerChecks:
+    """Each check is made for the number of BOS that there is, so that a wrong number is one fault and not ten."""
+
+    pairs: Sequence[AnswerPair]
+    too_long: EngineResponse | None
+    bos_of_texts: int | None = field(init=False)
+    bos_of_choices: int | None = field(init=False)
+    steady: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        texts = [pair for pair in self._of_groups("answers", "doubt") if pair.is_answered()]
+        right = {bos: sum(pair.starts_with(bos) for pair in texts) for bos in (1, 0, 2)}
+        best = max(right, key=lambda bos: right[bos])
+        self.bos_of_texts = best if right[best] * 2 > len(texts) else None
+        choices = [pair for pair in self._of_groups("one_pass", "likelihood") if pair.is_answered()]
+        errors = {bos: sum(pair.measure_error(bos) for pair in choices) / max(len(choices), 1) for bos in (1, 0, 2)}
+        best = min(errors, key=lambda bos: errors[bos])
+        self.bos_of_choices = best if choices and errors[best] < KNOWN_LIKELIHOOD_ROUNDED else None
+        self.steady = all(pair.is_steady() for pair in self.pairs if pair.is_answered())
+
+    def make_checks(self) -> list[Check]:
+        """Every check of what was asked, in the order in which a user should fix what fails."""
+        of_choices = [self._check_likelihoods(), self._check_one_pass()] if self._asked_choices else []
+        return [
+            self._check_requests(), self._check_bos(), self._check_answers(), self._check_end(), self._check_stop(),
+            self._check_limit(), self._check_special(), self._check_long(), self._check_greedy(), *of_choices,
+        ]  # fmt: skip
+
+    @property
+    def _asked_choices(self) -> bool:
+        return any(pair.known.choices for pair in self.pairs)
+
+    def _of_groups(self, *names: str) -> Iterator[AnswerPair]:
+        return (pair for pair in self.pairs if pair.known.group in names)
+
+    def _texts(self, *names: str) -> list[AnswerPair]:
+        return [pair for pair in self._of_groups(*names) if pair.is_answered() and pair.known.texts]
+
+    def _choices(self, *names: str) -> list[AnswerPair]:
+        return [pair for pair in self._of_groups(*names) if pair.is_answered() and pair.known.choices]
+
+    def _check_requests(self) -> Check:
+        name, lost = "every request answered", [pair for pair in self.pairs if not pair.is_answered()]
+        if not lost:
+            return passed(name, f"{len(self.pairs)} requests, twice")
+        error = next((pair.first.error for pair in lost if pair.first and pair.first.error), "no answer came")
+        return failed(name, f"{len(lost)} of {len(self.pairs)} were not: {error:.200}", "Read the log of the engine")
+
+    def _check_bos(self) -> Check:
+        name, seen = "exactly one BOS", []
+        for what, bos in (("texts", self.bos_of_texts), ("likelihoods", self.bos_of_choices)):
+            seen.append(f"{what} {'do not tell' if bos is None else f'are those of {bos}'}")
+        counted = {
+            pair.first.prompt_tokens - pair.known.tokens
+            for pair in self._texts("answers", "doubt")
+            if pair.first and pair.first.prompt_tokens is not None
+        }
+        if len(counted) == 1:
+            seen.append(f"the engine counts {next(iter(counted))}")
+        numbers = {self.bos_of_texts, self.bos_of_choices} - {None} | (counted if len(counted) == 1 else set())
+        if not numbers:
+            return not_checked(name, ", ".join(seen))
+        if numbers == {1}:
+            return passed(name, ", ".join(seen))
+        hint = (
+            "Something strips the BOS: no engine may have add_bos_token=False or a tokenizer without BOS"
+            if 0 in numbers
+            else "Something adds a BOS to the one that is there: of a server turn add_special_tokens off"
+        )
+        return failed(name, ", ".join(seen), hint)
+
+    def _check_share(self, name: str, pairs: Sequence[AnswerPair], right: Iterable[bool], hint: str) -> Check:
+        """A check of texts that must all be right."""
+        marks = list(right)
+        share = f"{sum(marks)} of {len(marks)}"
+        if not marks:
+            return not_checked(name, "not answered")
+        if all(marks):
+            return passed(name, share)
+        if not self.steady:
+            return not_checked(name, f"{share}; hidden by answers that change")
+        wrong = next(pair for pair, mark in zip(pairs, marks, strict=True) if not mark)
+        end = f" ({wrong.first.finish_reason})" if wrong.first and wrong.first.finish_reason else ""
+        return failed(name, f"{share}; the first that is not: {wrong.text!r:.60}{end}", hint)
+
+    def _check_answers(self) -> Check:
+        pairs, bos = self._texts("answers"), self._text_bos
+        hint = "Weights or prompts are not what they should be: quantisation, RoPE, a chat template around the prompt"
+        return self._check_share("answers known by heart", pairs, [pair.starts_with(bos) for pair in pairs], hint)
+
+    def _check_end(self) -> Check:
+        bos = self._text_bos
+        pairs = [pair for pair in self._texts("answers") if pair.starts_with(bos)]
+        hint = f"It must end at {END} and say finish_reason 'stop': ignore_eos, or the stop texts are not passed on"
+        return self._check_share("answers end at the end token", pairs, [pair.has_text(bos) for pair in pairs], hint)
+
+    def _check_stop(self) -> Check:
+        pairs, bos = self._texts("stop"), self._text_bos
+        hint = "It must end before a stop text and say finish_reason 'stop': the engine takes no `stop`"
+        return self._check_share("answers end at stop texts", pairs, [pair.has_text(bos) for pair in pairs], hint)
+
+    def _check_limit(self) -> Check:
+        pairs, bos = self._texts("limit"), self._text_bos
+        hint = "After max_tokens it must end and say finish_reason 'length': a limit of the engine's own, or none"
+        return self._check_share("max_tokens gives 'length'", pairs, [pair.has_text(bos) for pair in pairs], hint)
+
+    def _check_special(self) -> Check:
+        pairs, bos = self._texts("special"), self._text_bos
+        hint = "Special tokens within an answer must stay: skip_special_tokens=False"
+        return self._check_share("special tokens are kept", pairs, [pair.starts_with(bos) for pair in pairs], hint)
+
+    def _check_long(self) -> Check:
+        name, hint = "a long prompt is not cut", "Something cuts prompts: truncate_prompt_tokens, max_length, a context"
+        texts, choices = self._texts("long"), self._choices("long")
+        wrong = []
+        if self.too_long is not None and self.too_long.error is None:
+            wrong.append(f"a prompt beyond max_model_len of {MAX_MODEL_LEN:,} was answered")
+        tokens = max((pair.known.tokens for pair in (*texts, *choices)), default=0)
+        if not all(pair.starts_with(self._text_bos) for pair in texts):
+            wrong.append(f"after {tokens:,} tokens another answer")
+        # A cut prompt is off by more than rounding; where short ones are too, it is not the length.
+        if not self._is_off(self._choices("one_pass")) and self._is_off(choices):
+            wrong.append(f"after {tokens:,} tokens other likelihoods")
+        counts = {pair.first.prompt_tokens for pair in texts if pair.first and pair.first.prompt_tokens is not None}
+        if any(count < tokens for count in counts):
+            wrong.append(f"the engine counts {min(counts):,} of {tokens:,} tokens")
+        if not wrong:
+            make = passed if texts and (choices or not self._asked_choices) else not_checked
+            return make(name, f"{tokens:,} tokens; one that is too long is refused")
+        if len(wrong) == 1 and "another answer" in wrong[0] and not self.steady:
+            return not_checked(name, "hidden by answers that change")
+        return failed(name, "; ".join(wrong), hint)
+
+    def _is_off(self, pairs: Iterable[AnswerPair]) -> bool:
+        """Whether likelihoods are off by more than rounding."""
+        return any(pair.measure_error(self._choice_bos) > KNOWN_LIKELIHOOD_ROUNDED for pair in pairs)
+
+    def _check_greedy(self) -> Check:
+        name = "greedy, and twice the same"
+        changed = [pair for pair in self.pairs if pair.is_answered() and not pair.is_steady()]
+        doubts = self._texts("doubt")
+        right = sum(pair.starts_with(self._text_bos) for pair in doubts)
+        what = f"{len(changed)} of {len(self.pairs)} changed; {right} of {len(doubts)} where it is in doubt"
+        if not doubts:
+            return not_checked(name, what)
+        if not changed and right == len(doubts):
+            return passed(name, what)
+        hint = "Answers are sampled or penalised: temperature, repetition_penalty, a server's --generation-config"
+        return failed(name, what, hint)
+
+    def _check_likelihoods(self) -> Check:
+        return self._check_close("likelihoods", self._choices("likelihood"))
+
+    def _check_one_pass(self) -> Check:
+        return self._check_close("likelihoods in one pass", self._choices("one_pass"))
+
+    def _check_close(self, name: str, pairs: Sequence[AnswerPair]) -> Check:
+        bos = self._choice_bos
+        if not pairs:
+            return not_checked(name, "not answered")
+        error = max(pair.measure_error(bos) for pair in pairs)
+        what = f"off by at most {error:.1g} nats" if error < 100 else "far off"
+        if all(pair.has_choices(bos) for pair in pairs):
+            return passed(name, what)
+        if KNOWN_LIKELIHOOD_CLOSE < error < KNOWN_LIKELIHOOD_ROUNDED:
+            return failed(name, f"{what}, as of rounding", "Is it in float32? --dtype float32; no quantisation")
+        if error <= KNOWN_LIKELIHOOD_CLOSE:
+            return failed(name, f"{what}, but is_greedy is wrong", "It is the client's: please report it")
+        return failed(name, what, "They are of other tokens, of another base, or scaled: temperature, logprobs")
+
+    @property
+    def _text_bos(self) -> int:
+        return 1 if self.bos_of_texts is None else self.bos_of_texts
+
+    @property
+    def _choice_bos(self) -> int:
+        return 1 if self.bos_of_choices is None else self.bos_of_choices

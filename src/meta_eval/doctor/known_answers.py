@@ -1,0 +1,87 @@
+"""The shipped model whose every answer is known: where it lies, how it is served, and what it says.
+
+What is shipped (``assets/known_answers``) is a Llama of a million parameters that knows 25 answers by heart, and a file
+of what it says to 40 prompts with no BOS, one and two, computed from Llama's definition without any engine
+(``tools/known_answers.py``). So each check has one right answer and no threshold but that of rounding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from meta_eval import assets
+from meta_eval.answers.requests import Kind, Request
+from meta_eval.backends.registry import find_backend
+from meta_eval.backends.settings import RunSettings
+from meta_eval.catalog.families import families
+
+MAX_MODEL_LEN = 4096
+END = families()[0].end_of_turn
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """One prompt and what the model says to it.
+
+    Attributes:
+        group: What it is asked for.
+        request: What is asked.
+        tokens: Of the prompt, without BOS.
+        texts: Of ``generate``, by the number of BOS: the text and the reason of its end.
+        choices: Of ``choices``, by the number of BOS: each log-likelihood, in nats, and whether it is the greedy one.
+    """
+
+    group: str
+    request: Request
+    tokens: int
+    texts: Sequence[tuple[str, str]] = ()
+    choices: Sequence[Sequence[tuple[float, bool]]] = ()
+
+
+def model_folder() -> Path:
+    """The folder of the model."""
+    return assets.path("known_answers") / "model"
+
+
+def serve_command() -> tuple[str, ...]:
+    """The command that serves the model as the checks expect it."""
+    return ("vllm", "serve", str(model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
+
+
+def settings_of(backend: str, *, base_url: Sequence[str] = (), model_args: str = "") -> RunSettings:
+    """The settings of a run of the shipped model."""
+    content = {
+        "model_name": str(model_folder()), "backend": backend, "base_url": tuple(base_url),
+        "serve": find_backend(backend).can_serve and not base_url, "dtype": "float32", "max_model_len": MAX_MODEL_LEN,
+        "gpu_memory_utilization": 0.3, "model_args": model_args, "tasks": (), "include_path": "",
+    }  # fmt: skip
+    return RunSettings.model_validate(content)
+
+
+def read_known_answers() -> list[KnownAnswer]:
+    """The prompts of the shipped file with their answers, and at the end one prompt that no context holds."""
+    content = json.loads(assets.read("known_answers/known.json"))
+    answers = [_known_answer(fields) for fields in content["asks"]]
+    long = next(answer for answer in answers if answer.group == "long" and answer.texts)
+    too_long = replace(long.request, id="doctor/too_long/0", prompt=long.request.prompt * 2)
+    return [*answers, KnownAnswer("too_long", too_long, long.tokens * 2)]
+
+
+def _known_answer(fields: Mapping[str, Any]) -> KnownAnswer:
+    group, number = fields["group"], fields["number"]
+    kind: Kind = "choices" if "continuations" in fields else "generate"
+    request = Request(
+        id=f"doctor/{group}/{number}", task="doctor", doc=number, repeat=0, kind=kind, prompt=fields["prompt"],
+        stop=tuple(fields.get("stop", ())), max_tokens=fields.get("max_tokens", 0),
+        settings={"do_sample": False, "temperature": 0.0} if kind == "generate" else None,
+        continuations=tuple(fields.get("continuations", ())), needs_greedy=True,
+    )  # fmt: skip
+    if kind == "generate":
+        texts = [(text, end) for text, end, _ in fields["said"]]
+        return KnownAnswer(group, request, fields["prompt_tokens"], texts=texts)
+    choices = [[(value, greedy) for value, greedy in of_bos] for of_bos in fields["said"]]
+    return KnownAnswer(group, request, fields["prompt_tokens"], choices=choices)

@@ -1,0 +1,66 @@
+"""The checks of a pack and of this machine, in seconds and without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from meta_eval.doctor.check import Check, failed, not_checked, passed
+from meta_eval.doctor.environment_checks import check_engine_install, check_environment, check_version
+from meta_eval.doctor.file_checks import check_files, check_output
+from meta_eval.doctor.lm_eval_probe import start_probe
+from meta_eval.doctor.prompt_checks import check_prompts
+from meta_eval.errors import PackError
+from meta_eval.pack.manifest import Manifest, read_manifest
+
+
+def check_written_pack(pack: Path) -> list[Check]:
+    """Check what prepare has just written, in a few milliseconds: manifest, files, and the version of lm_eval.
+
+    Of large files only the size is compared.
+    """
+    manifest = _read_manifest(pack)
+    if isinstance(manifest, Check):
+        return [manifest]
+    return [_describe(manifest), *check_files(pack, manifest, hash_up_to=1 << 18), check_version(manifest)]
+
+
+def check_pack(pack: Path) -> Iterator[Check]:
+    """All checks of a pack and of this machine, in the order in which a user should fix what fails.
+
+    Args:
+        pack: The folder that prepare wrote.
+    """
+    manifest = _read_manifest(pack)
+    if isinstance(manifest, Check):
+        yield manifest
+        return
+    yield _describe(manifest)
+    with start_probe() as probe:
+        file_checks = list(check_files(pack, manifest, hash_up_to=None))
+        yield from file_checks
+        unchanged = not any(check.status == "failed" for check in file_checks)
+        if unchanged and probe is not None:
+            probe.ask(pack, manifest)
+        # While lm_eval loads the pack.
+        others = [
+            *check_prompts(pack, manifest),
+            *check_output(pack, manifest),
+            *check_engine_install(manifest),
+        ]
+        if unchanged:
+            yield from check_environment(manifest, probe)
+        else:
+            yield not_checked("scoring", "code of a pack that is not as prepare wrote it is not run")
+    yield from others
+
+
+def _read_manifest(pack: Path) -> Manifest | Check:
+    try:
+        return read_manifest(pack)
+    except PackError as error:
+        return failed("manifest", f"{error.where}: {error.what}", error.hint or "Run `meta-eval prepare` again")
+
+
+def _describe(manifest: Manifest) -> Check:
+    return passed("manifest", f"{len(manifest.tasks)} tasks, prepared by meta-eval {manifest.meta_eval}")

@@ -1,0 +1,179 @@
+"""Signatures of causes in probes: a few docs behind changed prompts tell apart what looks alike in a table.
+
+Four things tell:
+
+- **As that mistake.** The copy finds a doc as the baseline finds it behind the prompt of a wrong set-up (one BOS more,
+  special tokens spelled out): so that is how the copy was asked. Or it finds it as the baseline does where it is sent
+  without the outermost turn, which comes from the engine then.
+- **Not read.** The start of a prompt is turned round, and nothing changes for the copy, but much for the baseline.
+- **Without context.** Behind a single token attention has one key, so that neither RoPE nor a prompt can matter, and
+  weights and the numbers of a KV cache do.
+- **Resampled noise.** The same text stands one place further, which a model hardly minds. An error of weights stays;
+  what is rounded while the model computes, above all keys after RoPE, is rounded otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from meta_eval.thresholds import (
+    EARLY_POSITIONS,
+    LATE_PROBED_POSITIONS,
+    LATE_TIMES_EARLY_PROBED,
+    MAX_LEFT_BEHIND_MISTAKE,
+    MAX_UNREAD_CHANGE,
+    MAX_WITHOUT_CONTEXT,
+    MIN_NEARER,
+    MIN_PROBED_DOCS,
+    MIN_UNREAD_DOCS,
+    RESAMPLED,
+    SETTLED_TOKENS,
+    SURELY_RESAMPLED,
+)
+from meta_eval.token_fidelity import causes
+from meta_eval.token_fidelity.causes import Finding, make_finding
+from meta_eval.token_fidelity.diagnosis_case import Case, Floats, Precedence, Probing, Signature
+from meta_eval.token_fidelity.perturbations import (
+    BARE,
+    NO_BOS,
+    NO_HEADERS,
+    NO_SPECIAL,
+    SECOND_BOS,
+    SHIFTED,
+    SPELLED,
+    START,
+)
+
+# By probe the mistake that the baseline behind it is the picture of, and the mistake that the copy behind it is
+# repaired of; with the words for the prompt.
+_PICTURES = {
+    NO_BOS: (causes.NO_BOS, "no BOS"), SECOND_BOS: (causes.MORE_BOS, "two BOS"),
+    NO_HEADERS: (causes.PROMPT, "the heads of turns left out"),
+    NO_SPECIAL: (causes.PROMPT, "special tokens left out"), SPELLED: (causes.PROMPT, "special tokens as text"),
+}  # fmt: skip
+_REPAIRS = {BARE: (causes.PROMPT, "the outermost turn left out")}
+
+
+def match_mistake(case: Case) -> Finding | None:
+    """The mistake of a prompt that the copy's answers are the picture of."""
+    if case.probing is None:
+        return None
+    parts = {name: _measure_left(case.probing, name) for name in (*_PICTURES, *_REPAIRS)}
+    near = [(part, name) for name, part in parts.items() if part is not None and part <= MAX_LEFT_BEHIND_MISTAKE]
+    if not near:
+        return None
+    _, name = min(near)
+    if name in _REPAIRS:
+        group, words = _REPAIRS[name]
+        return make_finding(f"asked with {words} it is what the baseline is: something adds it", group)
+    group, words = _PICTURES[name]
+    return make_finding(f"it is what the baseline is when that is asked with {words}", group)
+
+
+def _measure_left(probes: Probing, name: str) -> float | None:
+    """How far one side behind a probe is from the other without it, as a part of how far both are apart without."""
+    left, apart = [], []
+    for plain, probed in probes.pairs_of(name):
+        own, other = (probed.before, plain.after) if name in _PICTURES else (probed.after, plain.before)
+        left.append(_mean_size(own - other))
+        apart.append(_mean_size(plain.difference))
+    if len(left) < MIN_PROBED_DOCS or not sum(apart):
+        return None
+    nearer = np.mean(np.array(left) < np.array(apart))
+    return sum(left) / sum(apart) if nearer >= MIN_NEARER else None
+
+
+def find_unread_starts(case: Case) -> Finding | None:
+    """Prompts whose start the copy does not read, and the baseline does: all from some length on."""
+    changes = []
+    for plain, probed in case.probing.pairs_of(START) if case.probing else ():
+        ours, theirs = _mean_size(probed.before - plain.before), _mean_size(probed.after - plain.after)
+        changes.append((plain.prompt_tokens, ours > 0 and theirs <= MAX_UNREAD_CHANGE * ours))
+    return report_unread(changes)
+
+
+def report_unread(docs: Sequence[tuple[int, bool]]) -> Finding | None:
+    """Starts that are not read: of some docs the lengths of prompts, and whether another start changes nothing."""
+    lengths = sorted(length for length, nothing in docs if nothing)
+    if len(lengths) < MIN_UNREAD_DOCS or len(lengths) < sum(length >= lengths[0] for length, _ in docs):
+        return None
+    read = max((length for length, nothing in docs if not nothing), default=0)
+    shorter = f", and of those of up to {read:,} it does" if read else ""
+    return make_finding(
+        f"another start of its {len(lengths)} prompts of {lengths[0]:,} tokens and more changes nothing{shorter}",
+        causes.START,
+    )
+
+
+def find_context_error(case: Case) -> Finding | None:
+    """Attention or a prompt, of a copy that is different and yet the same behind a single token."""
+    pairs, limit = case.probes.without_prompts, MAX_WITHOUT_CONTEXT * case.mean_distance
+    first = float(np.mean([abs(pair.difference[0]) for pair in pairs]))
+    if first > limit:
+        return None
+    same = f"behind a single token it is the same to {first:.2g} nats"
+    far = _mean_size(np.concatenate([pair.difference[SETTLED_TOKENS:] for pair in pairs]))
+    if far > max(case.margin, limit):
+        return make_finding(f"{same}, and some tokens later off by {far:.2g}", causes.ATTENTION)
+    table = case.table
+    # A template is wrong at early positions too, if only in the tasks that have one.
+    is_early, is_late = table.position < EARLY_POSITIONS, table.position >= LATE_PROBED_POSITIONS
+    early = max(_mean_size(case.distance[is_early & table.of(task)]) for task in table.tasks)
+    late = _mean_size(case.distance[is_late])
+    if late and early and early <= case.margin and late > LATE_TIMES_EARLY_PROBED * early:
+        return make_finding(
+            f"{same}; up to position {EARLY_POSITIONS:,} it is off by {early:.2g} nats, "
+            f"from {LATE_PROBED_POSITIONS:,} on by {late:.2g}",
+            causes.ATTENTION, causes.START,
+        )  # fmt: skip
+    return make_finding(
+        f"{same}, and no number of BOS repairs it: it reads another prompt, or other parts of it",
+        causes.PROMPT, causes.ATTENTION, causes.START,
+    )  # fmt: skip
+
+
+def locate_error(case: Case) -> Finding:
+    """Weights or the numbers of a KV cache, of a copy that is different without any context.
+
+    What is resampled and comes to less than half the margin may be any engine's rounding.
+    """
+    part, size = measure_resampled(case.probes)
+    told = (
+        f"off by {case.mean_distance:.2g} nats, also behind a single token; "
+        f"one place further {100 * part:.0f} % of it is new"
+    )
+    if part < RESAMPLED:
+        return make_finding(f"{told}: it lies in the weights, or in what is computed with them", causes.WEIGHTS)
+    if part >= SURELY_RESAMPLED and part * size >= case.margin / 2:
+        return make_finding(f"{told}: it comes of rounding while the model computes", causes.ROUNDING)
+    return make_finding(
+        f"{told}: it comes of rounding while the model computes, and some may lie in the weights",
+        causes.ROUNDING, causes.WEIGHTS,
+    )  # fmt: skip
+
+
+def measure_resampled(probes: Probing) -> tuple[float, float]:
+    """The part of the difference that is another one place further, and its mean size, nats a token."""
+    new = size = 0.0
+    tokens = 0
+    for name in (SECOND_BOS, SHIFTED):
+        for plain, probed in probes.pairs_of(name):
+            new += float(np.abs(plain.difference - probed.difference).sum())
+            size += float(np.abs(plain.difference).sum() + np.abs(probed.difference).sum()) / 2
+            tokens += len(probed.before)
+    return (new / size, size / tokens) if size else (0.0, 0.0)
+
+
+def _mean_size(values: Floats) -> float:
+    """0 of none."""
+    return float(np.abs(values).mean()) if len(values) else 0.0
+
+
+PROBE_SIGNATURES = (
+    Signature(find_unread_starts, Precedence.PROMPT),
+    Signature(match_mistake, Precedence.PROMPT),
+    Signature(find_context_error, probes=True),
+    Signature(locate_error, Precedence.REMAINDER, probes=True),
+)
