@@ -1,15 +1,18 @@
 """Write the pages of docs/ that are made from something else, or check that they are what it says (``--check``).
 
-A page is a template, pages/NAME.md.j2, and a module beside it that says what it is filled with.
+A page is a template, pages/NAME.md.j2, and a module beside it that says what it is filled with; or it is written by
+hand and holds tables of pages/tables.py.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pages import configuration, fidelity, tasks
+from pages.tables import replace_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {"configuration": configuration, "fidelity": fidelity, "tasks": tasks}
@@ -31,16 +34,24 @@ def environment() -> Environment:
     return made
 
 
+def made_pages() -> Iterator[tuple[Path, str]]:
+    """Each page and what it should be."""
+    for name, module in PAGES.items():
+        text = environment().get_template(f"{name}.md.j2").render(module.values())
+        yield ROOT / "docs" / f"{name}.md", text.rstrip("\n") + "\n"
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if page.stem not in PAGES:
+            yield page, replace_tables(page.read_text(encoding="utf-8"))
+
+
 def main() -> int:
     """Exit code 1 where a page is stale and only a check was asked for."""
     stale = 0
-    for name, module in PAGES.items():
-        page, text = ROOT / "docs" / f"{name}.md", environment().get_template(f"{name}.md.j2").render(module.values())
-        text = text.rstrip("\n") + "\n"
+    for page, text in made_pages():
         if page.is_file() and page.read_text(encoding="utf-8") == text:
             continue
         if "--check" in sys.argv[1:]:
-            print(f"docs/{name}.md is stale; run: python tools/write_pages.py", file=sys.stderr)
+            print(f"docs/{page.name} is stale; run: python tools/write_pages.py", file=sys.stderr)
             stale = 1
         else:
             page.write_text(text, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,55 @@ def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, one: 
     narrow, wide = (judge(run, pack, rules=Gate(margin=at)).decision.outcome for at in sorted((one, other)))
     order = ("DON'T", "NOT SHOWN", "SHIP")
     assert order.index(wide) >= order.index(narrow)
+
+
+# Conditions on the answers
+
+
+def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **options: Any) -> Judgement:
+    """A run that loses nothing, under these limits."""
+    rules = {"tasks": {"meta_some": {"limits": limits}}} if of_task else {"limits": limits}
+    gate = Gate.model_validate({"margin": 5.0, "against": "published", **rules})
+    return at_the_gate(folder, gate, right(650), entry(N, published(65.0)), recorded=[True] * N, **options)
+
+
+@pytest.mark.parametrize(
+    ("line", "limits", "outcome", "reason"),
+    [
+        ({}, {"unextracted": 0, "empty": 0}, "SHIP", ""),
+        ({"unextracted": 1.0}, {"unextracted": 99.9}, "DON'T", "1,000 of 1,000 are answers in which nothing was found"),
+        ({"metrics": ["exact_match"], "filtered_resps": ["[invalid]"]}, {"unextracted": 5}, "DON'T", "and 5 % are allowed"),
+        (
+            {"metrics": ["exact_match"], "filtered_resps": [], "resps": [["x"]]}, {"unextracted": 5}, "NOT SHOWN",
+            "of 1,000 of 1,000 it is not known whether they are answers in which nothing was found",
+        ),
+        ({"finish_reason": "length"}, {"cut": 50}, "NOT SHOWN", "answers as long as they were allowed to be, and 50 %"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("of_task", [False, True])
+def test_a_condition_on_the_answers_decides_whatever_the_score_is(
+    tmp_path: Path, line: dict[str, Any], limits: dict[str, float], outcome: str, reason: str, of_task: bool
+) -> None:
+    found = limited(tmp_path, limits, of_task=of_task, line=line)
+    assert found.decision.outcome == outcome
+    assert reason in "; ".join(alarm.tasks[0].note or "" for alarm in found.alarms if alarm.kind.startswith("gate"))
+    assert not reason or reason in reason_of(found)
+
+
+def test_without_limits_nothing_is_asked_of_the_answers(tmp_path: Path) -> None:
+    found = limited(tmp_path, {}, line={"metrics": ["exact_match"], "filtered_resps": []})
+    assert [alarm.kind for alarm in found.alarms if alarm.kind.startswith("gate")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("limits: {unextraced: 5}", "there is no condition 'unextraced'; did you mean 'unextracted'?"),
+        ("limits: {empty: 100}", "limits.empty: 100 is not allowed"),
+        ("limits: 5", "limits: 5 is not allowed"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_one_message(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "gate.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        read_gate(tmp_path / "gate.yaml")

@@ -30,10 +30,13 @@ from meta_eval.thresholds import (
 Kind = Literal[
     "no pack", "not run", "no samples", "unfinished", "sample", "prompts", "settings", "unlike", "one side", "empty",
     "chance", "floor", "filters", "unextracted", "limit", "ungraded", "self judged", "alone", "cut unknown", "format",
+    "gate failed", "gate not met",
 ]  # fmt: skip
 
 # What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
 KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
+    "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T.", None),
+    "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
     "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
     "not run": ("not run", "These tasks were prepared and have no result.", None),
     "no samples": ("no samples", "Run lm_eval with --log_samples: without them nothing is paired or checked.", None),
@@ -83,6 +86,7 @@ Raised = tuple[Kind, Alarmed]
 # What makes a comparison invalid: it says nothing of the model.
 INVALID: frozenset[Kind] = frozenset(("prompts", "settings", "unlike"))
 _FIRST_NAME = KINDS["filters"][0]
+_FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 
@@ -154,7 +158,9 @@ def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
             listed = ", ".join(filter(None, map(in_words, against[:NAMED])))
             invalid = frozenset(one.task for one in against if one.task and alarm.kind in _INVALID_NAMES)
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
-            found.append(Veto(reason, invalid=invalid, first=alarm.kind == _FIRST_NAME))
+            found.append(
+                Veto(reason, invalid=invalid, first=alarm.kind == _FIRST_NAME, fails=alarm.kind == _FAILED_NAME)
+            )
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ its own, and beside it the mean in which every task counts the same.
 - **SHIP**: all of the mean's interval lies under the margin, no task is shown below, the equally weighted mean is
   neither larger than the margin nor shown below, and there is no veto.
 - **DON'T**: all of the mean's interval lies above the margin; or one task's drop is shown to be larger than the task's
-  margin (Holm over the tasks).
+  margin (Holm over the tasks); or a condition of the gate fails (`meta_eval.judging.conditions`).
 - **NOT SHOWN**: neither, with the reasons, and with what would settle it where anything would.
 
 Where more than the model differs (other prompts, shots or settings), the comparison is invalid: the figures stand
@@ -69,12 +69,14 @@ class Veto:
         task: The task that it is about; None for the whole run.
         invalid: The tasks whose comparison it makes invalid, since more than the model differs.
         first: Whether it is said before all figures.
+        fails: Whether it is a DON'T and not only no SHIP.
     """
 
     reason: str
     task: str | None = None
     invalid: frozenset[str] = frozenset()
     first: bool = False
+    fails: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +179,11 @@ def decide(
     if len({one.task for one in everything}) < len(everything):
         raise ValueError("two tasks have one name")
     firsts = [_said(veto) for veto in vetoes if veto.first or veto.invalid]
-    others = [_said(veto) for veto in vetoes if not (veto.first or veto.invalid)]
+    failures = [_said(veto) for veto in vetoes if veto.fails]
+    others = [_said(veto) for veto in vetoes if not (veto.first or veto.invalid or veto.fails)]
     caveats = (*firsts, *caveats)
     if not tasks:
-        nothing = (*caveats, *others, "there is no task to decide on")
+        nothing = (*caveats, *failures, *others, "there is no task to decide on")
         return Decision("NOT SHOWN", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats)
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [one.drop for one in tasks]
@@ -197,9 +200,11 @@ def decide(
     interval, equal_interval = mean.interval(), equal.interval()
     is_invalid = any(one.task in invalid for one in everything)
     outcome: Overall = "NOT SHOWN"
-    reasons: Sequence[str] = others
+    reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
-        outcome, reasons = _overall(decided, margin, mean.value, interval, equal.value, equal_interval, others)
+        outcome, reasons = _overall(
+            decided, margin, mean.value, interval, equal.value, equal_interval, failures, others
+        )
     if outcome == "SHIP" and firsts:
         outcome = "NOT SHOWN"
     open_question = interval.lower <= margin <= interval.upper and not is_invalid
@@ -269,6 +274,7 @@ def _overall(
     interval: Interval,
     equal_mean: float,
     equal: Interval,
+    failures: Sequence[str],
     vetoes: Sequence[str],
 ) -> tuple[Overall, tuple[str, ...]]:
     allowed = _points(margin)
@@ -282,6 +288,7 @@ def _overall(
     ]
     if interval.lower > margin:
         reasons.insert(0, f"the mean drop of {_points(mean)} is shown to be larger than {allowed}")
+    reasons += failures
     if reasons:
         return "DON'T", (*reasons, *vetoes)
     if not holds:

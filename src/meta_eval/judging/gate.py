@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.errors import ConfigError, suggestion
+from meta_eval.judging.conditions import CONDITIONS
 from meta_eval.thresholds import MARGIN
 
 Against = Literal["published", "recorded", "baseline"]
@@ -17,6 +18,7 @@ Against = Literal["published", "recorded", "baseline"]
 _Points = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
 _Name = Annotated[str, Field(min_length=1)]
 _Docs = Annotated[int, Field(ge=1, strict=True)]
+_Percent = Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False, strict=True)]
 
 
 class _Rule(BaseModel):
@@ -25,6 +27,16 @@ class _Rule(BaseModel):
     margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
     against: Against | None = None
     min_docs: _Docs | None = None
+    limits: dict[str, _Percent] = Field(default_factory=dict)
+
+    @field_validator("limits")
+    @classmethod
+    def _check_limits(cls, limits: dict[str, float]) -> dict[str, float]:
+        known = [condition.key for condition in CONDITIONS]
+        for key in limits:
+            if key not in known:
+                raise ValueError(f"there is no condition {key!r}{suggestion(key, known)}; known: {', '.join(known)}")
+        return limits
 
     @property
     def share(self) -> float | None:
@@ -33,7 +45,7 @@ class _Rule(BaseModel):
 
 
 class Rule(_Rule):
-    """What one task asks otherwise than the gate; None for the gate's own."""
+    """What one task asks otherwise than the gate; None, and a limit that is not named, for the gate's own."""
 
 
 class FidelityRule(BaseModel):
@@ -59,6 +71,8 @@ class Gate(_Rule):
         against: What a drop is a drop from: the published number, Meta's recorded answers or verdicts, or a baseline
             run. None for the best there is: in `compare` the baseline run, else Meta's answers, verdicts, number.
         min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
+        limits: By key of a condition (`meta_eval.judging.conditions`) the largest share of a task's answers that it may
+            be true of, in percent.
         tasks: The tasks and groups to decide on, a list of names or a mapping to a `Rule`; without it every task of the
             pack. A group that lm-eval averages is decided on as a whole, of another one its tasks are.
         cluster: By task, or by a pattern such as ``mmlu_*``, the field of its docs that says which are not independent.
@@ -83,7 +97,12 @@ class Gate(_Rule):
     def rule(self, task: str) -> Rule:
         """What is asked of one task. Its margin is None where it is the gate's own."""
         own = self.tasks.get(task, Rule())
-        return Rule(margin=own.margin, against=own.against or self.against, min_docs=own.min_docs or self.min_docs)
+        return Rule(
+            margin=own.margin,
+            against=own.against or self.against,
+            min_docs=own.min_docs or self.min_docs,
+            limits={**self.limits, **own.limits},
+        )
 
     def without(self, left_out: Container[str]) -> Gate:
         """The same without these tasks.
@@ -155,4 +174,5 @@ def read_gate(path: Path) -> Gate:
             what = f"{key}: there is no such key{suggestion(name, names)}"
             raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(known)}") from None
         what = f"{key}: " if key else ""
-        raise ConfigError(f"{what}{first['input']!r} is not allowed: {first['msg']}", where=str(path)) from None
+        said = str(first["msg"]).removeprefix("Value error, ")
+        raise ConfigError(f"{what}{first['input']!r} is not allowed: {said}", where=str(path)) from None

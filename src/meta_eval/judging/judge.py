@@ -21,6 +21,7 @@ from meta_eval import stats
 from meta_eval.errors import ConfigError
 from meta_eval.judging.alarms import alarms, changed_prompts, shortcomings
 from meta_eval.judging.apart import apart
+from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.decide import Evidence
 from meta_eval.judging.drafts import Draft, conclude
 from meta_eval.judging.filters import filter_drops
@@ -140,6 +141,7 @@ def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
     for number, run in enumerate(one.runs if spec else ()):
         beside = one.first if before else one.answers
         raised += alarms(name, run, one.ours, number, spec or "", baseline=beside, reference=expected)
+        raised += check_conditions(name, one.ours.runs[number], (spec or "").partition(",")[2], rule.limits)
     if isinstance(found, str):
         raised += [("alone", Alarmed(name, note=found))] if entry or before else []
     elif found.before and not before and (other := changed_prompts(found.before.docs)) and entry and entry.baseline:

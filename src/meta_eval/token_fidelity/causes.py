@@ -103,7 +103,7 @@ WORDS = Group(
     TOKENIZER,
     "tokenizer",
     (TOKENIZER,),
-    "it could not have said the recorded tokens",
+    "it is refused before anything is asked; without a baseline, it could not have said the recorded tokens",
     "Compare the tokenizer's file with the one that the weights came with",
 )
 

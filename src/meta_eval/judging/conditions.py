@@ -1,0 +1,87 @@
+"""Conditions of a gate: what the answers of a run must be like, whatever their scores are.
+
+A condition is a row of `CONDITIONS`: its key under ``limits`` of ``gate.yaml``, what is counted, and what it means for
+the decision that a task has more of it than the gate allows. Nothing is asked that the gate does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from meta_eval.judging.model import Alarmed
+from meta_eval.results.model import Doc
+
+# What it means for the decision, as the kind of its alarm (`meta_eval.judging.alarms`).
+Severity = Literal["gate failed", "gate not met"]
+
+# What lm-eval's filters leave of an answer in which they find nothing.
+_FALLBACK = "[invalid]"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What may be true of at most a share of a task's answers.
+
+    Attributes:
+        key: Its name under ``limits``; the value is the largest share, in percent.
+        counted: The answers that it counts, as messages and pages say it.
+        severity: What more of them than allowed are: a DON'T (``gate failed``), or no SHIP (``gate not met``).
+        check: Whether a doc's answer by a filter is counted; None where that cannot be known.
+    """
+
+    key: str
+    counted: str
+    severity: Severity
+    check: Callable[[Doc, str], bool | None]
+
+
+def is_unextracted(doc: Doc, filter_name: str) -> bool | None:
+    """Whether a filter found nothing in the answer: by the grader's own word, else by lm-eval's fallback."""
+    answer = doc.answers.get(filter_name)
+    if answer is None:
+        return None
+    logged = answer.metrics.get("unextracted")
+    if logged is not None:
+        return logged == 1
+    return None if answer.extracted is None else answer.extracted == _FALLBACK
+
+
+CONDITIONS = (
+    Condition("unextracted", "answers in which nothing was found to grade", "gate failed", is_unextracted),
+    Condition("cut", "answers as long as they were allowed to be", "gate not met", lambda doc, _: doc.limit_hit),
+    Condition("empty", "empty answers", "gate not met", lambda doc, _: doc.empty),
+)
+
+
+def check_conditions(
+    task: str, docs: Sequence[Doc], filter_name: str, limits: Mapping[str, float]
+) -> Iterator[tuple[Severity, Alarmed]]:
+    """The limits of a gate that a run of a task exceeds, or may exceed: all of one severity together.
+
+    Args:
+        task: Its name.
+        docs: Of the run.
+        filter_name: The filter of its verdicts.
+        limits: By key of a condition the largest share that is allowed, in percent.
+    """
+    notes: dict[Severity, list[str]] = {}
+    for condition in CONDITIONS:
+        if condition.key in limits and docs:
+            for severity, note in _compare_share(condition, docs, filter_name, limits[condition.key]):
+                notes.setdefault(severity, []).append(note)
+    for severity, said in notes.items():
+        yield severity, Alarmed(task, note="; ".join(said))
+
+
+def _compare_share(
+    condition: Condition, docs: Sequence[Doc], filter_name: str, limit: float
+) -> Iterator[tuple[Severity, str]]:
+    marks = [condition.check(doc, filter_name) for doc in docs]
+    count, unknown = marks.count(True), marks.count(None)
+    allowed = f"{condition.counted}, and {limit:g} % are allowed"
+    if 100 * count > limit * len(docs):
+        yield condition.severity, f"{count:,} of {len(docs):,} are {allowed}"
+    elif 100 * (count + unknown) > limit * len(docs):
+        yield "gate not met", f"of {unknown:,} of {len(docs):,} it is not known whether they are {allowed}"

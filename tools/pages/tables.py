@@ -1,0 +1,39 @@
+"""Tables within pages of docs/ that are made from lists in the code, by name; a row a line.
+
+A page holds ``<!-- table NAME … -->`` and, behind the table, ``<!-- end of table -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from meta_eval.judging.conditions import CONDITIONS
+from meta_eval.token_fidelity.causes import GROUPS
+
+_TABLE = re.compile(
+    r"(?P<head>^ *<!-- table (?P<name>[\w ]+)[:.].*?-->\n).*?(?=^ *<!-- end of table -->)", re.DOTALL | re.MULTILINE
+)
+_COMES_TO = {"gate failed": "DON'T", "gate not met": "no SHIP"}
+
+
+def replace_tables(page: str) -> str:
+    """A page with its tables made anew."""
+    return _TABLE.sub(lambda match: match["head"] + TABLES[match["name"]], page)
+
+
+def _write_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---").replace("|--- |", "|---|")
+
+
+TABLES = {
+    "gate conditions": _write_table(
+        ("key of `limits`", "the percent of a task's answers that may be", "more than that"),
+        [(f"`{one.key}`", one.counted, _COMES_TO[one.severity]) for one in CONDITIONS],
+    ),
+    "groups of causes": _write_table(
+        ("group", "causes in it", "its trace"),
+        [(one.name, "that" if one.causes == (one.name,) else "; ".join(one.causes), one.trace) for one in GROUPS],
+    ),
+}
