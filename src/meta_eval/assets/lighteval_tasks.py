@@ -46,8 +46,8 @@ def _function(place: list[str]) -> Callable[..., Any]:
         except ModuleNotFoundError as error:
             raise ImportError(f"{path} needs {error.name}: install it beside lighteval") from error
         _MODULES[file] = module
-    found: Callable[..., Any] = getattr(_MODULES[file], name)
-    return found
+    function: Callable[..., Any] = getattr(_MODULES[file], name)
+    return function
 
 
 # Filters, as lm-eval applies them to the outputs of all docs of a task
@@ -62,10 +62,10 @@ def _regex(step: dict[str, Any]) -> Step:
     which, fallback = step.get("group_select", 0), step.get("fallback", NO_MATCH)
 
     def read(output: Any) -> str:
-        found = pattern.findall(output if isinstance(output, str) else "")
-        if not found:
+        matches = pattern.findall(output if isinstance(output, str) else "")
+        if not matches:
             return str(fallback)
-        taken = found[which]
+        taken = matches[which]
         if isinstance(taken, tuple):
             taken = next(filter(None, taken), fallback)
         return str(taken).strip()
@@ -99,12 +99,16 @@ class Grader:
     def __init__(self, task: dict[str, Any]) -> None:
         self.task = task
         self.filters = {
-            one["name"]: [STEPS[step["function"]](step) for step in one["steps"]] for one in task["filters"]
+            filter_settings["name"]: [STEPS[step["function"]](step) for step in filter_settings["steps"]]
+            for filter_settings in task["filters"]
         }
         self.process = _function(task["process_results"]) if task["process_results"] else None
         self.prompt = _function(task["doc_to_text"]) if task["doc_to_text"] else None
         self.averages: dict[str, Callable[[list[Any]], float]] = {
-            one["metric"]: _function(one["aggregation"]) if one["aggregation"] else _mean for one in task["metrics"]
+            metric_settings["metric"]: _function(metric_settings["aggregation"])
+            if metric_settings["aggregation"]
+            else _mean
+            for metric_settings in task["metrics"]
         }
         self.graded: tuple[Any, dict[str, list[Scored]]] | None = None
 
@@ -123,30 +127,30 @@ class Grader:
 
     def _grade(self, docs: list[Any], responses: list[Any]) -> dict[str, list[Scored]]:
         own = [json.loads(doc.specific["doc"]) for doc in docs]
-        found: dict[str, list[Scored]] = {f"{metric},{name}": [] for name in self.filters for metric in self.averages}
+        scores: dict[str, list[Scored]] = {f"{metric},{name}": [] for name in self.filters for metric in self.averages}
         for name, steps in self.filters.items():
             if self.task["kind"] == "choices":
                 results: list[Any] = [
-                    list(zip(one.logprobs, one.argmax_logits_eq_gold, strict=True)) for one in responses
+                    list(zip(response.logprobs, response.argmax_logits_eq_gold, strict=True)) for response in responses
                 ]
             else:
-                outputs: list[Any] = [[one.text[0]] for one in responses]
+                outputs: list[Any] = [[response.text[0]] for response in responses]
                 for step in steps:
                     outputs = step(outputs, own)
                 results = [[output] for output in outputs]
             for doc, asked, result in zip(own, docs, results, strict=True):
                 values = self.process(doc, result) if self.process else self._plain(asked, result)
                 for metric in self.averages:
-                    found[f"{metric},{name}"].append(self._number(metric, values.get(metric)))
-        return found
+                    scores[f"{metric},{name}"].append(self._number(metric, values.get(metric)))
+        return scores
 
     def _plain(self, asked: Any, result: list[Any]) -> dict[str, float]:
         """lm-eval's own scores where a task has no function for them."""
         values = {}
-        for one in self.task["metrics"]:
-            metric = one["metric"]
+        for metric_settings in self.task["metrics"]:
+            metric = metric_settings["metric"]
             if metric == "exact_match":
-                values[metric] = float(_same(result[0], asked.choices[0], one))
+                values[metric] = float(_same(result[0], asked.choices[0], metric_settings))
             else:
                 lengths = asked.specific["lengths"] if metric == "acc_norm" else [1] * len(result)
                 scores = [likelihood / length for (likelihood, _), length in zip(result, lengths, strict=True)]
@@ -174,8 +178,8 @@ def _same(answer: Any, gold: Any, options: dict[str, Any]) -> bool:
     marks = (string.punctuation if options.get("ignore_punctuation") else "") + (
         string.digits if options.get("ignore_numbers") else ""
     )
-    one, other = (text.translate(str.maketrans("", "", marks)) for text in both)
-    return one == other
+    left, right = (text.translate(str.maketrans("", "", marks)) for text in both)
+    return left == right
 
 
 def _as_recorded(doc: Any, response: Any) -> None:
@@ -250,15 +254,15 @@ def _config(task: dict[str, Any]) -> Any:
     choices = task["kind"] == "choices"
     metrics = [
         SampleLevelMetric(
-            metric_name=f"{one['metric']},{named['name']}",
-            higher_is_better=one["higher_is_better"],
+            metric_name=f"{metric_settings['metric']},{named['name']}",
+            higher_is_better=metric_settings["higher_is_better"],
             category=SamplingMethod.LOGPROBS if choices else SamplingMethod.GENERATIVE,
-            sample_level_fn=Verdict(name, f"{one['metric']},{named['name']}"),
-            corpus_level_fn=_average(name, one["metric"]),
+            sample_level_fn=Verdict(name, f"{metric_settings['metric']},{named['name']}"),
+            corpus_level_fn=_average(name, metric_settings["metric"]),
             batched_compute=True,
         )
         for named in task["filters"]
-        for one in task["metrics"]
+        for metric_settings in task["metrics"]
     ]
     return LightevalTaskConfig(
         name=name,
@@ -274,5 +278,5 @@ def _config(task: dict[str, Any]) -> Any:
     )
 
 
-TASKS = {one["name"]: one for one in json.loads((HERE / "tasks.json").read_text(encoding="utf-8"))["tasks"]}
+TASKS = {task["name"]: task for task in json.loads((HERE / "tasks.json").read_text(encoding="utf-8"))["tasks"]}
 TASKS_TABLE = [_config(task) for task in TASKS.values()]

@@ -65,7 +65,7 @@ def _checked(name: str, sha256: str) -> Path:
     if not path.is_file():
         raise ValueError(f"{path} is missing: this pack is incomplete. Run meta-eval prepare again, or copy it whole.")
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
-        raise ValueError(f"{path} is not the file that was prepared (SHA-256 {found}). Run meta-eval prepare again.")
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != sha256:
+        raise ValueError(f"{path} is not the file that was prepared (SHA-256 {digest}). Run meta-eval prepare again.")
     return path

@@ -18,18 +18,18 @@ def doc_to_target(doc: dict[str, Any]) -> str:
 def process_results(doc: dict[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
     """Of the sum of its log-probabilities (nats), and whether each of its tokens is the likeliest."""
     ((logprob, greedy),) = results
-    found: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "greedy": float(greedy),
         "logprob_per_byte": (logprob, len(doc["recorded"].encode())),
     }
     if doc.get("tokens") is not None:
-        found["logprob_per_token"] = found["perplexity_per_token"] = (logprob, doc["tokens"])
-    return found
+        metrics["logprob_per_token"] = metrics["perplexity_per_token"] = (logprob, doc["tokens"])
+    return metrics
 
 
 def per_unit(items: Sequence[tuple[float, int]]) -> float:
     """The mean over all units of all docs: a long answer counts as much as its length."""
-    return sum(one for one, _ in items) / sum(units for _, units in items)
+    return sum(value for value, _ in items) / sum(units for _, units in items)
 
 
 def perplexity(items: Sequence[tuple[float, int]]) -> float:

@@ -182,7 +182,7 @@ def _with_whole_pairs(tree: Any) -> Any:
     if isinstance(tree, str):
         return tree if tree.isascii() else tree.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(tree, list):
-        return [_with_whole_pairs(one) for one in tree]
+        return [_with_whole_pairs(item) for item in tree]
     if isinstance(tree, dict):
         return {_with_whole_pairs(key): _with_whole_pairs(value) for key, value in tree.items()}
     return tree
@@ -215,7 +215,9 @@ def is_deep(tree: Any) -> bool:
     """Whether a tree of dicts and lists has more levels than `MAX_DEPTH`."""
     level = [tree]
     for _ in range(MAX_DEPTH):
-        inner = (list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list)))
+        inner = (
+            list(node.values()) if isinstance(node, dict) else node for node in level if isinstance(node, (dict, list))
+        )
         level = [value for values in inner for value in values if isinstance(value, (dict, list))]
         if not level:
             return False

@@ -40,7 +40,7 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
             raise OutputError("is to be written twice", where=str(path), hint="Give each its own name")
         seen.add(place)
         data = place.suffix in (".json", ".jsonl") and place.exists()
-        if any(place == one or (data and one in place.parents) for one in read):
+        if any(place == source or (data and source in place.parents) for source in read):
             raise OutputError("is read here, and would be lost", where=str(path), hint="Give the output another name")
 
 

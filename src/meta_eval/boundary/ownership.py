@@ -56,10 +56,10 @@ def check_folder(
     if not folder.is_dir():
         raise OutputError("is no folder", where=where, hint="Name a folder, or what is not there yet")
     try:
-        found = {path.name for path in folder.iterdir()} - {STAGING}
+        existing = {path.name for path in folder.iterdir()} - {STAGING}
     except OSError as error:
         raise OutputError(f"cannot be read ({error.strerror})", where=where) from None
-    if found and list_of(kind) not in found and not shared:
+    if existing and list_of(kind) not in existing and not shared:
         raise OutputError(
             f"holds files and no {list_of(kind)}, so this command did not write them, and writes nothing beside them",
             where=where,
@@ -87,8 +87,8 @@ def replacing_folder(
         OutputError: A file of others is in the way, another command does not end, or the disk refuses.
     """
     target, where = Path(os.path.realpath(folder)), where or str(folder)
-    for one in (Path(os.path.realpath(one)) for one in inputs):
-        if target == one or one in target.parents or target in one.parents:
+    for source in (Path(os.path.realpath(source)) for source in inputs):
+        if target == source or source in target.parents or target in source.parents:
             raise OutputError("lies in what is read here, or around it", where=where, hint="Name another folder")
     check_folder(folder, kind, where=where, shared=shared)
     there = target.is_dir()
@@ -221,14 +221,14 @@ def _read_list(path: Path) -> dict[str, str]:
 
 def _parsed(text: str, path: Path) -> dict[str, str]:
     lines = [_LINE.fullmatch(line) for line in text.split("\n") if line]
-    found = {line[2]: line[1] for line in lines if line is not None and _may_be_ours(line[2])}
-    if len(found) < len(lines):
+    hashes = {line[2]: line[1] for line in lines if line is not None and _may_be_ours(line[2])}
+    if len(hashes) < len(lines):
         raise OutputError(
             "does not say which files meta-eval wrote here, so none is replaced",
             where=str(path),
             hint="Move this folder away, or name another",
         )
-    return found
+    return hashes
 
 
 def _may_be_ours(name: str) -> bool:
@@ -283,9 +283,9 @@ def _remove(path: Path) -> None:
     if path.suffix == ".py":
         compiled = re.compile(rf"{re.escape(path.stem)}\.[^./]+(\.opt-\w+)?\.pyc")
         with suppress(OSError):
-            for one in (path.parent / "__pycache__").iterdir():
-                if compiled.fullmatch(one.name):
-                    one.unlink()
+            for bytecode in (path.parent / "__pycache__").iterdir():
+                if compiled.fullmatch(bytecode.name):
+                    bytecode.unlink()
         with suppress(OSError):
             (path.parent / "__pycache__").rmdir()
 

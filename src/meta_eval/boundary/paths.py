@@ -32,8 +32,8 @@ def _places(path: Path) -> Iterator[Path]:
     yield here
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(path: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except (OSError, ValueError):  # ValueError: a NUL
         return False

@@ -49,7 +49,7 @@ def noted(folder: Path) -> Iterator[None]:
     finally:
         if os.getpid() != process:
             _leave(0)
-        _threads.update(one for one in threading.enumerate() if one not in before and not one.daemon)
+        _threads.update(thread for thread in threading.enumerate() if thread not in before and not thread.daemon)
 
 
 def begin(code: object) -> None:
@@ -69,10 +69,10 @@ def _watch() -> None:
     while True:
         time.sleep(0.1)
         waited = time.monotonic() - began
-        found = _at_work() if waited > GRACE else None
-        if found is None and waited <= GRACE_OF_OTHERS:
+        work = _at_work() if waited > GRACE else None
+        if work is None and waited <= GRACE_OF_OTHERS:
             continue
-        place, what = found or ("", "something that code of a template or a pack, or an engine, left behind")
+        place, what = work or ("", "something that code of a template or a pack, or an engine, left behind")
         _tell(
             f"error: {place}{what} was still at work {waited:.0f} s after the end, and was ended. lm_eval, too, would "
             f"wait for it. Let it end by itself, or make it a daemon thread (but for that the exit code were {_code})."
@@ -97,7 +97,8 @@ def _at_work() -> tuple[str, str] | None:
             frame = frame.f_back
         if thread in _threads:
             # One that has gone was a copy, made where shipped files complete a folder.
-            return f"{', '.join(sorted(one for one in _folders if Path(one).exists())) or 'a template'}: ", what
+            folders = ", ".join(sorted(folder for folder in _folders if Path(folder).exists()))
+            return f"{folders or 'a template'}: ", what
     return None
 
 
@@ -122,15 +123,15 @@ def _programs() -> dict[int, str]:
 
     Helpers of multiprocessing are none: they end with this process.
     """
-    found: dict[int, str] = {}
+    commands: dict[int, str] = {}
     for file in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
             for number in map(int, file.read_text().split()):
                 with suppress(OSError):
                     command = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     if command.strip() and "resource_tracker" not in command and "forkserver" not in command:
-                        found[number] = command.strip()  # one that has ended, and is not yet asked for, has no command
-    return found
+                        commands[number] = command.strip()  # empty: it has ended and was not waited for
+    return commands
 
 
 def _end_programs() -> list[str]:

@@ -72,8 +72,8 @@ def read_yaml(
     """
     try:
         return parse_yaml(read_text(path, limit=MAX_BYTES, hint=hint), where=str(path), constructors=constructors)
-    except UserError as found:
-        raise error(found.what, where=found.where, hint=found.hint) from None
+    except UserError as fault:
+        raise error(fault.what, where=fault.where, hint=fault.hint) from None
 
 
 def parse_yaml(
@@ -100,8 +100,8 @@ def parse_yaml(
     builder = _Builder(where if lines_in_where else None, where, constructors or {}, as_text)
     if len(text) > MAX_BYTES:
         builder.refuse("is longer than a MiB", None)
-    if found := _WRONG_TEXT.search(text):
-        builder.refuse(f"holds {quoted(found[0])}, which is no text", None)
+    if match := _WRONG_TEXT.search(text):
+        builder.refuse(f"holds {quoted(match[0])}, which is no text", None)
     try:
         for event in _events(text):
             builder.take(event)
@@ -251,8 +251,8 @@ class _Builder:
 
     def _scalar(self, event: Any, line: int) -> Any:
         text: str = event.value
-        if found := _WRONG_TEXT.search(text):
-            self.refuse(f"holds {quoted(found[0])}, which is no text", line)
+        if match := _WRONG_TEXT.search(text):
+            self.refuse(f"holds {quoted(match[0])}, which is no text", line)
         if event.tag is not None and not self.as_text:
             if event.tag in self.constructors:
                 return self.constructors[event.tag](text)

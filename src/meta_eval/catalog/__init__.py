@@ -248,7 +248,7 @@ def _numbers() -> Mapping[str, tuple[PublishedNumber, ...]]:
                     of_model.setdefault(model, []).extend(
                         PublishedNumber(model=model, subset=subset, value=value, **shared) for subset in row_subsets
                     )
-    return {model: tuple(found) for model, found in of_model.items()}
+    return {model: tuple(entries) for model, entries in of_model.items()}
 
 
 def read(name: str) -> Any:

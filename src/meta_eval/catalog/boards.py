@@ -121,4 +121,4 @@ def board(name: str) -> Board | None:
 @cache
 def boards() -> Mapping[str, Board]:
     """All boards by name, in the order of the file."""
-    return {one.name: one for one in map(Board.model_validate, read("boards.yaml")["boards"])}
+    return {board.name: board for board in map(Board.model_validate, read("boards.yaml")["boards"])}

@@ -65,7 +65,7 @@ class Family(BaseModel):
 @cache
 def families() -> tuple[Family, ...]:
     """Every family, the oldest first."""
-    return tuple(Family.model_validate(one) for one in json.loads(assets.read(FILE)))
+    return tuple(Family.model_validate(entry) for entry in json.loads(assets.read(FILE)))
 
 
 def bos_tokens() -> tuple[str, ...]:

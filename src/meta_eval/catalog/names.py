@@ -45,5 +45,5 @@ def identify(name: str) -> Identity:
 
 def common_identity(names: Iterable[str]) -> Identity:
     """What all those names say that are names of evals datasets; all None where two of them differ."""
-    found = {identity for name in names if (identity := identify(name)) != NOBODY}
-    return found.pop() if len(found) == 1 else NOBODY
+    identities = {identity for name in names if (identity := identify(name)) != NOBODY}
+    return identities.pop() if len(identities) == 1 else NOBODY

@@ -81,10 +81,10 @@ def is_missing_default(path: Path) -> bool:
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...], int]]:
     hint = "Run `meta-eval init` for one to start from, or name yours with --config"
-    found = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
-    if not isinstance(found.tree, dict):
+    document = read_yaml(path, error=ConfigError, hint=None if path.exists() else hint)
+    if not isinstance(document.tree, dict):
         raise ConfigError("must be a mapping of keys to values, such as `model_name: …`", where=str(path))
-    return found.tree, found.lines
+    return document.tree, document.lines
 
 
 def _mapping(key: str, value: object, where: str) -> dict[str, Any]:

@@ -56,9 +56,9 @@ class Place:
 
 def first_error(error: ValidationError, place: Place, model: type[BaseModel]) -> ConfigError:
     """The first thing that pydantic found wrong with a model, in our words; the count of the others is said."""
-    found = error.errors(include_url=False)
+    errors = error.errors(include_url=False)
     # A misspelt key is missing under its right name as well; the misspelling is what to say.
-    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+    first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     key = tuple(
         str(part)
         for part in first["loc"]
@@ -73,7 +73,7 @@ def first_error(error: ValidationError, place: Place, model: type[BaseModel]) ->
         for number, part in enumerate(key)
         if number == 0 or part in _keys_at(model, key[:number]) or (key[0] == "model_args" and number == 1)
     )
-    others = len({item["loc"][:1] for item in found}) - 1
+    others = len({item["loc"][:1] for item in errors}) - 1
     rest = f" ({others} more keys are wrong too)" if others else ""
     if first["type"] == "missing":
         return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=_allowed(key))

@@ -65,16 +65,16 @@ def match_one_to_one(left: Sequence[str], right: Sequence[str]) -> Matching:
     for key in (str, normalise):
         left_by, right_by = _by(left, free_left, key), _by(right, free_right, key)
         for text, wanting in left_by.items():
-            found = right_by.get(text, [])
-            if len(wanting) == 1 and len(found) == 1:
-                result.pairs[wanting[0]] = found[0]
+            candidates = right_by.get(text, [])
+            if len(wanting) == 1 and len(candidates) == 1:
+                result.pairs[wanting[0]] = candidates[0]
                 if key is normalise:
                     result.normalised.append(wanting[0])
-            elif found:
-                ambiguous.update(dict.fromkeys(wanting, tuple(found)))
+            elif candidates:
+                ambiguous.update(dict.fromkeys(wanting, tuple(candidates)))
         free_left -= {index for index, pair in enumerate(result.pairs) if pair is not None} | set(ambiguous)
         free_right -= {pair for pair in result.pairs if pair is not None}
-        free_right -= {index for found in ambiguous.values() for index in found}
+        free_right -= {index for indices in ambiguous.values() for index in indices}
     for index in sorted(free_left | set(ambiguous)):
         if index in ambiguous:
             result.problems.append(Problem(index, "ambiguous", ambiguous[index]))
@@ -97,18 +97,18 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
         evidence: For each right row the texts that must be in it.
     """
     needles = [tuple(normalise(text) for text in texts) for texts in evidence]
-    found: dict[int, list[int]] = {}
+    candidates_of: dict[int, list[int]] = {}
     for problem in matching.problems:
         text = normalise(prompts[problem.left])
         shown = [index for index, texts in enumerate(needles) if texts and all(part and part in text for part in texts)]
         firsts = {needles[index][0] for index in shown}
         parts = {first for first in firsts if any(first != other and first in other for other in firsts)}
-        found[problem.left] = [index for index in shown if needles[index][0] not in parts]
+        candidates_of[problem.left] = [index for index in shown if needles[index][0] not in parts]
     taken = [pair for pair in matching.pairs if pair is not None]
-    taken += [index for candidates in found.values() if len(candidates) == 1 for index in candidates]
+    taken += [index for candidates in candidates_of.values() if len(candidates) == 1 for index in candidates]
     problems = []
     for problem in matching.problems:
-        candidates = found[problem.left]
+        candidates = candidates_of[problem.left]
         if len(candidates) == 1 and taken.count(candidates[0]) == 1:
             matching.pairs[problem.left] = candidates[0]
             matching.shown.append(problem.left)
@@ -137,9 +137,9 @@ def match_known(
         wanting = [index for index in waiting if hash_text(left[index]) in digests]
         if len(wanting) != 1:
             continue
-        found = [index for index, text in enumerate(right) if hash_text(text) in digests]
-        if len(found) == 1 and found[0] not in taken:
-            matching.pairs[wanting[0]] = found[0]
+        matches = [index for index, text in enumerate(right) if hash_text(text) in digests]
+        if len(matches) == 1 and matches[0] not in taken:
+            matching.pairs[wanting[0]] = matches[0]
             matching.known[wanting[0]] = number
     matching.problems = [problem for problem in matching.problems if problem.left not in matching.known]
 

@@ -25,7 +25,7 @@ _BATCH = 64
 def wants_counts(template: Template) -> bool:
     """Whether a metric of the task divides by tokens."""
     listed = template.settings.get("metric_list") or ()
-    return template.output_type == "multiple_choice" and any(one.get("metric") == METRIC for one in listed)
+    return template.output_type == "multiple_choice" and any(metric.get("metric") == METRIC for metric in listed)
 
 
 def with_counts(template: Template, docs: pa.Table, config: Config) -> pa.Table:
@@ -37,7 +37,7 @@ def with_counts(template: Template, docs: pa.Table, config: Config) -> pa.Table:
     import pyarrow as pa
 
     models = dict.fromkeys(config.tokenizer_of(model) for model in (config.model_name, *config.other_models))
-    found: list[list[int]] | None = None
+    known_counts: list[list[int]] | None = None
     for model in models:
         tokenizer = find_tokenizer(model)
         hint = f"Download it, or leave {METRIC} out of the task's metric_list"
@@ -48,22 +48,24 @@ def with_counts(template: Template, docs: pa.Table, config: Config) -> pa.Table:
                 hint=hint,
             )
         counts = _counts(docs, tokenizer)
-        if found is not None and counts != found:
+        if known_counts is not None and counts != known_counts:
             raise ConfigError(
                 f"{model} counts other tokens than {next(iter(models))}", where=f"task {template.name}", hint=hint
             )
-        found = counts
-    return docs.append_column(COLUMN, pa.array(found, pa.list_(pa.int64())))
+        known_counts = counts
+    return docs.append_column(COLUMN, pa.array(known_counts, pa.list_(pa.int64())))
 
 
 def _counts(docs: pa.Table, tokenizer: Tokenizer) -> list[list[int]]:
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    found = []
+    lengths = []
     for batch in docs.select(["prompt", "continuations"]).to_batches(_BATCH):
         for prompt, ends in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             texts = [prompt.rstrip(), *(prompt + end for end in ends)]
-            context, *whole = (len(one.ids) for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+            context, *whole = (
+                len(encoding.ids) for encoding in tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            )
             # One that is merged into the context's last token is still a token of its own to the division.
-            found.append([max(length - context, 1) for length in whole])
-    return found
+            lengths.append([max(length - context, 1) for length in whole])
+    return lengths

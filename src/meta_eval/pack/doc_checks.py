@@ -140,7 +140,7 @@ def _gold_is_a_choice(doc: Doc) -> bool:
     choices = doc["choices"]
     if not choices:
         return True
-    named: Sequence[Any] = [value for one in choices if isinstance(one, dict) for value in one.values()]
+    named: Sequence[Any] = [value for choice in choices if isinstance(choice, dict) for value in choice.values()]
     known = {_plain(value) for value in [*named, *(doc.get("continuations") or ())] if isinstance(value, str)}
     return _plain(doc["gold"]) in known
 

@@ -28,11 +28,11 @@ def clusters(docs: Sequence[_Doc], rule: ClusterRule) -> tuple[list[str | None],
     """
     if rule == "parallel" and not _parallel(docs):
         return _named([doc["gold"] for doc in docs]), "docs_are_not_parallel_over_subtasks"
-    found = _named(list(_KEYS[rule](docs)))
+    ordinals = _named(list(_KEYS[rule](docs)))
     # A rule that finds nothing, or one cluster of everything, has not found the passages.
-    if len(docs) > 1 and len(set(found)) == 1:
+    if len(docs) > 1 and len(set(ordinals)) == 1:
         return [None] * len(docs), "docs_do_not_show_what_they_share"
-    return found, None
+    return ordinals, None
 
 
 def _passage(prompt: str) -> str:

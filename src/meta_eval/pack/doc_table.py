@@ -160,7 +160,7 @@ class _Kind:
         if isinstance(value, str):
             return True
         if isinstance(value, dict):
-            return all(place.takes(one) for place, one in zip(self.inner, value.values(), strict=True))
+            return all(place.takes(item) for place, item in zip(self.inner, value.values(), strict=True))
         if isinstance(value, list):
             return all(map(self.inner[0].takes, value))
         return not isinstance(value, int) or -(1 << 63) <= value < 1 << 63

@@ -39,17 +39,17 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
     Raises:
         PackError: A folder of it cannot be read.
     """
-    found = {}
+    changed = {}
     for name, entry in manifest.files.items():
         path = pack / name
         if name.startswith(f"{NLTK_DATA}/") and not os.path.lexists(pack / NLTK_DATA):
             continue
         if not path.is_file():
-            found[name] = MISSING
+            changed[name] = MISSING
         elif path.stat().st_size != entry.bytes or (
             (hash_up_to is None or entry.bytes <= hash_up_to) and hash_file(path) != entry.sha256
         ):
-            found[name] = f"is {POINTER}" if is_pointer(path) else EDITED
+            changed[name] = f"is {POINTER}" if is_pointer(path) else EDITED
     modules = {name for name in manifest.files if name.endswith(".py")}
     with_modules = {PurePosixPath(name).parent for name in modules}
     for path in _walk(pack):
@@ -58,16 +58,16 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
         if name in manifest.files or path.is_dir():
             continue
         if inner.suffix == ".yaml":
-            found[name] = FOREIGN_TASK
+            changed[name] = FOREIGN_TASK
         elif inner.parts[0] == NLTK_DATA:
-            found[name] = FOREIGN_DATA
+            changed[name] = FOREIGN_DATA
         elif inner.suffix in _CODE and inner.parent.name != "__pycache__" and with_modules & set(inner.parents):
-            found[name] = FOREIGN_CODE
-    for name in sorted(modules - set(found)):
+            changed[name] = FOREIGN_CODE
+    for name in sorted(modules - set(changed)):
         bytecode = Path(importlib.util.cache_from_source(os.fspath(pack / name)))
         if bytecode.is_file() and bytecode.is_relative_to(pack) and not _is_of(bytecode, pack / name):
-            found[bytecode.relative_to(pack).as_posix()] = FOREIGN_BYTECODE
-    return found
+            changed[bytecode.relative_to(pack).as_posix()] = FOREIGN_BYTECODE
+    return changed
 
 
 def check(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
@@ -84,17 +84,17 @@ def check(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
     Raises:
         PackError: It was changed, and ``edited`` is False.
     """
-    found = changes(pack, manifest)
-    if found and not edited:
-        listed = "; ".join(f"{name} {what}" for name, what in sorted(found.items())[:_MOST])
-        more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    changed = changes(pack, manifest)
+    if changed and not edited:
+        listed = "; ".join(f"{name} {what}" for name, what in sorted(changed.items())[:_MOST])
+        more = f"; and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
         raise PackError(
             f"is not as prepare wrote it, so nothing of it was run: {listed}{more}",
             where=str(pack),
             hint="Move these files away and run `meta-eval prepare` again; or, where the change is yours and meant, "
             "add --edited: verify, its baseline and every report of this pack then say that it was edited",
         )
-    return tuple(sorted(found))
+    return tuple(sorted(changed))
 
 
 def edited_notice(pack: Path, manifest: Manifest) -> str | None:
@@ -103,8 +103,8 @@ def edited_notice(pack: Path, manifest: Manifest) -> str | None:
     The docs are left out, for a run says itself which it had, and so are files that are not there: a copy of the
     manifest is enough to report with.
     """
-    found = changes(pack, manifest, hash_up_to=1 << 20) if pack.is_dir() else {}
-    names = sorted(name for name, what in found.items() if what != MISSING)
+    changed = changes(pack, manifest, hash_up_to=1 << 20) if pack.is_dir() else {}
+    names = sorted(name for name, what in changed.items() if what != MISSING)
     if not names:
         return None
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
@@ -137,8 +137,8 @@ def _is_of(bytecode: Path, source: Path) -> bool:
     if content[:4] != importlib.util.MAGIC_NUMBER:
         return True  # of another Python: not run, but made anew
     if not flags:
-        found = source.stat()
-        stamp = (int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF)
+        status = source.stat()
+        stamp = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
         if stamp != (int.from_bytes(content[8:12], "little"), int.from_bytes(content[12:16], "little")):
             return True  # stale: made anew
     try:

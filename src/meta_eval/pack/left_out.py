@@ -48,12 +48,12 @@ class LeftOut:
         Raises:
             UserError: Nothing can: the error of the first.
         """
-        found = {}
+        results = {}
         for name in names:
             with self.task(name):
-                found[name] = make(name)
-        self.check(found)
-        return found
+                results[name] = make(name)
+        self.check(results)
+        return results
 
     def check(self, kept: Sized) -> None:
         """Raises:
@@ -64,5 +64,7 @@ class LeftOut:
 
     def without(self, groups: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Groups of the tasks that stay; a group of which none does is gone."""
-        kept = {name: tuple(one for one in members if one not in self.errors) for name, members in groups.items()}
+        kept = {
+            name: tuple(member for member in members if member not in self.errors) for name, members in groups.items()
+        }
         return {name: members for name, members in kept.items() if members}

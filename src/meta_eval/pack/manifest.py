@@ -260,14 +260,14 @@ class Manifest(_Entry, Public):
             if entry.baseline is not None and entry.baseline.file not in self.files:
                 raise ValueError(f"tasks.{name}.baseline.file: {entry.baseline.file!r:.80} is none of the files")
         for group, members in self.groups.items():
-            if unknown := [one for one in members if one not in self.tasks]:
+            if unknown := [member for member in members if member not in self.tasks]:
                 raise ValueError(f"groups.{group}: there is no task {unknown[0]!r}")
         return self
 
     @classmethod
     def refusal(cls, error: ValidationError) -> PackError:
-        found = super().refusal(error)
-        return PackError(found.what, where=found.where)
+        fault = super().refusal(error)
+        return PackError(fault.what, where=fault.where)
 
     @property
     def needs_bos(self) -> bool:

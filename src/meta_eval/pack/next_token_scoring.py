@@ -104,16 +104,16 @@ def shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
     Raises:
         NotOneTokenError: A tokenizer is not here, models have other tokens, or as of `choice_ids`.
     """
-    found: list[list[int]] = []
+    shared: list[list[int]] = []
     for model in models:
         tokenizer = find_tokenizer(model)
         if tokenizer is None:
             raise NotOneTokenError(f"the tokenizer of {model} is not on this machine")
         ids = list(choice_ids(_texts(docs), tokenizer))
-        if found and found != ids:
+        if shared and shared != ids:
             raise NotOneTokenError(f"{model} has other tokens than {models[0]}")
-        found = ids
-    return found
+        shared = ids
+    return shared
 
 
 def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) -> None:

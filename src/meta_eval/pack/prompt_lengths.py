@@ -96,10 +96,10 @@ def _cached(model_name: str) -> str | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(model_name, "tokenizer.json")
+        file = try_to_load_from_cache(model_name, "tokenizer.json")
     except HFValidationError:  # a path, not the name of a repository
         return None
-    return found if isinstance(found, str) else None
+    return file if isinstance(file, str) else None
 
 
 class Prompts:

@@ -41,8 +41,8 @@ class _Entry(Public):
 
     @classmethod
     def refusal(cls, error: ValidationError) -> PackError:
-        found = super().refusal(error)
-        return PackError(found.what, where=found.where)
+        fault = super().refusal(error)
+        return PackError(fault.what, where=fault.where)
 
 
 class OriginalCommit(_Entry):
@@ -169,22 +169,22 @@ def read_publication(folder: Path) -> Publication:
         raise PackError(error.what, where=str(path), hint=hint) from None
 
 
-def differences(one: Publication, other: Publication, *, most: int) -> list[str]:
+def differences(publication: Publication, other: Publication, *, most: int) -> list[str]:
     """The first keys, with dots, in which two packs differ; the version of meta-eval that made them is none."""
     no_matter = {"format", "meta_eval"}
-    trees = one.model_dump(mode="json", exclude=no_matter), other.model_dump(mode="json", exclude=no_matter)
+    trees = publication.model_dump(mode="json", exclude=no_matter), other.model_dump(mode="json", exclude=no_matter)
     return list(islice(_differing(*trees, ()), most))
 
 
-def _differing(one: Any, other: Any, path: tuple[str, ...]) -> Iterator[str]:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in sorted(one.keys() | other.keys()):
-            if key in one and key in other:
-                yield from _differing(one[key], other[key], (*path, key))
+def _differing(value: Any, other: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        for key in sorted(value.keys() | other.keys()):
+            if key in value and key in other:
+                yield from _differing(value[key], other[key], (*path, key))
             else:
                 yield ".".join((*path, key))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, pair in enumerate(zip(one, other, strict=True)):
+    elif isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+        for number, pair in enumerate(zip(value, other, strict=True)):
             yield from _differing(*pair, (*path, str(number)))
-    elif one != other or type(one) is not type(other):
+    elif value != other or type(value) is not type(other):
         yield ".".join(path)

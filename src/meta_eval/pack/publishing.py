@@ -81,7 +81,7 @@ def _kept(folder: Path, ours: set[str]) -> Iterator[str]:
         if path.name not in tops:
             yield path.name
         elif path.is_dir():
-            inside = (one.relative_to(folder).as_posix() for one in path.rglob("*") if not one.is_dir())
+            inside = (file.relative_to(folder).as_posix() for file in path.rglob("*") if not file.is_dir())
             yield from sorted(name for name in inside if name not in ours)
 
 
@@ -92,16 +92,16 @@ def _templates(asked: PreparedFrom) -> Path:
 
 def _template_files(root: Path, manifest: Manifest) -> dict[str, Path]:
     """The files of the templates that the pack's tasks and groups need, by path."""
-    found = discover(root)
-    missing = [name for name in manifest.tasks if name not in found.tasks]
+    templates = discover(root)
+    missing = [name for name in manifest.tasks if name not in templates.tasks]
     if missing:
         raise TemplateError(
             f"has no task {missing[0]}, of which the pack is made",
             where=f"template_dir {root}",
             hint="Run this where the pack was prepared",
         )
-    names = {PurePosixPath(file) for name in manifest.tasks for file in found.tasks[name].files}
-    names |= {found.group_files[name] for name in manifest.groups if name in found.group_files}
+    names = {PurePosixPath(file) for name in manifest.tasks for file in templates.tasks[name].files}
+    names |= {templates.group_files[name] for name in manifest.groups if name in templates.group_files}
     return {name.as_posix(): place_of(root, name) for name in sorted(names)}
 
 

@@ -97,7 +97,7 @@ def _config(published: Publication, config_file: Path | None, overrides: Sequenc
         "evals_run": None,
         "baseline": None,
         "tasks": list(published.tasks),
-        "originals": {name: one.model_dump() for name, one in published.originals.items()},
+        "originals": {name: original.model_dump() for name, original in published.originals.items()},
         "apply_chat_template": False,
         "fewshot_as_multiturn": True,
         "bundle": published.bundle,
@@ -128,7 +128,7 @@ def _refuse_local_rows(published: Publication) -> None:
     """Raises:
     PackError: A folder here has the name of a dataset of the hub, and would be read in its place.
     """
-    for name in (published.evals_dataset, *(one.id for one in published.originals.values())):
+    for name in (published.evals_dataset, *(original.id for original in published.originals.values())):
         if "/" in name and Path(name).exists():
             raise PackError(
                 "lies here, and would be read in the place of the dataset of this name on the hub",

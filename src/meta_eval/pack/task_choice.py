@@ -79,7 +79,7 @@ def leave_out(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hint: st
 
 
 def _tasks(manifest: Manifest, names: Sequence[str]) -> set[str]:
-    found: set[str] = set()
+    members: set[str] = set()
     for name in names:
         if name not in manifest.tasks and name not in manifest.groups:
             known = [*manifest.groups, *manifest.tasks]
@@ -88,5 +88,5 @@ def _tasks(manifest: Manifest, names: Sequence[str]) -> set[str]:
                 where="--tasks",
                 hint=f"It has {', '.join(known)}",
             )
-        found |= set(manifest.groups.get(name, (name,)))
-    return found
+        members |= set(manifest.groups.get(name, (name,)))
+    return members

@@ -102,18 +102,20 @@ def read_docs(
         read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first, progress=progress
     )
     place = Place(dataset.dataset_id, template.spec.subset)
-    found = read()
-    matched = len(found.rows)
-    table = make_docs(root, template, found.rows, place, again=lambda: read().rows)
+    task_rows = read()
+    matched = len(task_rows.rows)
+    table = make_docs(root, template, task_rows.rows, place, again=lambda: read().rows)
     # A file takes as long to write as the docs to check: where nothing of them decides a column, it is begun before.
     early = template.spec.cluster is None and "cluster" not in table.column_names
     table, unclustered = with_clusters(table, template) if early else (table, None)
     content = begin_parquet(table) if early and written else None
-    found.checked.warnings.update(check_docs(table, template, place))
+    task_rows.checked.warnings.update(check_docs(table, template, place))
     if not early:
         table, unclustered = with_clusters(table, template)
         content = begin_parquet(table) if written else None
-    return TaskDocs(found.count, found.labels, found.checked, found.joined, matched, table, unclustered, content)
+    return TaskDocs(
+        task_rows.count, task_rows.labels, task_rows.checked, task_rows.joined, matched, table, unclustered, content
+    )
 
 
 def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
@@ -125,18 +127,18 @@ def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | 
     import pyarrow as pa
 
     rule, unclustered = template.spec.cluster, None
-    found: list[str | None] = [None] * table.num_rows
+    labels: list[str | None] = [None] * table.num_rows
     if "cluster" in table.column_names:
-        found = table.column("cluster").to_pylist()
-        if not all(one is None or isinstance(one, str) for one in found):
+        labels = table.column("cluster").to_pylist()
+        if not all(label is None or isinstance(label, str) for label in labels):
             raise TemplateError(
                 "the docs' cluster is no text", where=str(template.file), hint="Use a short id, or None"
             )
         table = table.drop_columns(["cluster"])
     elif rule is not None:
         columns = ["prompt", "gold", "subtask_name", "answers"]
-        found, unclustered = clusters(table.select(columns).to_pylist(), rule)
-    clustered = column_of(found) if any(found) else pa.nulls(len(found), pa.string())
+        labels, unclustered = clusters(table.select(columns).to_pylist(), rule)
+    clustered = column_of(labels) if any(labels) else pa.nulls(len(labels), pa.string())
     return table.append_column("cluster", clustered), unclustered
 
 

@@ -164,13 +164,13 @@ def _join_entry(template: Template, joined: Joined | None, matched: int) -> Join
             f"{template.name}: {len(joined.normalised)} rows equal their originals only after Unicode and white-space "
             "normalisation; the manifest lists them"
         )
-    for found in joined.known_differences:
+    for pair in joined.known_differences:
         log.warning(
             "%s: %s has another text here than in the original (question hash %s), and is known to be the same row: %s",
             template.name,
-            found.difference.name,
-            found.question_hash,
-            found.difference.why,
+            pair.difference.name,
+            pair.question_hash,
+            pair.difference.why,
         )
     return JoinEntry(
         original=template.spec.join,
@@ -179,12 +179,12 @@ def _join_entry(template: Template, joined: Joined | None, matched: int) -> Join
         left_out=joined.left_out,
         known_differences=tuple(
             KnownDifferenceEntry(
-                name=found.difference.name,
-                question_hash=found.question_hash,
-                text_sha256=found.text_sha256,
-                original_sha256=found.original_sha256,
+                name=pair.difference.name,
+                question_hash=pair.question_hash,
+                text_sha256=pair.text_sha256,
+                original_sha256=pair.original_sha256,
             )
-            for found in joined.known_differences
+            for pair in joined.known_differences
         ),
     )
 

@@ -55,11 +55,11 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
         raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
     try:
         place = find_place(config.baseline, revision=None, key="baseline", progress=progress)
-        found = find_format(place)
-        if found is None:
-            known = ", ".join(one.name for one in formats())
+        record_format = find_format(place)
+        if record_format is None:
+            known = ", ".join(record_format.name for record_format in formats())
             raise ConfigError(f"{config.baseline} holds no recorded run of a known format ({known})", where=where)
-        return found.open_run(place, None, (ALL,), where)
+        return record_format.open_run(place, None, (ALL,), where)
     except UserError as error:
         hint = (
             "Name one run: the folder or results file of `lm_eval --log_samples --output_path`, or details of one run"
@@ -110,10 +110,10 @@ def _task(
     reading = Reading(
         Path(of_pack.template_dir), of_pack.allow_code, lambda: find_tokenizer(run.tokenizer_of()), entry.output_type
     )
-    found = record.read(name, reading)
-    asked, wanted = found.output_type, _GENERATED if _by_token(entry) else entry.output_type
+    recorded_task = record.read(name, reading)
+    asked, wanted = recorded_task.output_type, _GENERATED if _by_token(entry) else entry.output_type
     docs = _docs(pack.files[entry.docs_file or ""])
-    pairs = _pairs(docs, found.rows)
+    pairs = _pairs(docs, recorded_task.rows)
     if not pairs:
         raise ConfigError(
             f"{record.name} answers no doc of {name} in this pack", where=where,
@@ -123,7 +123,7 @@ def _task(
         log.warning(
             f"{name}: the baseline was asked by {asked}, this pack asks by {wanted}: its verdicts stay as recorded"
         )
-    with_bos = found.entry.asked_with_bos
+    with_bos = recorded_task.entry.asked_with_bos
     if with_bos not in (None, pack.manifest.run.add_bos_token):
         words = ("with", "without") if with_bos else ("without", "with")
         log.warning(f"{name}: the baseline was asked {words[0]} a BOS, and this pack asks {words[1]} one")
@@ -136,11 +136,11 @@ def _task(
     kept = BaselineEntry.model_validate(
         {
             "name": record.name,
-            "revision": found.revision,
+            "revision": recorded_task.revision,
             "file": path,
             "docs": len(pairs),
             "other_prompts": others,
-            **{key: getattr(found.entry, key) for key in ("model", "lm_eval", "time")},
+            **{key: getattr(recorded_task.entry, key) for key in ("model", "lm_eval", "time")},
         }
     )
     return kept, _content(made)
@@ -156,7 +156,7 @@ def _docs(content: bytes) -> list[_Doc]:
     table = pq.read_table(io.BytesIO(content))
     nothing = [None] * table.num_rows
     names = ("input_question_hash", "prompt", "gold", "continuations", "recorded_prompts")
-    columns = [table.column(one).to_pylist() if one in table.column_names else nothing for one in names]
+    columns = [table.column(name).to_pylist() if name in table.column_names else nothing for name in names]
     return [_Doc(a, b, c, tuple(d or ()), tuple(e or ())) for a, b, c, d, e in zip(*columns, strict=True)]
 
 
@@ -168,17 +168,17 @@ def _pairs(docs: Sequence[_Doc], rows: RecordedDocs) -> dict[int, RecordedDoc]:
         (lambda doc: (doc.question_hash, doc.gold), lambda row: (row.question_hash, _gold(row))),
         (lambda doc: doc.question_hash, lambda row: row.question_hash),
     ]
-    found: dict[int, RecordedDoc] = {}
+    pairs: dict[int, RecordedDoc] = {}
     left = list(rows.rows)
     for of_doc, of_row in keys:
         waiting: dict[Hashable, list[RecordedDoc]] = {}
         for row in reversed(left):
             waiting.setdefault(of_row(row), []).append(row)
         for number, doc in enumerate(docs):
-            if number not in found and (same := waiting.get(of_doc(doc))):
-                found[number] = same.pop()
+            if number not in pairs and (same := waiting.get(of_doc(doc))):
+                pairs[number] = same.pop()
         left = [row for same in waiting.values() for row in reversed(same)]
-    return found
+    return pairs
 
 
 def _gold(row: RecordedDoc) -> str:

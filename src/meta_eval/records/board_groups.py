@@ -17,7 +17,7 @@ def board_groups(tasks: Mapping[str, str | None], known: Mapping[str, tuple[str,
         tasks: Those that go into the pack, each with the shots of its record; None where nobody says them.
         known: The record's own groups; others are looked up in the installed lm-eval.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
     for board in boards.boards().values():
         whole: dict[str, None] = {}
         for part in board.parts:
@@ -27,10 +27,10 @@ def board_groups(tasks: Mapping[str, str | None], known: Mapping[str, tuple[str,
             needed = [task for of_name in members.values() for task in of_name]
             if needed and there.issuperset(needed):
                 whole.update(dict.fromkeys(needed))
-                found.update({name: of_name for name, of_name in members.items() if of_name != (name,)})
+                groups.update({name: of_name for name, of_name in members.items() if of_name != (name,)})
         if whole:
-            found[board.name] = tuple(whole)
-    return found
+            groups[board.name] = tuple(whole)
+    return groups
 
 
 def _members(name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.Part) -> tuple[str, ...]:

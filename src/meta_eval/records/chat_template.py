@@ -76,5 +76,5 @@ def _rendered(tokenizer: Any, messages: Sequence[Any], opened: bool) -> str:
     try:
         return str(tokenizer.apply_chat_template(messages, **settings))
     except TemplateError:
-        others = [one for one in messages if one["role"] != "system"]
+        others = [message for message in messages if message["role"] != "system"]
         return str(tokenizer.apply_chat_template(others, **settings))

@@ -46,7 +46,7 @@ class Place:
             return tuple(sorted(self.repository.names))
         if self.path is None or not self.path.is_dir():
             return ()
-        return tuple(sorted(one.relative_to(self.path).as_posix() for one in self.path.rglob("*") if one.is_file()))
+        return tuple(sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if path.is_file()))
 
     def fetch(self, file: str) -> Path:
         """One of the files on this machine.

@@ -26,13 +26,13 @@ def formats() -> Iterator[RecordFormat]:
     """The formats that meta-eval ships, then those of other packages, sorted by name."""
     for shipped in _SHIPPED:
         yield shipped()
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         yield point.load()()
 
 
 def find_format(place: Place) -> RecordFormat | None:
     """The first format that reads a place; None where none does."""
-    return next((one for one in formats() if one.detect(place)), None)
+    return next((record_format for record_format in formats() if record_format.detect(place)), None)
 
 
 def find_place(name: str, *, revision: str | None, key: str, progress: Progress) -> Place:

@@ -66,7 +66,7 @@ def _named(
         if not has_task(name, template_dir):
             members = groups[name] = group_members(name)
         if not members:
-            ready = [one.name for one in boards.boards().values() if not one.recorded]
+            ready = [board.name for board in boards.boards().values() if not board.recorded]
             raise ConfigError(
                 f"neither lm-eval nor template_dir has a task or group {name!r}{suggestion(name, ready)}",
                 where=where,
@@ -100,8 +100,8 @@ def _of_board(
         raise ConfigError(f"the installed lm-eval has no task of {board.name}", where=where, hint="Install a newer one")
     for note in (board.note, *(f"{part.name}: {part.note}" for part in board.parts if part.note)):
         log.warning(f"{board.name}: {note}")
-    for one in board.absent:
-        log.warning(f"{board.name}: {one.name} is left out: {one.why}")
+    for benchmark in board.absent:
+        log.warning(f"{board.name}: {benchmark.name} is left out: {benchmark.why}")
     groups[board.name] = tuple(members)
 
 
@@ -146,14 +146,14 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
     if not docs:
         raise DataError("has no docs", where=where)
     instances: dict[int, list[Any]] = {}
-    for one in evaluator.instances(code.name, task, **_how(chat)):
-        instances.setdefault(one.doc_id, []).append(one)
+    for instance in evaluator.instances(code.name, task, **_how(chat)):
+        instances.setdefault(instance.doc_id, []).append(instance)
     rows = RecordedDocs([], None, chat.bos if chat else None)
     with quiet():
         targets = [task.doc_to_target(doc) for doc in docs]
         rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
     for number, doc in enumerate(docs):
-        of_doc = sorted(instances[number], key=lambda one: one.idx)
+        of_doc = sorted(instances[number], key=lambda instance: instance.idx)
         rows.rows.append(_row(doc, of_doc, targets[number], rights[number], f"{where}, doc {number}", rows, chat))
     return rows, int(task.get_config("num_fewshot") or 0)
 
@@ -186,15 +186,15 @@ def _row(
     from lm_eval.utils import handle_non_serializable, hash_string
 
     kind, first = instances[0].request_type, instances[0].args
-    if any(len(one.args) > 2 for one in instances):
+    if any(len(instance.args) > 2 for instance in instances):
         raise DataError("is asked with a picture or a sound, which no pack holds", where=where)
     if kind == "loglikelihood":
-        conditional, unconditional = split_unconditional([one.args for one in instances])
+        conditional, unconditional = split_unconditional([instance.args for instance in instances])
         instances = instances[: len(conditional)]
     else:
         unconditional = False
-    several = len({one.args[0] for one in instances}) > 1
-    if not isinstance(first[0], str) or (several and len({one.args[1] for one in instances}) > 1):
+    several = len({instance.args[0] for instance in instances}) > 1
+    if not isinstance(first[0], str) or (several and len({instance.args[1] for instance in instances}) > 1):
         raise DataError(
             "is asked with another prompt and another continuation for each choice, which no pack holds",
             where=where,
@@ -207,7 +207,7 @@ def _row(
     prompt = chat.bare(first[0]) if chat and kind != ROLLING else first[0]
     if prompt != first[0]:
         rows.warnings["prompt_with_bos"] = rows.warnings.get("prompt_with_bos", 0) + 1
-    choices = () if kind in ("generate_until", ROLLING) else tuple(str(one.args[1]) for one in instances)
+    choices = () if kind in ("generate_until", ROLLING) else tuple(str(instance.args[1]) for instance in instances)
     return RecordedDoc(
         doc=json.loads(text),
         prompt=prompt,
@@ -217,7 +217,9 @@ def _row(
         gold=str(target),
         right=right,
         unconditional=unconditional,
-        prompts=tuple(chat.bare(one.args[0]) if chat else one.args[0] for one in instances) if several else (),
+        prompts=tuple(chat.bare(instance.args[0]) if chat else instance.args[0] for instance in instances)
+        if several
+        else (),
     )
 
 

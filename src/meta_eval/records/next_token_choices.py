@@ -55,7 +55,7 @@ def with_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCo
     table = table.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))
     table = table.append_column(RIGHT, pa.array([row.right for row in rows.rows], pa.int64()))
     content = parquet_bytes(table)
-    before, after = (hash_bytes(one) for one in (task.files[docs_file], content))
+    before, after = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))
     text = task.files[entry.template].decode().replace(before, after)
     yaml = rewrite.next_token_task(text, inherited=set(code.settings), where=entry.template)
     module = f"{entry.template.rpartition('/')[0]}/{rewrite.CHOOSING_MODULE}.py".lstrip("/")
@@ -75,7 +75,9 @@ def _check(code: TaskCode, rows: RecordedDocs) -> None:
     if code.settings.get("process_results") is not None:
         raise NotOneTokenError("it has a scorer of its own, which is given likelihoods")
     listed = code.settings.get("metric_list")
-    names = [one.get("metric") for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    names = (
+        [metric.get("metric") for metric in listed if isinstance(metric, Mapping)] if isinstance(listed, list) else []
+    )
     if other := [name for name in names if name not in ("acc", *_BY_LENGTH)]:
         raise NotOneTokenError(f"{other[0]} is made of likelihoods")
     for number, row in enumerate(rows.rows):

@@ -94,7 +94,7 @@ def make_task(
         sha256=hash_bytes(content),
         generation=template.settings.get("generation_kwargs") if rows.generation is not None else None,
         verdict=verdict,
-        published=[one.our_metric for one in published],
+        published=[entry.our_metric for entry in published],
         delimiter=delimiter,
         each=each,
         loader=PUNKT_MODULE if ifeval else LOADER_MODULE,
@@ -218,7 +218,7 @@ def task_yaml(
         tree["target_delimiter"] = delimiter
     if generation is not None:
         tree["generation_kwargs"] = dict(generation)
-    block = {"record": True, "verdict": verdict, "published": [{"metric": one} for one in published]}
+    block = {"record": True, "verdict": verdict, "published": [{"metric": metric} for metric in published]}
     known = dict(metadata) if isinstance(metadata, Mapping) else {}
     tree["metadata"] = {**{str(key): value for key, value in known.items() if key != "meta_eval"}, "meta_eval": block}
     out = io.StringIO()
@@ -236,7 +236,9 @@ def _check_metrics(code: TaskCode, where: str) -> None:
         TemplateError: There is one.
     """
     listed = code.settings.get("metric_list")
-    names = [one.get("metric") for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    names = (
+        [metric.get("metric") for metric in listed if isinstance(metric, Mapping)] if isinstance(listed, list) else []
+    )
     by_length = [name for name in names if name in ("acc_norm", "acc_bytes", "acc_mutual_info")]
     if by_length:
         raise TemplateError(
@@ -250,7 +252,7 @@ def _check_metrics(code: TaskCode, where: str) -> None:
 def _hashes(row: RecordedDoc) -> list[str]:
     if not row.prompts:
         return [row.prompt_hash]
-    return [hash_text(one) for one in row.prompts]
+    return [hash_text(prompt) for prompt in row.prompts]
 
 
 def _longest(table: pa.Table) -> pa.Table:
@@ -293,7 +295,7 @@ def verdict_of(code: TaskCode) -> str:
     """
     template = _template(code, None)
     listed = template.settings.get("metric_list")
-    given = {one.get("metric"): one.get("aggregation") for one in listed or () if isinstance(one, Mapping)}
+    given = {metric.get("metric"): metric.get("aggregation") for metric in listed or () if isinstance(metric, Mapping)}
     first = template.metrics[0]
     if {first, given.get(first)}.isdisjoint(_OF_ALL_DOCS):
         return template.verdict
@@ -324,10 +326,10 @@ def _json(value: object) -> str | None:
 
 def _clusters(rows: RecordedDocs, task: str, context: Context) -> list[str | None]:
     field = field_of(context.config.cluster, task)
-    found = [field_text(row.doc, field or "cluster") for row in rows.rows]
-    if field is not None and not any(found):
+    labels = [field_text(row.doc, field or "cluster") for row in rows.rows]
+    if field is not None and not any(labels):
         raise missing_field(field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}")
-    return found
+    return labels
 
 
 def _text(value: object) -> str | None:

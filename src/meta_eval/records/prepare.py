@@ -96,12 +96,12 @@ def _say_margin(work_dir: Path, margin: float) -> None:
 def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
     """The pack of whatever the evals dataset is."""
     name = config.evals_dataset
-    place = found = None
+    place = record_format = None
     if name not in (LM_EVAL, SAMPLE):
         place = find_place(name, revision=config.evals_revision, key="evals_dataset", progress=progress)
-        found = find_format(place)
-    if place is not None and found is not None:
-        return _prepare_record(config, config_place, progress, place, found)
+        record_format = find_format(place)
+    if place is not None and record_format is not None:
+        return _prepare_record(config, config_place, progress, place, record_format)
     if config.evals_run is not None:
         raise ConfigError(
             f"{name} holds no recorded runs to choose from", where=f"{config_place}: evals_run", hint="Set it to null"
@@ -236,14 +236,14 @@ def _pack_of(
         context = Context(config, TemplateFolder(folder, {}, {}), Originals(), progress)
         left_out = context.left_out
         made = list(left_out.made(names, lambda name: make(name, context)).values())
-        check_fields(config.cluster, [one.task.name for one in made], "cluster")
+        check_fields(config.cluster, [candidate.task.name for candidate in made], "cluster")
         checked = check_requests(made, Path(scratch) / "pack", left_out, progress)
         if record_groups is not None:
-            entries = {one.task.name: one.task.entry.record for one in checked}
+            entries = {candidate.task.name: candidate.task.entry.record for candidate in checked}
             shots = {name: record.shots if record else None for name, record in entries.items()}
             groups = {**groups, **board_groups(shots, record_groups)}
         context.templates = _groups_folder(folder, left_out.without(groups))
-        return build_pack([one.postprocess(one.task) for one in checked], groups, context)
+        return build_pack([candidate.postprocess(candidate.task) for candidate in checked], groups, context)
 
 
 def _groups_folder(folder: Path, groups: Mapping[str, Sequence[str]]) -> TemplateFolder:

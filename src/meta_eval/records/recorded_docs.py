@@ -94,10 +94,10 @@ WARNING_TEXTS = {
 
 def bos_of(results: ResultsFile | None) -> str | None:
     """The BOS of the tokenizer that a run used, as its results file says it."""
-    found = results.tree.get("tokenizer_bos_token") if results else None
-    if isinstance(found, list) and found:
-        found = found[0]
-    return found if isinstance(found, str) and found and found != "None" else None
+    bos = results.tree.get("tokenizer_bos_token") if results else None
+    if isinstance(bos, list) and bos:
+        bos = bos[0]
+    return bos if isinstance(bos, str) and bos and bos != "None" else None
 
 
 def asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
@@ -152,7 +152,7 @@ def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Seq
     half, odd = divmod(len(requests), 2)
     conditional, alone = requests[:half], requests[half:]
     pairs = zip(conditional, alone, strict=False)
-    if not half or odd or not all(one[0] and not other[0] and one[1:] == other[1:] for one, other in pairs):
+    if not half or odd or not all(request[0] and not other[0] and request[1:] == other[1:] for request, other in pairs):
         return requests, False
     return conditional, True
 
@@ -174,13 +174,13 @@ class _Reading:
             raise DataError(f"is {type(own).__name__} and no object with columns", where=where)
         requests, unconditional = split_unconditional(self._requests(sample, where))
         self._check_shape(requests, where)
-        prompt, prompts = requests[0][0], tuple(self._bare(one[0]) for one in requests)
+        prompt, prompts = requests[0][0], tuple(self._bare(request[0]) for request in requests)
         self._check_hash(prompt, sample.get("prompt_hash"), where)
         bare = self._bare(prompt)
         if bare != prompt and self.output_type != ROLLING:
             self.warnings["prompt_with_bos"] += 1
             prompt = bare
-        elif any(self._bare(one[0]) != one[0] for one in requests):
+        elif any(self._bare(request[0]) != request[0] for request in requests):
             raise DataError(f"has the text of a BOS ({self.bos}) in front of what is scored", where=where)
         hashed = own.get("input_question_hash")
         self.rows.append(
@@ -195,9 +195,9 @@ class _Reading:
                 gold=str(sample.get("target")),
                 responses=self._responses(sample["resps"], len(requests) * (1 + unconditional), where),
                 metrics={
-                    f"{metric},{name}": plain(one[metric])
-                    for name, one in samples.items()
-                    for metric in metric_names(one)
+                    f"{metric},{name}": plain(sample[metric])
+                    for name, sample in samples.items()
+                    for metric in metric_names(sample)
                 },
             )
         )
@@ -206,20 +206,22 @@ class _Reading:
         requests = arguments(sample)
         if not requests:
             raise DataError("does not say what was asked", where=where, hint="Take the file as lm_eval wrote it")
-        if any(len(one) > 2 for one in requests):
+        if any(len(request) > 2 for request in requests):
             raise DataError("was asked with a picture or a sound, which no record holds", where=where)
-        for one in requests:
-            if not isinstance(one[0], str):
+        for request in requests:
+            if not isinstance(request[0], str):
                 raise DataError(
                     "was asked as chat messages, and only a chat API can be asked so again",
                     where=where,
                     hint="Record the run with an engine that renders the chat template itself (--apply_chat_template)",
                 )
-            if not one[0] and self.output_type == "generate_until":
+            if not request[0] and self.output_type == "generate_until":
                 raise DataError("was asked with an empty prompt", where=where)
         if self.output_type == "generate_until":
             self._note_generation(requests[0], where)
-        elif self.output_type != ROLLING and not all(len(one) == 2 and isinstance(one[1], str) for one in requests):
+        elif self.output_type != ROLLING and not all(
+            len(request) == 2 and isinstance(request[1], str) for request in requests
+        ):
             raise DataError(
                 f"was not asked for likelihoods, and its task is {self.output_type} today",
                 where=where,
@@ -230,7 +232,7 @@ class _Reading:
         return requests
 
     def _check_shape(self, requests: Sequence[Sequence[Any]], where: str) -> None:
-        if len({one[0] for one in requests}) > 1 and len({one[1] for one in requests}) > 1:
+        if len({request[0] for request in requests}) > 1 and len({request[1] for request in requests}) > 1:
             raise DataError(
                 "was asked with another prompt and another continuation for each choice, which no record holds",
                 where=where,
@@ -271,25 +273,25 @@ class _Reading:
     def _continuations(self, requests: Sequence[Sequence[Any]]) -> tuple[str, ...]:
         if self.output_type in ("generate_until", ROLLING):
             return ()
-        return tuple(one[1] for one in requests)
+        return tuple(request[1] for request in requests)
 
     def _responses(self, saved: Any, requests: int, where: str) -> list[list[Any]]:
         """``resps`` as a model gave them: lm-eval writes every part of it as text."""
         if not isinstance(saved, list) or len(saved) != requests:
             raise DataError(f"has {len(saved)} answers to {requests} requests", where=where)
         try:
-            return [[self._response(one) for one in request] for request in saved]
+            return [[self._response(response) for response in request] for request in saved]
         except (ValueError, TypeError, LookupError, OverflowError):
             raise DataError("holds answers that are neither texts nor likelihoods", where=where) from None
 
-    def _response(self, one: Any) -> Any:
+    def _response(self, response: Any) -> Any:
         if self.output_type == "generate_until":
-            if not isinstance(one, str):
+            if not isinstance(response, str):
                 raise TypeError
-            return one
+            return response
         if self.output_type == ROLLING:
-            return float(one[0] if isinstance(one, list) else one)
-        return [float(one[0]), str(one[1]) == "True"]
+            return float(response[0] if isinstance(response, list) else response)
+        return [float(response[0]), str(response[1]) == "True"]
 
 
 def doc_json(doc: Mapping[str, Any]) -> str:

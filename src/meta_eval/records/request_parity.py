@@ -59,18 +59,18 @@ def check_requests(
     """
     from meta_eval.verification.evaluator import Evaluator
 
-    for one in tasks:
-        for name, content in {**one.task.template_files, **one.task.files}.items():
+    for candidate in tasks:
+        for name, content in {**candidate.task.template_files, **candidate.task.files}.items():
             path = scratch / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
     evaluator = Evaluator(scratch)
     checked = []
-    for one in tasks:
-        progress(f"{one.task.name}: asking lm-eval for its requests")
-        with left_out.task(one.task.name):
-            _check(one, evaluator)
-            checked.append(one)
+    for candidate in tasks:
+        progress(f"{candidate.task.name}: asking lm-eval for its requests")
+        with left_out.task(candidate.task.name):
+            _check(candidate, evaluator)
+            checked.append(candidate)
     left_out.check(checked)
     return checked
 
@@ -108,8 +108,8 @@ def _requests(evaluator: Evaluator, task: Any, made: CandidateTask, split: str, 
 
 
 def _asked(instances: Sequence[Any]) -> Iterator[tuple[str, ...]]:
-    for one in sorted(instances, key=lambda one: one.idx):
-        yield tuple(text for text in one.args if isinstance(text, str))
+    for instance in sorted(instances, key=lambda instance: instance.idx):
+        yield tuple(text for text in instance.args if isinstance(text, str))
 
 
 def _fits(row: RecordedDoc, instances: Sequence[Any]) -> bool:
@@ -128,7 +128,7 @@ def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], made: Cand
     what = f"{len(asked)} requests and {len(_wanted(row))} were recorded"
     wanted = _wanted(row)
     if len(asked) == len(wanted):
-        ours, theirs = next((one, other) for one, other in zip(asked, wanted, strict=True) if one != other)
+        ours, theirs = next((request, other) for request, other in zip(asked, wanted, strict=True) if request != other)
         kind = 0 if ours[0] != theirs[0] else 1
         what = f"asks {ours[kind]!r:.80}, and {theirs[kind]!r:.80} was recorded"
         if kind:

@@ -49,7 +49,7 @@ def without_tasks(
     left = [name for name in names if name not in excluded]
     if not left:
         raise ConfigError("leaves out every task that it names", where=where)
-    kept = {name: tuple(one for one in members if one not in excluded) for name, members in groups.items()}
+    kept = {name: tuple(member for member in members if member not in excluded) for name, members in groups.items()}
     return left, {name: members for name, members in kept.items() if members}
 
 
@@ -81,15 +81,15 @@ def snapshot_in(path: Path) -> Path:
     snapshots = path / "snapshots"
     if not (path.name.startswith("datasets--") and snapshots.is_dir()):
         return path
-    found = sorted(one for one in snapshots.iterdir() if one.is_dir())
-    if len(found) == 1:
-        return found[0]
+    folders = sorted(folder for folder in snapshots.iterdir() if folder.is_dir())
+    if len(folders) == 1:
+        return folders[0]
     note = path / "refs" / "main"
     commit = read_text(note, limit=_MOST_NAME).strip() if note.is_file() else ""
-    if snapshots / commit in found:
+    if snapshots / commit in folders:
         return snapshots / commit
     raise SourceError(
-        f"holds {len(found)} snapshots, and none of them is that of main", where=str(path), hint="Name one of them"
+        f"holds {len(folders)} snapshots, and none of them is that of main", where=str(path), hint="Name one of them"
     )
 
 
@@ -108,9 +108,9 @@ def choose(runs: Mapping[str, Sequence[Found]], run: str | None, wanted: Sequenc
     asked = {task: runs[task] for task in wanted} if wanted and set(wanted) <= set(runs) else runs
     chosen = {task: _chosen(task, those, run, name) for task, those in asked.items()}
     if run is not None:
-        chosen = {task: one for task, one in chosen.items() if _is_of(one, run)}
+        chosen = {task: task_files for task, task_files in chosen.items() if _is_of(task_files, run)}
     if run is not None and not chosen:
-        times = sorted({one.time for those in asked.values() for one in those})
+        times = sorted({task_files.time for those in asked.values() for task_files in those})
         raise ConfigError(
             f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {_listed(times)}"
         )
@@ -118,10 +118,10 @@ def choose(runs: Mapping[str, Sequence[Found]], run: str | None, wanted: Sequenc
 
 
 def _chosen(task: str, runs: Sequence[Found], run: str | None, name: str) -> Found:
-    fitting = runs if run is None else [one for one in runs if _is_of(one, run)]
+    fitting = runs if run is None else [task_files for task_files in runs if _is_of(task_files, run)]
     if len(fitting) == 1 or (run is not None and not fitting):
         return (fitting or runs)[0]
-    times = [one.time or str(one.results) for one in fitting]
+    times = [task_files.time or str(task_files.results) for task_files in fitting]
     raise ConfigError(
         f"{name} holds {len(fitting)} runs of {task}: {_listed(sorted(times))}",
         where="evals_dataset",
@@ -129,8 +129,8 @@ def _chosen(task: str, runs: Sequence[Found], run: str | None, name: str) -> Fou
     )
 
 
-def _is_of(one: Found, run: str) -> bool:
-    return bool(one.time) and plain_time(one.time).startswith(plain_time(run))
+def _is_of(task_files: Found, run: str) -> bool:
+    return bool(task_files.time) and plain_time(task_files.time).startswith(plain_time(run))
 
 
 def plain_time(time: str) -> str:

@@ -70,20 +70,20 @@ class TaskCode:
     def version(self) -> str | None:
         """The version that its metadata names."""
         metadata = self.settings.get("metadata")
-        found = metadata.get("version") if isinstance(metadata, Mapping) else None
-        return None if found is None else str(found)
+        version = metadata.get("version") if isinstance(metadata, Mapping) else None
+        return None if version is None else str(version)
 
     def files(self) -> dict[str, bytes]:
         """The files as they go into a pack, by path; all but the one that reads the docs."""
         chain = set(self.chain)
-        found = {}
+        contents = {}
         for file in self.needed:
             content = read_regular(place_of(self.root, file))
             if file in chain:
-                found[str(self.folder / included(file))] = _with_new_names(content, self.root / file)
+                contents[str(self.folder / included(file))] = _with_new_names(content, self.root / file)
             else:
-                found[str(self.folder / file)] = content
-        return found
+                contents[str(self.folder / file)] = content
+        return contents
 
 
 def included(file: PurePosixPath) -> PurePosixPath:
@@ -112,21 +112,21 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
         places.append((installed[0], installed[1], PurePosixPath(FOLDER)))
     for root, origin, prefix in places:
         reading = Reading(root)
-        found = [
+        files = [
             file for file in _of_name(root, "task", name) if isinstance(merged(reading, file, ())[0].get("task"), str)
         ]
-        if len(found) > 1:
+        if len(files) > 1:
             raise SourceError(
-                f"{len(found)} files say that they are the task {name}: {', '.join(map(str, found))}",
+                f"{len(files)} files say that they are the task {name}: {', '.join(map(str, files))}",
                 where=str(root),
                 hint="Copy the one that is meant, with all that it includes, into template_dir",
             )
-        if found:
-            settings, origins, chain = merged(reading, found[0], ())
+        if files:
+            settings, origins, chain = merged(reading, files[0], ())
             if "class" in settings:
                 raise SourceError(
                     f"the task {name} is a class of Python, which reads its own dataset and no recorded docs",
-                    where=str(root / found[0]),
+                    where=str(root / files[0]),
                     hint="Leave it out of tasks",
                 )
             needed = closure(reading, chain)
@@ -138,7 +138,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                     for file in needed
                     if (root / file).exists() and file.suffix != ".md" and others.isdisjoint(file.parents)
                 )
-            return TaskCode(name, root, found[0], settings, origins, chain, needed, origin, prefix)
+            return TaskCode(name, root, files[0], settings, origins, chain, needed, origin, prefix)
     known = installed[1] if installed else "no lm-eval is installed"
     raise SourceError(
         f"nobody here has the code of the task {name}: it is neither in template_dir nor in lm-eval ({known})",
@@ -176,8 +176,8 @@ def group_text(name: str) -> str | None:
     installed = _installed()
     if installed is None:
         return None
-    found = list(_of_name(installed[0], "group", name))
-    return read_text(installed[0] / found[0]) if len(found) == 1 else None
+    files = list(_of_name(installed[0], "group", name))
+    return read_text(installed[0] / files[0]) if len(files) == 1 else None
 
 
 def has_task(name: str, template_dir: Path | None = None) -> bool:
@@ -200,14 +200,14 @@ def group_members(name: str) -> tuple[str, ...]:
     if text is None:
         return _tagged(installed[0], name)
     listed = parse_yaml(text, where=f"lm-eval's group {name}", constructors={"!function": FunctionRef}).tree.get("task")
-    found: dict[str, None] = {}
-    for one in listed if isinstance(listed, list) else [listed]:
-        if not isinstance(one, str):
+    tasks: dict[str, None] = {}
+    for member in listed if isinstance(listed, list) else [listed]:
+        if not isinstance(member, str):
             raise SourceError(
                 f"the group {name} holds a task with settings of its own", where=installed[1], hint="Name its tasks"
             )
-        found.update(dict.fromkeys((one,) if has_task(one) else group_members(one)))
-    return tuple(found)
+        tasks.update(dict.fromkeys((member,) if has_task(member) else group_members(member)))
+    return tuple(tasks)
 
 
 def _tagged(root: Path, tag: str) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     # Where it stands in a file that others include, these lie in its folder or below.
     tagged = {file.parent for file, text in _texts(root) if tag.encode() in text}
     folders = {folder for folder, above in _folders(root).items() if folder in tagged or not tagged.isdisjoint(above)}
-    found: dict[str, None] = {}
+    tasks: dict[str, None] = {}
     reading = Reading(root)
     for file, _ in _texts(root):
         if file.suffix != ".yaml" or file.parent not in folders:
@@ -223,8 +223,8 @@ def _tagged(root: Path, tag: str) -> tuple[str, ...]:
         settings = merged(reading, file, ())[0]
         tags, task = settings.get("tag"), settings.get("task")
         if isinstance(task, str) and tag in (tags if isinstance(tags, list) else [tags]):
-            found[task] = None
-    return tuple(found)
+            tasks[task] = None
+    return tuple(tasks)
 
 
 @lru_cache(maxsize=1)
@@ -252,8 +252,8 @@ def _of_name(root: Path, key: str, name: str) -> Iterator[PurePosixPath]:
 @lru_cache(maxsize=4)
 def _naming(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
     """Of every YAML below a folder that can be a task or a group, the lines that name it so."""
-    found = ((file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root) if file.suffix == ".yaml")
-    return [(file, lines) for file, lines in found if lines]
+    candidates = ((file, b"\n".join(_ANY_NAME.findall(text))) for file, text in _texts(root) if file.suffix == ".yaml")
+    return [(file, lines) for file, lines in candidates if lines]
 
 
 @lru_cache(maxsize=4)
@@ -268,17 +268,17 @@ def _folders(root: Path) -> Mapping[PurePosixPath, Set[PurePosixPath]]:
 @lru_cache(maxsize=4)
 def _texts(root: Path) -> Sequence[tuple[PurePosixPath, bytes]]:
     """Every YAML below a folder, read once; those that are there to be included are called ``_some_yaml``."""
-    found = []
+    texts = []
     for folder, _, names in os.walk(root):
         place = Path(folder)
         inside = PurePosixPath(place.relative_to(root).as_posix())
         for name in names:
             if name.endswith("yaml"):
                 try:
-                    found.append((inside / name, read_regular(place / name, limit=MAX_BYTES)))
+                    texts.append((inside / name, read_regular(place / name, limit=MAX_BYTES)))
                 except OSError:
                     continue
-    return sorted(found, key=lambda one: one[0].parts)
+    return sorted(texts, key=lambda entry: entry[0].parts)
 
 
 def _with_new_names(content: bytes, path: Path) -> bytes:
@@ -288,7 +288,7 @@ def _with_new_names(content: bytes, path: Path) -> bytes:
         TemplateError: It stands there in another way than in one line.
     """
     text = content.decode("utf-8")
-    new, count = _INCLUDE.subn(lambda found: f"{found[1]}{found[2]}{_new_name(found[3])}{found[2]}", text)
+    new, count = _INCLUDE.subn(lambda match: f"{match[1]}{match[2]}{_new_name(match[3])}{match[2]}", text)
     if count > 1 or (not count and re.search(r"(?m)^[\"']?include[\"']?[ \t]*:", text)):
         raise TemplateError(
             "include: is not one name in one line",

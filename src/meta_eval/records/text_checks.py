@@ -34,7 +34,7 @@ def check_rows(rows: RecordedDocs, where: str) -> None:
 
 def _texts(row: RecordedDoc) -> Iterator[str]:
     yield from (row.prompt, row.gold, row.question_hash, *row.continuations, *row.prompts, *(row.metrics or ()))
-    yield from (one for request in row.responses or () for one in request if isinstance(one, str))
+    yield from (text for request in row.responses or () for text in request if isinstance(text, str))
 
 
 def _check_generation(settings: Mapping[str, Any], where: str) -> None:

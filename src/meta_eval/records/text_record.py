@@ -63,14 +63,14 @@ class TextRecord(Record):
         answers, where = self._answers[task], f"{self.name}, {task}"
         if not answers:
             raise DataError("holds no answer", where=where)
-        rows = [_row(one, f"{where}, doc {number}") for number, one in enumerate(answers)]
+        rows = [_row(answer, f"{where}, doc {number}") for number, answer in enumerate(answers)]
         prompts = Counter(row.prompt for row in rows)
         repeated = len(rows) - len(prompts)
-        verdicts = [float(one.is_right) for one in answers if one.is_right is not None]
+        verdicts = [float(answer.is_right) for answer in answers if answer.is_right is not None]
         return RecordedTask(
             rows=RecordedDocs(rows, dict(self._generation), None, {"duplicate_prompts": repeated} if repeated else {}),
             output_type="generate_until",
-            revision="sha256:" + hash_pieces(f"{one!r}\n" for one in answers),
+            revision="sha256:" + hash_pieces(f"{answer!r}\n" for answer in answers),
             entry=RecordEntry(
                 model=self._model, time=None, results_file=None, lm_eval=None, backend=None, bos=None,
                 chat_template=False, shots=None, task_version=None,
@@ -84,17 +84,17 @@ class TextRecord(Record):
         return Grader(grader_code("exact_match", task), VERDICT)
 
 
-def _row(one: TextAnswer, where: str) -> RecordedDoc:
-    if not one.prompt:
+def _row(answer: TextAnswer, where: str) -> RecordedDoc:
+    if not answer.prompt:
         raise DataError("was asked with an empty prompt", where=where)
-    doc = {"query": one.prompt, "gold": one.gold, "golds": [one.gold]}
+    doc = {"query": answer.prompt, "gold": answer.gold, "golds": [answer.gold]}
     return RecordedDoc(
         doc=doc,
-        prompt=one.prompt,
+        prompt=answer.prompt,
         continuations=(),
         question_hash=hash_text(doc_json(doc)),
-        prompt_hash=hash_text(one.prompt),
-        gold=one.gold,
-        responses=[[one.answer]],
-        metrics=None if one.is_right is None else {VERDICT: float(one.is_right)},
+        prompt_hash=hash_text(answer.prompt),
+        gold=answer.gold,
+        responses=[[answer.answer]],
+        metrics=None if answer.is_right is None else {VERDICT: float(answer.is_right)},
     )

@@ -74,9 +74,9 @@ def read_sample(
     name = _filter(sample, filter_name, where)
     try:
         doc = _doc(doc_id, sample, where, cluster_field)
-        found = extracted(sample)
+        extraction = extracted(sample)
         metrics = read_metrics(sample, where, may_be_nan)
-        return doc, name, Answer(None if found is None else found[:EXTRACTED], metrics, offset, length)
+        return doc, name, Answer(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
     except RecursionError:
         raise foreign("is nested too deeply", where) from None
 
@@ -169,8 +169,12 @@ def arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
     """What the model was asked: for each request its prompt, and its generation settings or its continuation."""
     written = sample.get("arguments")
     if isinstance(written, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
-        written = [list(one.values()) if isinstance(one, dict) else one for one in written.values()]
-    return [list(one) for one in written if isinstance(one, (list, tuple)) and one] if isinstance(written, list) else []
+        written = [list(request.values()) if isinstance(request, dict) else request for request in written.values()]
+    return (
+        [list(request) for request in written if isinstance(request, (list, tuple)) and request]
+        if isinstance(written, list)
+        else []
+    )
 
 
 def output(sample: Mapping[str, Any]) -> str | None:
@@ -239,16 +243,16 @@ def extracted(sample: Mapping[str, Any]) -> str | None:
     Args:
         sample: As lm_eval wrote it, or as its evaluator hands it on.
     """
-    found: Any = sample.get("filtered_resps")
-    if not isinstance(found, list) or not found or sample.get("unextracted"):
+    responses: Any = sample.get("filtered_resps")
+    if not isinstance(responses, list) or not responses or sample.get("unextracted"):
         return None
-    if len(found) > 1 and all(map(_is_likelihood, found)):
-        likelihoods = [float(one[0]) for one in found]
+    if len(responses) > 1 and all(map(_is_likelihood, responses)):
+        likelihoods = [float(response[0]) for response in responses]
         requests = arguments(sample)
-        chosen = max(range(len(found)), key=likelihoods.__getitem__)
-        known = all(map(math.isfinite, likelihoods)) and len(requests) == len(found) and len(requests[chosen]) > 1
+        chosen = max(range(len(responses)), key=likelihoods.__getitem__)
+        known = all(map(math.isfinite, likelihoods)) and len(requests) == len(responses) and len(requests[chosen]) > 1
         return str(requests[chosen][1]).strip() if known else None
-    first = found[0]
+    first = responses[0]
     while isinstance(first, (list, tuple)) and len(first) == 1:
         first = first[0]
     return str(first) if isinstance(first, str) and first != output(sample) else None
@@ -271,7 +275,7 @@ def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[st
     Raises:
         ResultsError: A metric is missing, or another one is no number.
     """
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for name in metric_names(sample):
         if name not in sample:
             raise foreign(f"the metric {name!r:.80} is missing", where)
@@ -284,5 +288,5 @@ def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[st
                 f"{name} is {score}, which is no score", where=where, hint="The task's scoring is at fault"
             )
         if value is not None:
-            found[name] = value
-    return found
+            values[name] = value
+    return values

@@ -152,9 +152,9 @@ def _by_doc(
                 "answers": {},
             },
         )
-        found = extracted(sample)
+        extraction = extracted(sample)
         kept["answers"][sample["filter"]] = {
-            "extracted": None if found is None else found[:EXTRACTED],
+            "extracted": None if extraction is None else extraction[:EXTRACTED],
             "metrics": {name: sample[name] for name in metric_names(sample)},
         }
     for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
@@ -216,8 +216,8 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
 def _doc(line: Mapping[str, Any], where: str) -> Doc:
     answers = {
         # What is no number is left out, as the task's own average of it does.
-        name: Answer(one["extracted"], read_metrics(one["metrics"], where, one["metrics"]), 0, 0)
-        for name, one in line["answers"].items()
+        name: Answer(answer["extracted"], read_metrics(answer["metrics"], where, answer["metrics"]), 0, 0)
+        for name, answer in line["answers"].items()
     }
     return Doc(
         doc_id=line["doc_id"],
@@ -239,7 +239,7 @@ def _doc(line: Mapping[str, Any], where: str) -> Doc:
 
 def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
     # ASCII, since an extraction may hold half a surrogate pair, which UTF-8 cannot write.
-    return "".join(json.dumps(one, separators=(",", ":"), default=_plain) + "\n" for one in objects)
+    return "".join(json.dumps(line, separators=(",", ":"), default=_plain) + "\n" for line in objects)
 
 
 def _plain(value: Any) -> Any:

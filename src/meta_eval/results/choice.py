@@ -55,8 +55,8 @@ class Choice:
 
 
 def _matching(given: Iterable[str], names: Sequence[str], groups: Groups) -> set[str]:
-    found: set[str] = set()
+    matches: set[str] = set()
     for pattern in given:
-        found.update(name for name in names if fnmatchcase(name, pattern))
-        found.update(set(groups.get(pattern, ())) & set(names))
-    return found
+        matches.update(name for name in names if fnmatchcase(name, pattern))
+        matches.update(set(groups.get(pattern, ())) & set(names))
+    return matches

@@ -37,8 +37,8 @@ def content_keys(
         requests: Prompt, and settings or continuation, of each request.
     """
     keys = [_hash(question_hash, gold)] if question_hash else []
-    others = [part for one in requests for part in _beyond(one, requests[0])]
-    if others or any(one[0] for one in requests):
+    others = [part for request in requests for part in _beyond(request, requests[0])]
+    if others or any(request[0] for request in requests):
         keys.append(_hash(*prompt_hashes, *others, gold))
     return tuple(keys)
 
@@ -57,9 +57,9 @@ def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
     for each in keys:
         roots = sorted({_root(parents, key) for key in each})
         parents.update((root, roots[0]) for root in roots)
-    found = [_root(parents, each[0]) if each else None for each in keys]
-    counts = Counter(found)
-    return [None if one is None or counts[one] < 2 else one.removeprefix(_GIVEN) for one in found]
+    clusters = [_root(parents, each[0]) if each else None for each in keys]
+    counts = Counter(clusters)
+    return [None if root is None or counts[root] < 2 else root.removeprefix(_GIVEN) for root in clusters]
 
 
 def field_of(fields: Fields, task: str) -> str | None:
@@ -89,15 +89,15 @@ def read_fields(given: Sequence[str], where: str = "--cluster") -> dict[str, str
     Raises:
         ConfigError: An entry is not of this form, or a task stands twice.
     """
-    found: dict[str, str] = {}
-    for one in given:
-        task, _, field = one.partition("=")
+    fields: dict[str, str] = {}
+    for text in given:
+        task, _, field = text.partition("=")
         if not task or not field:
-            raise ConfigError(f"{one!r} is not of the form TASK=FIELD", where=where, hint="Such as drop=section_id")
-        if task in found:
+            raise ConfigError(f"{text!r} is not of the form TASK=FIELD", where=where, hint="Such as drop=section_id")
+        if task in fields:
             raise ConfigError(f"{task} is named twice", where=where)
-        found[task] = field
-    return found
+        fields[task] = field
+    return fields
 
 
 def field_text(doc: Mapping[str, Any], field: str) -> str | None:

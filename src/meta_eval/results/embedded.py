@@ -68,15 +68,15 @@ def _walk(text: str, at: int, read: Callable[[str, int], int]) -> int:
 
 def _skip(text: str, at: int) -> int:
     """The first place from ``at`` on that is no white space."""
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    match = _SPACE.match(text, at)
+    return at if match is None else match.end()
 
 
 def _in_bytes(text: str, places: dict[str, int]) -> dict[str, int]:
     """Places in a text as places in its UTF-8."""
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     before = size = 0
-    for task, at in sorted(places.items(), key=lambda one: one[1]):
+    for task, at in sorted(places.items(), key=lambda place: place[1]):
         size += len(text[before:at].encode("utf-8", "surrogatepass"))
-        before, found[task] = at, size
-    return found
+        before, offsets[task] = at, size
+    return offsets

@@ -84,18 +84,22 @@ def find(paths: Sequence[Path], *, skip_damaged: bool = False, notices: list[str
         said.append(f"left out: {error}")
 
     results: dict[Path, ResultsFile] = {}
-    found: dict[tuple[Path | None, Path | None, str], Found] = {}
+    distinct: dict[tuple[Path | None, Path | None, str], Found] = {}
     for given in paths:
         if given.is_dir():
             files = [path for path in given.rglob("*") if path.suffix in _SUFFIXES]
             chosen = _together(files, results, damaged)
         else:
             chosen = _of_file(given, results, damaged)
-        for one in chosen:
-            found.setdefault((one.samples, one.results, one.task), one)
+        for task_files in chosen:
+            distinct.setdefault((task_files.samples, task_files.results, task_files.task), task_files)
     tasks: dict[str, list[Found]] = {}
-    for one in sorted(found.values(), key=lambda one: (one.time, str(one.samples or one.results)), reverse=True):
-        tasks.setdefault(one.task, []).append(one)
+    for task_files in sorted(
+        distinct.values(),
+        key=lambda task_files: (task_files.time, str(task_files.samples or task_files.results)),
+        reverse=True,
+    ):
+        tasks.setdefault(task_files.task, []).append(task_files)
     return Files(dict(sorted(tasks.items())), results)
 
 
@@ -116,7 +120,11 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
         if which == path:  # what is wrong with another file of the folder is no matter of this one
             damaged(which, error)
 
-    chosen = [one for one in _together([path, *beside], results, damaged_here) if path in (one.samples, one.results)]
+    chosen = [
+        task_files
+        for task_files in _together([path, *beside], results, damaged_here)
+        if path in (task_files.samples, task_files.results)
+    ]
     if not chosen and not _is_results(path):
         raise ResultsError(
             "is not named as lm_eval names its files (results_<time>.json, samples_<task>_<time>.jsonl), nor do the "
@@ -130,11 +138,11 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
 def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[Found]:
     """Every task of every invocation that some files are of; samples and results of one belong together."""
     regular = sorted({_placed(path) for path in files if path.is_file()})
-    found: dict[tuple[Path, str, str], Found] = {}
+    by_run: dict[tuple[Path, str, str], Found] = {}
     for path in regular:
         named = _SAMPLES.fullmatch(path.name)
         if named and not _is_results(path):
-            found[path.parent, named["time"], named["task"]] = Found(named["task"], named["time"], samples=path)
+            by_run[path.parent, named["time"], named["task"]] = Found(named["task"], named["time"], samples=path)
     for path in filter(_is_results, regular):
         try:
             tree = results[path] = results.get(path) or read_results_file(path)
@@ -145,12 +153,12 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
         for task in tree.tasks:
             if named:
                 key = path.parent, named["time"], task
-                found.setdefault(key, Found(task, named["time"])).take_results(tree)
+                by_run.setdefault(key, Found(task, named["time"])).take_results(tree)
             else:
                 old = path.with_name(_old_name(tree, task))
-                found[path, "", task] = Found(task, tree.time, old if old in regular else None)
-                found[path, "", task].take_results(tree)
-    return list(found.values())
+                by_run[path, "", task] = Found(task, tree.time, old if old in regular else None)
+                by_run[path, "", task].take_results(tree)
+    return list(by_run.values())
 
 
 def _placed(path: Path) -> Path:

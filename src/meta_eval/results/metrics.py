@@ -54,19 +54,19 @@ def value_of(name: str, logged: Any) -> Value | None:
 
 
 def _weighted(value: Any) -> Weighted | None:
-    parts = [_number(one) for one in value] if isinstance(value, list) and len(value) == 2 else []
+    parts = [_number(item) for item in value] if isinstance(value, list) and len(value) == 2 else []
     return Weighted(parts[0], parts[1]) if len(parts) == 2 and parts[0] is not None and parts[1] is not None else None
 
 
 def _value(value: Any) -> Value | None:
     if not isinstance(value, list) or not value:
         return _number(value)
-    if all(isinstance(one, bool) for one in value):
+    if all(isinstance(flag, bool) for flag in value):
         return tuple(value)
     if len(value) == 2:
         first, second = value
         if isinstance(first, list) and isinstance(second, list) and len(first) == len(second) > 0:
-            return (tuple(first), tuple(second)) if all(isinstance(one, bool) for one in first + second) else None
+            return (tuple(first), tuple(second)) if all(isinstance(flag, bool) for flag in first + second) else None
         if first is None or isinstance(first, str):
             score = _number(second)
             return None if score is None else (first, score)

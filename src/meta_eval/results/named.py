@@ -64,10 +64,11 @@ def as_recorded(answers: list[NamedAnswer]) -> tuple[Doc, ...]:
     """The docs with every metric as it was recorded."""
     return tuple(
         Doc(
-            doc_id=one.doc, question_hash=one.question_hash, prompt_hashes=(), prompt_unchanged=one.same_prompt,
-            subtask=None, cluster=None, gold="", choices=None, recorded_is_correct=None, recorded_metrics=None,
-            tail="", empty=False, limit_hit=None, answers=answers_of(one.metrics, f"doc {one.doc} of the baseline"),
+            doc_id=answer.doc, question_hash=answer.question_hash, prompt_hashes=(),
+            prompt_unchanged=answer.same_prompt, subtask=None, cluster=None, gold="", choices=None,
+            recorded_is_correct=None, recorded_metrics=None, tail="", empty=False, limit_hit=None,
+            answers=answers_of(answer.metrics, f"doc {answer.doc} of the baseline"),
         )
-        for one in answers
-        if one.metrics
+        for answer in answers
+        if answer.metrics
     )  # fmt: skip

@@ -29,19 +29,21 @@ def as_docs_of_record(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tupl
     waiting: dict[tuple[str, tuple[str, ...]], list[Doc]] = {}
     for doc in reversed(docs):
         waiting.setdefault((doc.question_hash, doc.prompt_hashes), []).append(doc)
-    found = []
+    matched = []
     for number, row in enumerate(_rows(pack, entry)):
         same = waiting.get((row["input_question_hash"], tuple(row["input_final_prompts_hash"])))
         if same:
-            found.append(_as_row(same.pop(), number, row))
-    return tuple(found), len(docs) - len(found)
+            matched.append(_as_row(same.pop(), number, row))
+    return tuple(matched), len(docs) - len(matched)
 
 
 def _rows(pack: Path, entry: TaskEntry) -> list[dict[str, Any]]:
     path = None if entry.docs_file is None else pack / entry.docs_file
     if path is None or not path.is_file() or not set(_HASHES) <= set(entry.columns):
         return []
-    rows: list[dict[str, Any]] = read_table(path, columns=[one for one in _COLUMNS if one in entry.columns]).to_pylist()
+    rows: list[dict[str, Any]] = read_table(
+        path, columns=[column for column in _COLUMNS if column in entry.columns]
+    ).to_pylist()
     return rows
 
 

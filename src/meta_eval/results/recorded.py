@@ -60,12 +60,12 @@ def _metric(text: str | None, metric: str) -> float | None:
 
 def as_recorded(docs: Sequence[Doc]) -> list[Doc]:
     """The docs of a recorded run of lm-eval with every metric as it was recorded; without those that have none."""
-    found = []
+    recorded = []
     for doc in docs:
         metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None
         if isinstance(metrics, dict) and metrics:
-            found.append(replace(doc, answers=answers_of(metrics, f"doc {doc.doc_id}")))
-    return found
+            recorded.append(replace(doc, answers=answers_of(metrics, f"doc {doc.doc_id}")))
+    return recorded
 
 
 def answers_of(metrics: Mapping[str, Any], where: str) -> dict[str, Answer]:
@@ -79,4 +79,4 @@ def answers_of(metrics: Mapping[str, Any], where: str) -> dict[str, Answer]:
         metric, _, name = spec.partition(",")
         by_filter.setdefault(name, {})[metric] = value
     # What is no number is left out, as the task's own average of it does.
-    return {name: Answer(None, read_metrics(one, where, one), 0, 0) for name, one in by_filter.items()}
+    return {name: Answer(None, read_metrics(metrics, where, metrics), 0, 0) for name, metrics in by_filter.items()}

@@ -25,10 +25,10 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
     ours, theirs = newest.provenance.model_args, other.provenance.model_args
     pairs += [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs} - {"seed"})]
     where, hint = f"{newest.samples_file}, {other.samples_file}", "Name runs of one model and pack alone"
-    for what, one, another in pairs:
-        if one != another:
+    for what, value, another in pairs:
+        if value != another:
             raise ResultsError(
-                f"{newest.task}: these are no repeats of one run, since the {what} differs: {one!s:.80} and "
+                f"{newest.task}: these are no repeats of one run, since the {what} differs: {value!s:.80} and "
                 f"{another!s:.80}",
                 where=where,
                 hint=hint,

@@ -103,9 +103,11 @@ class ResultsFile:
     def aggregations(self, task: str) -> dict[str, str]:
         """How a task says that its metrics are averaged, by metric: ``mean``, ``f1``, ``nanmean``, …."""
         listed = self.config(task).get("metric_list")
-        entries = [mapping(one) for one in listed] if isinstance(listed, list) else []
+        entries = [mapping(entry) for entry in listed] if isinstance(listed, list) else []
         return {
-            str(one.get("metric")): one["aggregation"] for one in entries if isinstance(one.get("aggregation"), str)
+            str(entry.get("metric")): entry["aggregation"]
+            for entry in entries
+            if isinstance(entry.get("aggregation"), str)
         }
 
     def aggregates(self, task: str) -> dict[str, Aggregate]:
@@ -115,21 +117,21 @@ class ResultsFile:
     def lower_is_better(self, task: str) -> frozenset[str]:
         """The metrics of a task of which less is better: as the file says, else by their names."""
         listed = self.config(task).get("metric_list")
-        entries = [mapping(one) for one in listed] if isinstance(listed, list) else []
-        said = {str(one.get("metric")): one.get("higher_is_better") for one in entries}
+        entries = [mapping(entry) for entry in listed] if isinstance(listed, list) else []
+        said = {str(entry.get("metric")): entry.get("higher_is_better") for entry in entries}
         said |= mapping(mapping(self.tree.get("higher_is_better")).get(task))
         known = {metric: higher for metric, higher in said.items() if isinstance(higher, bool)}
         return frozenset({metric for metric, higher in known.items() if not higher} | (LOWER_IS_BETTER - known.keys()))
 
     def count(self, task: str, which: str) -> int | None:
         """``original``: how many docs a task has; ``effective``: how many were run. Written since 0.4.3."""
-        found = mapping(mapping(self.tree.get("n-samples")).get(task)).get(which)
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
+        count = mapping(mapping(self.tree.get("n-samples")).get(task)).get(which)
+        return count if isinstance(count, int) and not isinstance(count, bool) else None
 
     def task_hash(self, task: str) -> str | None:
         """What lm-eval made of the hashes of a task's samples, in their order. Written since 0.4.3."""
-        found = mapping(self.tree.get("task_hashes")).get(task)
-        return found if isinstance(found, str) else None
+        digest = mapping(self.tree.get("task_hashes")).get(task)
+        return digest if isinstance(digest, str) else None
 
     def groups(self) -> dict[str, Group]:
         """The groups that have a score: all before 0.4.4, since then those that say how to average."""
@@ -139,12 +141,12 @@ class ResultsFile:
             for group in of if isinstance(of, list) else [of]:
                 if isinstance(group, str):
                     children.setdefault(group, []).append(task)
-        found = {}
+        groups = {}
         for name, averages in mapping(self.tree.get("groups")).items():
             aggregates = _aggregates(mapping(averages))
             if aggregates:
-                found[name] = Group(name, aggregates, leaves(name, children), self.path)
-        return found
+                groups[name] = Group(name, aggregates, leaves(name, children), self.path)
+        return groups
 
 
 def looks_like_results(path: Path) -> bool:
@@ -201,10 +203,10 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def number(value: Any) -> float | None:
     """A finite number, also one that lm-eval wrote as text; None for anything else."""
     try:
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return result if math.isfinite(result) else None
 
 
 def moment(seconds: float) -> datetime | None:
@@ -216,7 +218,7 @@ def moment(seconds: float) -> datetime | None:
 
 
 def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
-    found = {}
+    aggregates = {}
     for key, value in averages.items():
         metric, comma, filter_name = key.partition(",")
         if not comma or metric.endswith("_stderr") or isinstance(value, (bool, str)):
@@ -225,20 +227,20 @@ def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
         if average is not None:
             stderr = number(averages.get(f"{metric}_stderr,{filter_name}"))
             share = 0 <= average <= 1 and metric not in NO_SHARE
-            found[key] = Aggregate(average, stderr if stderr is not None and stderr >= 0 else None, share)
-    return found
+            aggregates[key] = Aggregate(average, stderr if stderr is not None and stderr >= 0 else None, share)
+    return aggregates
 
 
 def leaves(group: str, children: Mapping[str, Any]) -> tuple[str, ...]:
     """The tasks below a group, each once, in their order; a group below itself ends there."""
-    found: dict[str, None] = {}
+    tasks: dict[str, None] = {}
     left, seen = [group], set[str]()
     while left:
         name = left.pop()
         listed = children.get(name)
         if not isinstance(listed, list) or not listed:
-            found[name] = None
+            tasks[name] = None
         elif name not in seen:
             seen.add(name)
-            left += reversed([one for one in listed if isinstance(one, str)])
-    return tuple(found)
+            left += reversed([child for child in listed if isinstance(child, str)])
+    return tuple(tasks)

@@ -99,20 +99,20 @@ def read_run(
         _check_models(files)
     tasks: dict[str, TaskRun] = {}
     older: dict[str, tuple[TaskRun, ...]] = {}
-    known_groups = {name: one.tasks for file in files.results.values() for name, one in file.groups().items()}
+    known_groups = {name: group.tasks for file in files.results.values() for name, group in file.groups().items()}
     names = (choice or Choice()).of(files.tasks, {**(groups or {}), **known_groups})
     for task, candidates in ((name, files.tasks[name]) for name in names):
         step(f"reading {task}")
-        for chosen in [[one] for one in candidates] if repeats else [candidates]:
-            found = read_newest(
+        for chosen in [[candidate] for candidate in candidates] if repeats else [candidates]:
+            task_run = read_newest(
                 files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens,
                 cluster_field=field_of(clusters or {}, task), say=notices.append,
             )  # fmt: skip
-            if found is not None and task in tasks:
-                check_repeat(tasks[task], found)
-                older[task] = (*older.get(task, ()), found)
-            elif found is not None:
-                tasks[task] = found
+            if task_run is not None and task in tasks:
+                check_repeat(tasks[task], task_run)
+                older[task] = (*older.get(task, ()), task_run)
+            elif task_run is not None:
+                tasks[task] = task_run
         if task in older:
             notices.append(f"{task}: {1 + len(older[task])} runs are averaged, doc by doc")
     left_out = tuple(name for name in files.tasks if name not in names)
@@ -134,9 +134,9 @@ def _check_models(files: Files) -> None:
     """
     for task, candidates in files.tasks.items():
         folders: dict[str | None, Path] = {}
-        for one in candidates:
-            folder = (one.results or one.samples or Path()).parent
-            results = files.results[one.results] if one.results else None
+        for candidate in candidates:
+            folder = (candidate.results or candidate.samples or Path()).parent
+            results = files.results[candidate.results] if candidate.results else None
             folders.setdefault(read_provenance(results, folder.name, task).model, folder)
         if len(folders) > 1:
             listed = ", ".join(f"{name} ({folder})" for name, folder in folders.items())
@@ -169,7 +169,7 @@ def read_newest(
         ResultsError: Its files are damaged or contradict each other, or nobody knows which run is the newest.
     """
     if len(candidates) > 1 and not candidates[0].time:
-        first, second = (str(one.samples or one.results) for one in candidates[:2])
+        first, second = (str(candidate.samples or candidate.results) for candidate in candidates[:2])
         raise ResultsError(
             f"{candidates[0].task}: there are {len(candidates)} runs, and lm-eval before 0.4.2 does not say which is "
             "the newest",
@@ -178,7 +178,7 @@ def read_newest(
         )
     for candidate in candidates:
         try:
-            found = _read(candidate, files, skip_damaged, count_tokens, cluster_field, say)
+            task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, say)
         except ResultsError as error:
             if not skip_damaged:
                 raise
@@ -188,7 +188,7 @@ def read_newest(
             file = candidate.samples or candidate.results
             which = "the newest" if candidate is candidates[0] else "this one"
             say(f"{candidate.task}: {len(candidates)} runs; {which} is taken: {file}")
-        return found
+        return task_run
     return None
 
 
@@ -203,8 +203,8 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
         ResultsError: A task was run on other docs than those of the pack.
     """
     paired: list[str] = []
-    found = {name: list(run.all_runs(name)) for name in run.tasks}
-    for task, results in found.items():
+    runs = {name: list(run.all_runs(name)) for name in run.tasks}
+    for task, results in runs.items():
         for at, result in enumerate(results):
             entry = manifest.tasks.get(task)
             if entry is not None and (fault := _other_docs(result, entry, manifest)):
@@ -216,8 +216,8 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
             f"{_some(list(dict.fromkeys(paired)))}: not run with the pack {pack}; docs and prompts are those of the "
             "pack, by their hashes"
         )
-    tasks = {name: results[0] for name, results in found.items()}
-    repeats = {name: tuple(results[1:]) for name, results in found.items() if results[1:]}
+    tasks = {name: results[0] for name, results in runs.items()}
+    repeats = {name: tuple(results[1:]) for name, results in runs.items() if results[1:]}
     return replace(run, tasks=tasks, repeats=repeats, notices=tuple(notices))
 
 
@@ -257,26 +257,28 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
 
 
 def _read(
-    found: Found,
+    task_files: Found,
     files: Files,
     skip_damaged: bool,
     count_tokens: Callable[[str], int] | None,
     cluster_field: str | None,
     say: Say,
 ) -> TaskRun:
-    results = files.results[found.results] if found.results else None
-    folder = (found.samples or found.results or Path()).parent.name
-    provenance = read_provenance(results, folder, found.task)
-    aggregates = results.aggregates(found.task) if results else {}
-    block = mapping(mapping(results.config(found.task).get("metadata")).get("meta_eval")) if results else {}
+    results = files.results[task_files.results] if task_files.results else None
+    folder = (task_files.samples or task_files.results or Path()).parent.name
+    provenance = read_provenance(results, folder, task_files.task)
+    aggregates = results.aggregates(task_files.task) if results else {}
+    block = mapping(mapping(results.config(task_files.task).get("metadata")).get("meta_eval")) if results else {}
     filters = tuple(dict.fromkeys(spec.partition(",")[2] for spec in aggregates))
     samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
     only_aggregated: tuple[str, ...] = ()
-    if found.samples is not None:
-        others = {name for name, how in results.aggregations(found.task).items() if how != "mean"} if results else set()
+    if task_files.samples is not None:
+        others = (
+            {name for name, how in results.aggregations(task_files.task).items() if how != "mean"} if results else set()
+        )
         samples = read_samples(
-            found.samples,
-            offset=found.offset,
+            task_files.samples,
+            offset=task_files.offset,
             skip_damaged=skip_damaged,
             filters=filters,
             may_be_nan=others,
@@ -286,10 +288,11 @@ def _read(
         for notice in samples.notices:
             say(notice)
         if results is None:
-            say(f"{found.task}: {found.samples} has no results file beside it: its model and limit are unknown")
+            file = task_files.samples
+            say(f"{task_files.task}: {file} has no results file beside it: its model and limit are unknown")
         else:
             only_aggregated = check_averages(
-                found.task,
+                task_files.task,
                 samples,
                 results,
                 skip_damaged,
@@ -298,21 +301,21 @@ def _read(
                 of_record=bool(block.get("record")),
             )
     published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
-    metrics = [mapping(one).get("metric") for one in published] if isinstance(published, list) else []
+    metrics = [mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
     return TaskRun(
-        task=found.task,
-        time=found.time,
+        task=task_files.task,
+        time=task_files.time,
         docs=samples.docs,
         filters=samples.filters,
         aggregates=aggregates,
         only_aggregated=only_aggregated,
-        samples_file=found.samples,
+        samples_file=task_files.samples,
         skipped=samples.skipped,
-        published_metrics=tuple(dict.fromkeys(one for one in metrics if isinstance(one, str))),
+        published_metrics=tuple(dict.fromkeys(metric for metric in metrics if isinstance(metric, str))),
         verdict=verdict if isinstance(verdict, str) else None,
         reading=reading if isinstance(reading, str) else None,
         provenance=provenance,
-        lower_is_better=results.lower_is_better(found.task) if results else LOWER_IS_BETTER,
+        lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
     )
 
 
@@ -330,16 +333,16 @@ def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
 
 def _groups(files: Files, tasks: Mapping[str, TaskRun]) -> dict[str, Group]:
     used = {result.provenance.results_file for result in tasks.values()}
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     for path in sorted(path for path in files.results if path in used):
         for name, group in files.results[path].groups().items():
             here = [task for task in group.tasks if task in tasks and tasks[task].provenance.results_file == path]
             if here and len(here) == len(group.tasks):
-                found[name] = group
-    return dict(sorted(found.items()))
+                groups[name] = group
+    return dict(sorted(groups.items()))
 
 
-def one_model(found: Mapping[str, Provenance]) -> None:
+def one_model(provenances: Mapping[str, Provenance]) -> None:
     """One run is of one model, or its numbers stand side by side for nothing.
 
     Args:
@@ -349,11 +352,11 @@ def one_model(found: Mapping[str, Provenance]) -> None:
         ResultsError: They are of several models.
     """
     models: dict[tuple[str, ...], tuple[str, Provenance]] = {}
-    for task, provenance in found.items():
+    for task, provenance in provenances.items():
         if provenance.identity is not None:
             models.setdefault(provenance.identity, (task, provenance))
     if len(models) > 1:
-        listed = "; ".join(f"{' '.join(one)} ({task})" for one, (task, _) in models.items())
+        listed = "; ".join(f"{' '.join(model)} ({task})" for model, (task, _) in models.items())
         raise ResultsError(
             f"these results are of {len(models)} models: {listed}",
             where=", ".join(str(provenance.results_file) for _, provenance in models.values()),

@@ -156,8 +156,8 @@ class _Reading:
     hashes: bool = True
 
     def add(self, sample: Mapping[str, Any], where: str, doc: Doc, filter_name: str, answer: Answer) -> None:
-        written = [sample.get(one) for one in _HASHES]
-        self.hashes = self.hashes and all(isinstance(one, str) for one in written)
+        written = [sample.get(name) for name in _HASHES]
+        self.hashes = self.hashes and all(isinstance(digest, str) for digest in written)
         self.hashed.update("".join(map(str, written)).encode("utf-8", "surrogatepass"))
         known = self.docs.get(doc.doc_id)
         if known is None:

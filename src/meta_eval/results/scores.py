@@ -89,12 +89,12 @@ def scores(docs: Sequence[Doc], spec: str, lower_is_better: Container[str] = ())
     kind = kinds.pop() if len(kinds) == 1 and metric not in NO_SHARE else None
     if kind is None:
         return None
-    found = replace(
+    scored = replace(
         _scores(spec, kind, positions, values),
         clusters=_clusters([docs[at] for at in positions]),
         lower_is_better=metric in lower_is_better,
     )
-    return found if all(0 <= value <= 1 for value in found.raw) else None
+    return scored if all(0 <= value <= 1 for value in scored.raw) else None
 
 
 def _clusters(docs: Sequence[Doc]) -> tuple[Hashable, ...] | None:
@@ -146,8 +146,8 @@ def check_averages(
     if missing and not skip_damaged:
         raise ResultsError(missing[0], where=where, hint=hint)
     if missing or samples.skipped:
-        for one in missing:
-            say(f"{where}: {one}")
+        for problem in missing:
+            say(f"{where}: {problem}")
         say(f"{task}: not compared with lm-eval's own averages, since docs or filters are missing")
         return ()
     logged, plain = set(specs(samples.docs)), results.aggregations(task)

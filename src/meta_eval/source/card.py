@@ -143,9 +143,9 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
     if len(chosen) > 1:
         files = files_here.expand(pattern for config in chosen for pattern in config.splits.get(split, ()))
         raise _ambiguous(where, f"split {split!r}, of several configs without a default one,", files)
-    found: Sequence[str]
+    matches: Sequence[str]
     if chosen and split in chosen[0].splits:
-        found = files_here.expand(chosen[0].splits[split])
+        matches = files_here.expand(chosen[0].splits[split])
     elif chosen:
         raise SourceError(
             f"{CARD} has no split {split!r}{suggestion(split, chosen[0].splits)}",
@@ -154,19 +154,19 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
         )
     else:
         data = [name for name in ordered if is_data(name)]
-        found = [name for name in data if _has_word(name, split)]
-        if not found and split == "train" and not any(_has_word(name, word) for name in data for word in _SPLITS):
-            found = data
-        if len({_SHARD.sub("", name) for name in found}) > 1:
-            raise _ambiguous(where, f"split {split!r}", found)
-    if not found:
+        matches = [name for name in data if _has_word(name, split)]
+        if not matches and split == "train" and not any(_has_word(name, word) for name in data for word in _SPLITS):
+            matches = data
+        if len({_SHARD.sub("", name) for name in matches}) > 1:
+            raise _ambiguous(where, f"split {split!r}", matches)
+    if not matches:
         raise SourceError(
             f"no file holds the split {split!r}",
             where=where,
             hint=f"Its data files are: {_listing(name for name in ordered if is_data(name))}",
         )
-    _refuse_lost_shards(found, where)
-    return tuple(sorted(found))
+    _refuse_lost_shards(matches, where)
+    return tuple(sorted(matches))
 
 
 def is_data(name: str) -> bool:
@@ -256,8 +256,8 @@ class _Names:
                 where=CARD,
                 hint="Name the files themselves in its front matter, or take it away: file names stand in for it",
             )
-        found = [name for name, parts in zip(self.names, self.parts, strict=True) if _matches(parts, wanted)]
-        return found or [pattern]
+        matches = [name for name, parts in zip(self.names, self.parts, strict=True) if _matches(parts, wanted)]
+        return matches or [pattern]
 
 
 def _matches(name: Sequence[str], pattern: Sequence[str]) -> bool:

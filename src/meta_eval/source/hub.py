@@ -304,8 +304,8 @@ def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, 
             sibling.rfilename: _Digests(sibling.lfs.sha256 if sibling.lfs else None, sibling.blob_id)
             for sibling in info.siblings or ()
         }
-        told = [text for one in digests.values() for text in (one.sha256, one.blob_id) if text is not None]
-        if not is_name(info.sha) or not all(isinstance(one, str) for one in told) or not all(map(is_inside, digests)):
+        told = [text for digest in digests.values() for text in (digest.sha256, digest.blob_id) if text is not None]
+        if not is_name(info.sha) or not all(isinstance(text, str) for text in told) or not all(map(is_inside, digests)):
             raise TypeError
         return str(info.sha), digests
 
@@ -328,7 +328,7 @@ def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: Unreachab
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        found: str | None = api.snapshot_download(
+        snapshot: str | None = api.snapshot_download(
             place.dataset_id,
             repo_type="dataset",
             revision=place.revision,
@@ -336,10 +336,10 @@ def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: Unreachab
             local_files_only=True,
         )
     except LocalEntryNotFoundError as exc:
-        found = getattr(exc, "snapshot_path", None)  # newer versions: known to be incomplete, which is no fault here
-    if found is None:
+        snapshot = getattr(exc, "snapshot_path", None)  # newer versions: known to be incomplete, which is no fault here
+    if snapshot is None:
         raise error
-    folder = Path(found)
+    folder = Path(snapshot)
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     digests = {name: _Digests(None, None) for name in names}
     stands_in = not error.by_choice and not _COMMIT.fullmatch(place.revision or "")

@@ -128,7 +128,7 @@ class _Subset:
         self.settings = {**_DEFAULTS, "task_name": settings["name"], **settings}
         self.questions = questions
         if "language" in settings:
-            self.questions = {key: _translated(one, settings["language"]) for key, one in questions.items()}
+            self.questions = {key: _translated(question, settings["language"]) for key, question in questions.items()}
         self.fill = templates.fill
         self.shots: dict[tuple[str | None, int], str] = {}
 

@@ -164,7 +164,7 @@ def _check_metrics(given: Any, where: str) -> None:
 def _entries(given: Any, key: str, where: str) -> list[Mapping[str, Any]]:
     if given is None:
         return []
-    if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
+    if not isinstance(given, list) or not given or not all(isinstance(entry, dict) for entry in given):
         raise TemplateError(f"{key}: must be a list of mappings", where=where)
     return given
 
@@ -199,7 +199,7 @@ def _at_top(source: bytes) -> Set[str] | None:
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+            names |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
     return None if names & {"*", "__getattr__"} else names
 
 

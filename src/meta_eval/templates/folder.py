@@ -149,8 +149,8 @@ def _template(reading: Reading, file: PurePosixPath) -> Template:
     except ValidationError as error:
         raise _spec_error(error, where) from None
     for key, named in (("groups", spec.groups), ("aliases", spec.aliases)):
-        for one in named:
-            _need_name(f"metadata.meta_eval.{key}", one, where)
+        for entry in named:
+            _need_name(f"metadata.meta_eval.{key}", entry, where)
     check_settings(settings, where)
     own = reading.tree(file)
     inherited = merged(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
@@ -159,7 +159,7 @@ def _template(reading: Reading, file: PurePosixPath) -> Template:
         if not is_inside(inside.as_posix()):
             raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
     template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
-    published = ((f"published.{number}.metric", one.metric) for number, one in enumerate(spec.published))
+    published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
     for key, given in (("verdict", template.verdict), ("reading", spec.reading), *published):
         metric, _, filter_name = (given or template.verdict).partition(",")
         if metric not in template.metrics or filter_name not in template.filters:
@@ -312,9 +312,9 @@ def _places(root: Path, file: PurePosixPath) -> Iterator[Path]:
 
 
 def _spec_error(error: ValidationError, where: str) -> TemplateError:
-    found = error.errors(include_url=False)
+    errors = error.errors(include_url=False)
     # A misspelt key is missing under its right name as well; the misspelling is what to say.
-    first = next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+    first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
     key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
     if first["type"] == "extra_forbidden":
         known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)

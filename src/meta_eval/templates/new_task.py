@@ -105,9 +105,9 @@ _WHAT = {
 
 def _edits(yaml: Path) -> Sequence[str]:
     lines = read_text(yaml).splitlines()
-    found = []
+    edits = []
     for key, what in _WHAT.items():
         number = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(f"{key}:")), None)
         if number is not None:
-            found.append(f"{yaml}:{number} {key}: {what}")
-    return found
+            edits.append(f"{yaml}:{number} {key}: {what}")
+    return edits

@@ -105,7 +105,7 @@ def select(
         else:
             near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"there is no task or group {name!r}{near}", where=where, hint=_offers(folder, offered))
-    kept = {name: tuple(one for one in members if one not in without) for name, members in groups.items()}
+    kept = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
     left = tuple(selection for name, selection in chosen.items() if name not in without)
     if not left:
         raise ConfigError("leaves out every task", where=where, hint=_offers(folder, offered))
@@ -114,14 +114,14 @@ def select(
 
 def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str], where: str) -> set[str]:
     """The tasks that names of tasks and groups leave out."""
-    found: set[str] = set()
+    excluded: set[str] = set()
     for name in (aliases.get(asked, asked) for asked in names):
         if name not in folder.tasks and name not in folder.groups:
             near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
             raise ConfigError(f"there is no task or group {name!r} to leave out{near}", where=where)
-        members = (one for one, task in folder.tasks.items() if name in task.spec.groups)
-        found |= {name} if name in folder.tasks else set(members)
-    return found
+        members = (member for member, task in folder.tasks.items() if name in task.spec.groups)
+        excluded |= {name} if name in folder.tasks else set(members)
+    return excluded
 
 
 def withheld(folder: TemplateFolder, groups: Iterable[str], datasets: Sequence[EvalsDataset]) -> tuple[str, ...]:
@@ -141,13 +141,13 @@ def _fitting(folder: TemplateFolder, datasets: Sequence[EvalsDataset]) -> Offers
 
 def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Selection]:
     """The tasks of a group, each with the first part of whose family the group takes it."""
-    found = []
+    selections = []
     for name, parts in offered.items():
         template = folder.tasks[name]
         part = next((part for part in parts if template.in_group(group, part.identity.family)), None)
         if part is not None:
-            found.append(Selection(template, part))
-    return found
+            selections.append(Selection(template, part))
+    return selections
 
 
 def _refuse_clash(group: str, members: Sequence[Selection], where: str) -> None:

@@ -94,7 +94,7 @@ class TaskSpec(_Block):
     @field_validator("groups", mode="before")
     @classmethod
     def _list_means_all_families(cls, value: object) -> object:
-        names = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        names = isinstance(value, list) and all(isinstance(item, str) for item in value)
         return dict.fromkeys(value, ()) if names else value  # type: ignore[call-overload]
 
 

@@ -16,7 +16,7 @@ def truthfulqa_mc(doc: dict[str, Any], results: list[tuple[float, bool]]) -> dic
         doc: ``mc1`` says how many choices are of mc1, ``true`` how many of the others are true and come first.
         results: The log-likelihood of each choice, and whether it is what the model would write.
     """
-    costs = [one[0] for one in results]
+    costs = [result[0] for result in results]
     first, second = costs[: doc["mc1"]], costs[doc["mc1"] :]
     shares = [math.exp(cost) for cost in second]
     whole = sum(shares)
@@ -30,7 +30,7 @@ def lighteval_choices(doc: dict[str, Any], results: list[tuple[float, bool]]) ->
     ``acc`` by likelihood; ``acc_norm`` by likelihood a character (``LogProbCharNorm``); ``acc_norm_no_space`` the same,
     a leading space not counted (``ignore_first_space``).
     """
-    costs = [one[0] for one in results]
+    costs = [result[0] for result in results]
     lengths = [len(choice) for choice in doc["choices"]]
     bare = [len(choice.removeprefix(" ")) for choice in doc["choices"]]
 
@@ -56,5 +56,5 @@ def gsm8k(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
 
 
 def _number(text: str) -> str | None:
-    found = _ANSWER.search(text)
-    return found[1].strip().replace(",", "") if found else None
+    match = _ANSWER.search(text)
+    return match[1].strip().replace(",", "") if match else None

@@ -145,14 +145,14 @@ def checks() -> tuple[Comparison, ...]:
     Raises:
         ValueError: Two of one id: a fault of meta-eval.
     """
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for file in sorted(files(__name__).iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".yaml"):
-            found += _File.model_validate(read(f"fidelity/{file.name}")).checks
-    ids = [check.id for check in found]
+            comparisons += _File.model_validate(read(f"fidelity/{file.name}")).checks
+    ids = [check.id for check in comparisons]
     if len(ids) != len(set(ids)):
         raise ValueError(f"fidelity: ids stand twice: {sorted({name for name in ids if ids.count(name) > 1})}")
-    return tuple(found)
+    return tuple(comparisons)
 
 
 def of_task(task: str) -> tuple[Comparison, ...]:
@@ -164,10 +164,10 @@ def format_status(task: str) -> Status:
     """What a task's idea of the rows rests on: ``verified`` where Meta's own rows went through it, ``documented`` where
     there is another comparison of the format, else ``assumed``. The template's ``format:`` says the same.
     """
-    found = of_task(task)
-    if any(check.saw_rows for check in found):
+    comparisons = of_task(task)
+    if any(check.saw_rows for check in comparisons):
         return "verified"
-    return "documented" if any(check.aspect == "format" for check in found) else "assumed"
+    return "documented" if any(check.aspect == "format" for check in comparisons) else "assumed"
 
 
 def grading(task: str, verdict: str) -> Comparison | None:
@@ -181,8 +181,8 @@ def grading(task: str, verdict: str) -> Comparison | None:
     Returns:
         None where nothing was compared by that metric, on answers that no rule was read off.
     """
-    found = [check for check in of_task(task) if check.judges_by(verdict) and check.evidence.answers]
-    return max(found, key=lambda check: (check.proves(verdict), check.evidence.answers), default=None)
+    comparisons = [check for check in of_task(task) if check.judges_by(verdict) and check.evidence.answers]
+    return max(comparisons, key=lambda check: (check.proves(verdict), check.evidence.answers), default=None)
 
 
 def grading_in_words(task: str, verdict: str) -> str:

@@ -24,7 +24,7 @@ def without_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
 
 def are_ids(some: Any) -> bool:
     """Whether some of a file can be token ids."""
-    return isinstance(some, (list, tuple)) and all(type(one) is int and 0 <= one < 2**32 for one in some)
+    return isinstance(some, (list, tuple)) and all(type(token_id) is int and 0 <= token_id < 2**32 for token_id in some)
 
 
 def contexts_of(
@@ -39,9 +39,9 @@ def contexts_of(
         tokenizer: The model's.
     """
     for left_out in (0, 1):
-        found = [_split(list(ids), list(ending), left_out, tokenizer) for ids in requests]
-        known = [one for one in found if one is not None]
-        prompts, endings = tuple(one[0] for one in known), {one[1] for one in known}
+        splits = [_split(list(ids), list(ending), left_out, tokenizer) for ids in requests]
+        known = [split for split in splits if split is not None]
+        prompts, endings = tuple(split[0] for split in known), {split[1] for split in known}
         if len(known) == len(requests) and len(endings) == 1 and len(set(prompts)) > 1 and prompt.rstrip() in prompts:
             return prompts, endings.pop()
     return None

@@ -68,52 +68,54 @@ class DetailsRecord(Record):
     """Details of a run, of each task those that are meant."""
 
     def __init__(self, place: Place, run: str | None, wanted: Sequence[str]) -> None:
-        known = {(one.name, one.time): one for one in _found(place.files)}
+        known = {(details.name, details.time): details for details in _found(place.files)}
         runs: dict[str, list[Found]] = {}
-        for one in sorted(known.values(), key=lambda one: (one.name, one.time), reverse=True):
-            runs.setdefault(one.name, []).append(Found(one.name, one.time, samples=Path(one.file)))
+        for details in sorted(known.values(), key=lambda details: (details.name, details.time), reverse=True):
+            runs.setdefault(details.name, []).append(Found(details.name, details.time, samples=Path(details.file)))
         groups = _groups(known.values())
-        asked = [task for one in wanted for task in groups.get(one, (one,))]
+        asked = [task for name in wanted for task in groups.get(name, (name,))]
         chosen = choose(dict(sorted(runs.items())), run, asked, place.name)
         self._place = place
-        self._details = {task: known[task, one.time] for task, one in chosen.items()}
-        there = {group: tuple(one for one in members if one in chosen) for group, members in groups.items()}
+        self._details = {task: known[task, run.time] for task, run in chosen.items()}
+        there = {group: tuple(member for member in members if member in chosen) for group, members in groups.items()}
         self.name, self.tasks = place.name, tuple(self._details)
         self.groups = {**{group: members for group, members in there.items() if members}, ALL: self.tasks}
-        times = {one.time for one in self._details.values()}
+        times = {details.time for details in self._details.values()}
         self._model = _model(place.name, place.files, times, place.fetch)
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
         details, where = self._details[task], f"{self.name}, {task}"
         check = TokenCheck(reading.tokenizer())
-        found = read_details(self._samples(details, check, where), details.source_name, where, check.compare)
-        found.docs.warnings.update(check.warnings)
+        graded = read_details(self._samples(details, check, where), details.source_name, where, check.compare)
+        graded.docs.warnings.update(check.warnings)
         warnings = [
-            f"{count:,} docs {WARNING_TEXTS[key]}" for key, count in found.docs.warnings.items() if key in WARNING_TEXTS
+            f"{count:,} docs {WARNING_TEXTS[key]}"
+            for key, count in graded.docs.warnings.items()
+            if key in WARNING_TEXTS
         ]
         if check.first is not None:
             warnings.append(f"the first doc with other token ids: {check.first}")
-        if found.not_regraded:
-            warnings.append(f"recorded and not graded again: {', '.join(found.not_regraded)}")
+        if graded.not_regraded:
+            warnings.append(f"recorded and not graded again: {', '.join(graded.not_regraded)}")
         return RecordedTask(
-            rows=found.docs,
-            output_type="generate_until" if found.delimiter is None else "multiple_choice",
+            rows=graded.docs,
+            output_type="generate_until" if graded.delimiter is None else "multiple_choice",
             revision=self._revision(details),
             entry=RecordEntry(
                 model=self._model, time=details.time, results_file=details.file, lm_eval=None, backend=None, bos=None,
                 chat_template=False, shots=details.shots, task_version=None, asked_with_bos=check.with_bos,
             ),
             benchmark=details.source_name,
-            scores=_scores(found.metrics, found.docs),
-            specs=[f"{metric},none" for metric in found.metrics],
+            scores=_scores(graded.metrics, graded.docs),
+            specs=[f"{metric},none" for metric in graded.metrics],
             warnings=warnings,
-            about=found,
+            about=graded,
         )  # fmt: skip
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
-        found = recorded.about
-        assert isinstance(found, GradedDocs)  # noqa: S101 (what `read` left there)
-        return Grader(grader_code(found.kind, task), verdict_of(found.metrics, task), delimiter=found.delimiter)
+        graded = recorded.about
+        assert isinstance(graded, GradedDocs)  # noqa: S101 (what `read` left there)
+        return Grader(grader_code(graded.kind, task), verdict_of(graded.metrics, task), delimiter=graded.delimiter)
 
     def _samples(self, details: Details, check: TokenCheck, where: str) -> Iterator[DetailsRow]:
         rows = rows_of(
@@ -134,11 +136,11 @@ class DetailsRecord(Record):
 
 
 def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, Score]:
-    found = {}
+    scores = {}
     for spec in (f"{metric},none" for metric in metrics):
         values = [row.metrics[spec] for row in rows.rows if row.metrics and spec in row.metrics]
-        found[spec] = Score(stats.mean(values))
-    return found
+        scores[spec] = Score(stats.mean(values))
+    return scores
 
 
 def rows_of(
@@ -183,13 +185,15 @@ def _found(names: Sequence[str]) -> Iterator[Details]:
 
 def _groups(known: Any) -> dict[str, tuple[str, ...]]:
     """The subjects of one benchmark: ``hendrycksTest-anatomy`` and ``mmlu:anatomy`` are of one each."""
-    found: dict[str, dict[str, None]] = {}
-    for one in known:
-        group = re.sub(r"[-:][^|]+", "", one.source_name)
-        found.setdefault(re.sub(r"[^A-Za-z0-9_.]+", "_", group), {})[one.name] = None
-    names = {one.name for one in known}
+    members_of: dict[str, dict[str, None]] = {}
+    for details in known:
+        group = re.sub(r"[-:][^|]+", "", details.source_name)
+        members_of.setdefault(re.sub(r"[^A-Za-z0-9_.]+", "_", group), {})[details.name] = None
+    names = {details.name for details in known}
     return {
-        group: tuple(sorted(members)) for group, members in found.items() if len(members) > 1 and group not in names
+        group: tuple(sorted(members))
+        for group, members in members_of.items()
+        if len(members) > 1 and group not in names
     }
 
 
@@ -201,11 +205,11 @@ def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[st
             continue
         try:
             tree = parse_json(read_regular(fetch(file), limit=_MOST_RESULTS))
-            found = tree["config_general"].get("model_name") or tree["config_general"]["model_config"]["model_name"]
+            model = tree["config_general"].get("model_name") or tree["config_general"]["model_config"]["model_name"]
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
-        if isinstance(found, str) and found:
-            return found
+        if isinstance(model, str) and model:
+            return model
     for part in reversed(PurePosixPath(name.replace("\\", "/")).parts):
         match = _MODEL.fullmatch(part.rpartition("--")[2])
         if match:

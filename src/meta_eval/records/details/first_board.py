@@ -70,20 +70,22 @@ class DetailsRow:
     @property
     def delimiter(self) -> str:
         """Between prompt and choice: a space is the choice's, the prompt's, or the harness puts one there."""
-        spaced = self.by_lighteval or self.prompt[-1:].isspace() or all(one.startswith(" ") for one in self.choices)
+        spaced = (
+            self.by_lighteval or self.prompt[-1:].isspace() or all(choice.startswith(" ") for choice in self.choices)
+        )
         return "" if spaced else " "
 
     @property
     def continuations(self) -> tuple[str, ...]:
         """What stood behind the prompt, of each choice."""
-        return tuple(self.delimiter + one for one in self.choices)
+        return tuple(self.delimiter + choice for choice in self.choices)
 
     @property
     def requests(self) -> list[str]:
         """All that the model was given, of each request."""
         if self.prompts:
-            return [one + self.ending for one in self.prompts]
-        return [self.prompt + one for one in self.continuations] or [self.prompt]
+            return [prompt + self.ending for prompt in self.prompts]
+        return [self.prompt + continuation for continuation in self.continuations] or [self.prompt]
 
 
 def columns_of(names: Sequence[str], *, tokens: bool) -> list[str]:
@@ -110,7 +112,7 @@ def read_board_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | No
         DataError: It does not say what was asked or answered.
     """
     metrics = row.get("metrics")
-    found = dict(metrics) if isinstance(metrics, Mapping) else {name: row.get(name) for name in _METRICS}
+    numbers = dict(metrics) if isinstance(metrics, Mapping) else {name: row.get(name) for name in _METRICS}
     predictions = row.get("predictions")
     if not isinstance(predictions, list) or not predictions:
         raise DataError("does not say what the model answered", where=where)
@@ -118,7 +120,7 @@ def read_board_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | No
     if isinstance(predictions[0], str):
         text = predictions[0]
     else:
-        likelihoods = tuple(_likelihood(one, where) for one in predictions)
+        likelihoods = tuple(_likelihood(prediction, where) for prediction in predictions)
     choices = row.get("choices")
     prompts, ending = tuple[str, ...](), ""
     prompt = _prompt(row, where)
@@ -135,7 +137,7 @@ def read_board_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | No
         golds=tuple(golds) if isinstance(golds, list) else () if golds is None else (golds,),
         likelihoods=likelihoods,
         text=text,
-        metrics={name: float(value) for name, value in found.items() if isinstance(value, (bool, int, float))},
+        metrics={name: float(value) for name, value in numbers.items() if isinstance(value, (bool, int, float))},
         tokens=_tokens(row),
         truncated=_is_cut(row.get("truncated")),
         own_continuations=isinstance(row.get("cont_tokens"), list) and len(row["cont_tokens"]) > 1,
@@ -162,7 +164,7 @@ def _is_one_ending(continuations: Any, choices: list[Any]) -> bool:
     """Of Winogrande the harness scored one ending behind each choice: then all continuations have the same ids."""
     if not isinstance(continuations, list) or len(continuations) != len(choices) or len(set(map(str, choices))) < 2:
         return False
-    return all(one == continuations[0] for one in continuations)
+    return all(continuation == continuations[0] for continuation in continuations)
 
 
 def _contexts(
@@ -175,9 +177,9 @@ def _contexts(
     """
     requests, ending = _tokens(row), row["cont_tokens"][0]
     if tokenizer is not None and requests is not None and are_ids(ending):
-        found = contexts_of(prompt, requests, ending, tokenizer)
-        if found is not None and len(found[0]) == len(row["choices"]):
-            return found
+        contexts = contexts_of(prompt, requests, ending, tokenizer)
+        if contexts is not None and len(contexts[0]) == len(row["choices"]):
+            return contexts
     raise _own_prompts(where)
 
 
@@ -191,11 +193,11 @@ def _own_prompts(where: str) -> DataError:
 
 
 def _is_cut(counts: Any) -> bool:
-    return any(_is_number(one) and one > 0 for one in (counts if isinstance(counts, list) else [counts]))
+    return any(_is_number(count) and count > 0 for count in (counts if isinstance(counts, list) else [counts]))
 
 
-def _likelihood(one: Any, where: str) -> float:
-    value = one[0] if isinstance(one, list) and one else one
+def _likelihood(prediction: Any, where: str) -> float:
+    value = prediction[0] if isinstance(prediction, list) and prediction else prediction
     if not _is_number(value) or math.isnan(value):
         raise DataError("holds a likelihood that is no number", where=where)
     return float(value)

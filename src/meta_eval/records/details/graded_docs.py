@@ -61,7 +61,7 @@ def verdict_of(metrics: Iterable[str], name: str) -> str:
     there = [f"{metric},none" for metric in metrics]
     parts = [part for board in boards.boards().values() for part in board.parts if name in part.tasks]
     shown = [spec for part in parts for spec in part.metrics]
-    return next((one for one in (*shown, *_VERDICTS) if one in there), there[0])
+    return next((metric for metric in (*shown, *_VERDICTS) if metric in there), there[0])
 
 
 def find_grader(sample: DetailsRow, source_name: str, where: str) -> Kind:
@@ -75,16 +75,16 @@ def find_grader(sample: DetailsRow, source_name: str, where: str) -> Kind:
     Raises:
         DataError: Nothing here does.
     """
-    found: Kind | None = None
+    kind: Kind | None = None
     if sample.likelihoods is None:
         if sample.by_lighteval:
-            found = "exact_match"
+            kind = "exact_match"
         elif "gsm8k" in source_name.lower():  # of the first board's texts, whose metrics are called alike
-            found = "gsm8k"
+            kind = "gsm8k"
     elif sample.by_lighteval:
-        found = "lighteval_choices"
+        kind = "lighteval_choices"
     else:
-        found = "contexts" if sample.prompts else "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
+        kind = "contexts" if sample.prompts else "truthfulqa_mc" if {"mc1", "mc2"} & set(sample.metrics) else "choices"
     if (
         "winogrande" in source_name.lower()
         and not sample.by_lighteval
@@ -96,8 +96,8 @@ def find_grader(sample: DetailsRow, source_name: str, where: str) -> Kind:
             where=where,
             hint="Leave the task out of tasks",
         )
-    if found is not None and set(METRICS_OF_GRADER[found]) & set(sample.metrics):
-        return found
+    if kind is not None and set(METRICS_OF_GRADER[kind]) & set(sample.metrics):
+        return kind
     raise DataError(
         f"was graded by {', '.join(sample.metrics) or 'nothing'}, which nothing here grades again",
         where=where,
@@ -115,8 +115,8 @@ def make_choice_doc(sample: DetailsRow, kind: Kind, where: str) -> tuple[str, di
         raise DataError(
             f"has {len(sample.choices)} choices and {len(sample.likelihoods or ())} likelihoods", where=where
         )
-    golds = [one for one in sample.golds if isinstance(one, int) and not isinstance(one, bool)]
-    if not golds or len(golds) != len(sample.golds) or not all(0 <= one < len(sample.choices) for one in golds):
+    golds = [gold for gold in sample.golds if isinstance(gold, int) and not isinstance(gold, bool)]
+    if not golds or len(golds) != len(sample.golds) or not all(0 <= gold < len(sample.choices) for gold in golds):
         raise DataError("does not say which choice is right", where=where)
     if kind == "lighteval_choices":
         return "", {"query": sample.query, "choices": list(sample.choices), "golds": golds, "gold": golds[0]}
@@ -124,12 +124,12 @@ def make_choice_doc(sample: DetailsRow, kind: Kind, where: str) -> tuple[str, di
         if len(golds) > 1:
             raise DataError("has several right choices", where=where)
         return "", {"query": sample.query, "choices": list(sample.choices), "gold": golds[0], "ending": sample.ending}
-    spaced = [one.startswith(" ") for one in sample.choices]
+    spaced = [choice.startswith(" ") for choice in sample.choices]
     if any(spaced) and not all(spaced):
         raise DataError("has choices with and without a space in front", where=where)
     # The harness counts no leading space; where the prompt ends with one, it is the choice's.
     delimiter = sample.delimiter or (" " if all(spaced) else "")
-    doc = {"query": sample.query, "choices": [one.removeprefix(" ") for one in sample.choices]}
+    doc = {"query": sample.query, "choices": [choice.removeprefix(" ") for choice in sample.choices]}
     if "" in doc["choices"]:
         raise DataError("has an empty choice", where=where)
     if kind == "truthfulqa_mc":
@@ -248,7 +248,7 @@ class _Reading:
         return GradedDocs(self.kind, rows, self.delimiter, tuple(graded), tuple(others))
 
     def _text(self, sample: DetailsRow, kind: Kind, where: str) -> RecordedDoc:
-        golds = [str(one) for gold in sample.golds for one in (gold if isinstance(gold, list) else [gold])]
+        golds = [str(text) for gold in sample.golds for text in (gold if isinstance(gold, list) else [gold])]
         if kind == "gsm8k":
             known = self.generation["until"] if self.generation else _STOPS
             stops = [stop for stop in known if stop not in str(sample.text)]
@@ -271,7 +271,7 @@ class _Reading:
         # Nobody recorded whether a choice is what the model would write.
         answers = [[[cost, False]] for cost in sample.likelihoods or ()]
         gold = sample.ending if sample.prompts else doc["choices"][doc.get("gold", 0)]
-        behind = [sample.ending] * len(sample.prompts) or [delimiter + one for one in doc["choices"]]
+        behind = [sample.ending] * len(sample.prompts) or [delimiter + choice for choice in doc["choices"]]
         return _row(sample, kind, doc, tuple(behind), gold, answers)
 
 

@@ -42,7 +42,7 @@ def read_lighteval_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer 
         raise DataError("does not say what was asked", where=where)
     golds = doc.get("gold_index")
     places = golds if isinstance(golds, list) else [golds]
-    right = [one for one in places if isinstance(one, int) and 0 <= one < len(choices)]
+    right = [place for place in places if isinstance(place, int) and 0 <= place < len(choices)]
     if not right or len(right) != len(places):
         raise DataError("does not say which choice is right", where=where)
     text, likelihoods = _answer(doc, response, where)
@@ -52,7 +52,7 @@ def read_lighteval_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer 
         query=doc["query"],
         prompt=prompt,
         choices=tuple(map(str, choices)) if likelihoods is not None else (),
-        golds=tuple(right) if likelihoods is not None else tuple(_flat(choices[one] for one in right)),
+        golds=tuple(right) if likelihoods is not None else tuple(_flat(choices[place] for place in right)),
         likelihoods=likelihoods,
         text=text,
         metrics=metrics,
@@ -80,20 +80,20 @@ def _answer(
         raise DataError(
             "was graded beside the likelihood without a question, which nothing here grades again", where=where
         )
-    if not all(isinstance(one, (int, float)) and not math.isnan(one) for one in costs):
+    if not all(isinstance(cost, (int, float)) and not math.isnan(cost) for cost in costs):
         raise DataError("holds a likelihood that is no number", where=where)
     return None, tuple(map(float, costs))
 
 
 def _named(name: str) -> str:
-    found = _NORMALISED.fullmatch(name)
-    if found is None:
+    match = _NORMALISED.fullmatch(name)
+    if match is None:
         return name
-    return "acc_norm_no_space" if found[1] == "True" else "acc_norm"
+    return "acc_norm_no_space" if match[1] == "True" else "acc_norm"
 
 
 def _flat(golds: Any) -> list[str]:
-    return [str(part) for one in golds for part in (one if isinstance(one, list) else [one])]
+    return [str(part) for gold in golds for part in (gold if isinstance(gold, list) else [gold])]
 
 
 def _generation(doc: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _prompt(
         raise DataError("has examples in front of its question that cannot be read", where=where) from None
     if tokenizer is None or not isinstance(ids, list) or not ids:
         return plain, True
-    bare = without_bos([int(one) for one in ids], tokenizer)
+    bare = without_bos([int(token_id) for token_id in ids], tokenizer)
     if tokenizer.encode(plain, add_special_tokens=False).ids == bare:
         return plain, False
     text = tokenizer.decode(bare, skip_special_tokens=False)

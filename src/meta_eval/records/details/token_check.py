@@ -82,15 +82,17 @@ class TokenCheck:
     @property
     def warnings(self) -> dict[str, int]:
         """What is odd, by its name in a manifest."""
-        found = {
+        counts = {
             "asked_without_bos": self.without_bos, "asked_with_two_bos": self.twice, "other_token_ids": self.other,
             "same_token_ids": self.docs - self.other,
         }  # fmt: skip
-        return {name: count for name, count in found.items() if count}
+        return {name: count for name, count in counts.items() if count}
 
 
 def _difference(ours: list[int], theirs: list[int]) -> str:
-    place = next((at for at, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other), None)
+    place = next(
+        (at for at, (token_id, other) in enumerate(zip(ours, theirs, strict=False)) if token_id != other), None
+    )
     if place is None:
         return f"{len(ours)} ids here and {len(theirs)} then"
     return f"id {place} is {ours[place]} here and was {theirs[place]}"

@@ -32,29 +32,29 @@ class RecordFiles:
     Attributes:
         name: The place, as the user wrote it.
         revision: The commit, or ``sha256:`` over the names and digests of the files.
-        found: Of each task the one run that is meant.
+        outputs: Of each task the one run that is meant.
         groups: The tasks of each group that it ran; `ALL` holds every task.
     """
 
     name: str
     revision: str
-    found: Files
+    outputs: Files
     groups: Mapping[str, tuple[str, ...]]
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """Those with samples."""
-        return tuple(self.found.tasks)
+        return tuple(self.outputs.tasks)
 
     def results(self, task: str) -> ResultsFile | None:
         """The results file of a task."""
-        path = self.found.tasks[task][0].results
-        return None if path is None else self.found.results[path]
+        path = self.outputs.tasks[task][0].results
+        return None if path is None else self.outputs.results[path]
 
     def provenance(self, task: str) -> Provenance:
         """Where a task's samples come from."""
-        one = self.found.tasks[task][0]
-        return read_provenance(self.results(task), (one.samples or Path()).parent.name, task)
+        run = self.outputs.tasks[task][0]
+        return read_provenance(self.results(task), (run.samples or Path()).parent.name, task)
 
 
 def holds_record(path: Path) -> bool:
@@ -65,10 +65,10 @@ def holds_record(path: Path) -> bool:
     if not path.exists() or (path.is_file() and path.suffix not in (".json", ".jsonl")):
         return False
     try:
-        found = find([path], skip_damaged=True)
+        files = find([path], skip_damaged=True)
     except ResultsError:
         return False
-    return any(has_samples(one) for runs in found.tasks.values() for one in runs) or bool(found.results)
+    return any(has_samples(run) for runs in files.tasks.values() for run in runs) or bool(files.results)
 
 
 def has_samples(run: Found) -> bool:
@@ -97,7 +97,7 @@ def find_here(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> 
         ResultsError: A results file is damaged, or the runs are of several models.
     """
     files = find([path])
-    with_samples = {task: [one for one in runs if has_samples(one)] for task, runs in files.tasks.items()}
+    with_samples = {task: [run for run in runs if has_samples(run)] for task, runs in files.tasks.items()}
     if not any(with_samples.values()):
         raise SourceError(
             "holds results of lm_eval and no samples, so nobody knows what was asked and answered",
@@ -105,7 +105,7 @@ def find_here(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> 
             hint="Run lm_eval with --log_samples",
         )
     chosen = choose({task: runs for task, runs in with_samples.items() if runs}, run, wanted, name)
-    return _checked(name, {task: [one] for task, one in chosen.items()}, files.results, path)
+    return _checked(name, {task: [run] for task, run in chosen.items()}, files.results, path)
 
 
 def find_on_hub(repository: Repository, run: str | None, wanted: Sequence[str], where: str) -> RecordFiles:
@@ -124,17 +124,17 @@ def find_on_hub(repository: Repository, run: str | None, wanted: Sequence[str], 
         ResultsError: A results file is damaged, or the runs are of several models.
     """
     chosen = choose(_runs(repository), run, wanted, repository.dataset_id)
-    known = Files({task: [one] for task, one in chosen.items()}, _results(repository, chosen))
+    known = Files({task: [run] for task, run in chosen.items()}, _results(repository, chosen))
     listed = RecordFiles(repository.dataset_id, repository.revision, known, _groups_of(known))
     names, _ = select(listed, wanted, where)
     samples = {task: _fetched(repository, chosen[task].samples) for task in names}
-    found = find(list(samples.values()))
+    fetched_files = find(list(samples.values()))
     of_task = {
-        task: [one for one in found.tasks[task] if one.samples is not None and one.samples.name == path.name]
+        task: [run for run in fetched_files.tasks[task] if run.samples is not None and run.samples.name == path.name]
         for task, path in samples.items()
     }
     folder = next(iter(samples.values())).parent
-    return _checked(repository.dataset_id, of_task, found.results, folder, repository.revision)
+    return _checked(repository.dataset_id, of_task, fetched_files.results, folder, repository.revision)
 
 
 def _checked(
@@ -160,22 +160,22 @@ def _checked(
     for task in chosen:
         if not is_name(task):
             raise SourceError(f"{quoted(task)} is no name of a task", where=name, hint=RULE)
-    used = {one.results for runs in chosen.values() for one in runs}
-    found = Files(chosen, {file: tree for file, tree in results.items() if file in used})
-    one_model({task: _provenance(found, runs[0], task) for task, runs in chosen.items()})
-    return RecordFiles(name, revision or _revision(path, found), found, _groups_of(found))
+    used = {run.results for runs in chosen.values() for run in runs}
+    files = Files(chosen, {file: tree for file, tree in results.items() if file in used})
+    one_model({task: _provenance(files, runs[0], task) for task, runs in chosen.items()})
+    return RecordFiles(name, revision or _revision(path, files), files, _groups_of(files))
 
 
-def _provenance(files: Files, one: Found, task: str) -> Provenance:
-    return read_provenance(files.results[one.results] if one.results else None, "", task)
+def _provenance(files: Files, run: Found, task: str) -> Provenance:
+    return read_provenance(files.results[run.results] if run.results else None, "", task)
 
 
 def _revision(path: Path, files: Files) -> str:
     """Over the names and contents of the files that are read, wherever the folder lies."""
     root = (path if path.is_dir() else path.parent).resolve()
-    paths = {one.samples for runs in files.tasks.values() for one in runs} | set(files.results)
+    paths = {run.samples for runs in files.tasks.values() for run in runs} | set(files.results)
     lines = []
-    for file in sorted(one for one in paths if one is not None):
+    for file in sorted(path for path in paths if path is not None):
         within = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
         lines.append(f"{within}\t{hash_file(file)}\n")
     return f"sha256:{hash_text(''.join(lines))}"
@@ -183,14 +183,14 @@ def _revision(path: Path, files: Files) -> str:
 
 def _groups_of(files: Files) -> dict[str, tuple[str, ...]]:
     """The groups that the run had, with the tasks of them that left samples; of a name that is a task's none."""
-    found: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
     for results in files.results.values():
         children = mapping(results.tree.get("group_subtasks"))
         for name in children:
-            members = tuple(one for one in leaves(name, children) if one in files.tasks)
+            members = tuple(task for task in leaves(name, children) if task in files.tasks)
             if members and name not in files.tasks and is_name(name):
-                found[name] = members
-    return {**found, ALL: tuple(files.tasks)}
+                groups[name] = members
+    return {**groups, ALL: tuple(files.tasks)}
 
 
 def holds_samples(repository: Repository) -> bool:
@@ -200,7 +200,7 @@ def holds_samples(repository: Repository) -> bool:
 
 def _runs(repository: Repository) -> dict[str, list[Found]]:
     """Of each task its runs, by the names of files; a path is here one inside the dataset."""
-    found: dict[str, list[Found]] = {}
+    runs: dict[str, list[Found]] = {}
     results = {
         (PurePosixPath(name).parent, named[1]): Path(name)
         for name in repository.names
@@ -210,8 +210,8 @@ def _runs(repository: Repository) -> dict[str, list[Found]]:
         path = PurePosixPath(name)
         task, time = named_in(path.name) or (None, "")
         if task is not None:
-            found.setdefault(task, []).append(Found(task, time, Path(name), results.get((path.parent, time))))
-    return found
+            runs.setdefault(task, []).append(Found(task, time, Path(name), results.get((path.parent, time))))
+    return runs
 
 
 def _task(name: str) -> str | None:
@@ -221,9 +221,9 @@ def _task(name: str) -> str | None:
 
 def _results(repository: Repository, chosen: Mapping[str, Found]) -> dict[Path, ResultsFile]:
     return {
-        one.results: read_results_file(_fetched(repository, one.results))
-        for one in {str(one.results): one for one in chosen.values()}.values()
-        if one.results is not None
+        run.results: read_results_file(_fetched(repository, run.results))
+        for run in {str(run.results): run for run in chosen.values()}.values()
+        if run.results is not None
     }
 
 

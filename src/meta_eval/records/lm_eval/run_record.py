@@ -50,7 +50,7 @@ class LmEvalRecord(Record):
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
         where = f"{self.name}, {task}"
-        run = read_newest(self._files.found, self._files.found.tasks[task], say=log.warning)
+        run = read_newest(self._files.outputs, self._files.outputs.tasks[task], say=log.warning)
         if run is None or run.samples_file is None:
             raise DataError("holds no sample", where=where)
         if reading.output_type is None:
@@ -90,7 +90,7 @@ class LmEvalRecord(Record):
         versions, shots = mapping(tree.get("versions")).get(task), mapping(tree.get("n-shot")).get(task)
         return RecordEntry(
             model=provenance.model,
-            time=self._files.found.tasks[task][0].time or None,
+            time=self._files.outputs.tasks[task][0].time or None,
             results_file=results.path.name if results else None,
             lm_eval=provenance.lm_eval,
             backend=provenance.backend,
@@ -115,13 +115,13 @@ def _output_type(run: TaskRun, of_pack: str) -> str:
 
 def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, Score]:
     """The record's own scores: those that are means of docs, or averages of labels."""
-    found = {}
+    entries = {}
     for spec in logged:
-        one = scores(run.docs, spec)
-        if one is not None:
-            value = stats.mean(one.values) if one.labels is None else one.value
-            found[spec] = Score(value, _AVERAGING.get(one.kind), one.kind == "mean")
-    return found
+        score = scores(run.docs, spec)
+        if score is not None:
+            value = stats.mean(score.values) if score.labels is None else score.value
+            entries[spec] = Score(value, _AVERAGING.get(score.kind), score.kind == "mean")
+    return entries
 
 
 def _verdict(code: TaskCode, recorded: RecordedTask) -> str:
