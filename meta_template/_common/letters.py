@@ -82,38 +82,38 @@ def last_announced(output: str) -> str | None:
     """
     if _BEST_ANSWER.search(output):
         return _last(_BEST, output)
-    found = _last(_ANSWER, output) or _last(_CALLED_RIGHT, output) or _last(_BOXED, output)
-    if found:
-        return found
+    match = _last(_ANSWER, output) or _last(_CALLED_RIGHT, output) or _last(_BOXED, output)
+    if match:
+        return match
     alone = _NOTHING_ELSE.fullmatch(output.strip().rpartition("\n")[2].strip())
     return alone[1] if alone else None
 
 
 def first_announced(output: str) -> str | None:
     """The letter behind the first "answer is", however it is dressed up."""
-    found = _ANSWER_IS.search(output)
-    return found[1] if found else None
+    match = _ANSWER_IS.search(output)
+    return match[1] if match else None
 
 
 def following(output: str) -> str | None:
     """The letter with which an answer begins, however it is dressed up; or that of the sentence which it says anew, in
     any of eight languages."""
-    found = _GOES_ON_WITH.match(output) or _SAID.search(output)
-    return found[1] if found else None
+    match = _GOES_ON_WITH.match(output) or _SAID.search(output)
+    return match[1] if match else None
 
 
 def following_plainly(output: str) -> str | None:
     """The letter A to D with which an answer begins; or that of the sentence which it says anew, in any of eight
     languages. No marks stand between the sentence and the letter."""
-    found = _GOES_ON_PLAINLY.match(output) or _SAID_PLAINLY.search(output)
-    return found[1] if found else None
+    match = _GOES_ON_PLAINLY.match(output) or _SAID_PLAINLY.search(output)
+    return match[1] if match else None
 
 
 def _last(pattern: re.Pattern, output: str) -> str | None:
-    found = None
-    for found in pattern.finditer(output):  # noqa: B007 (the last one is what is asked for)
+    match = None
+    for match in pattern.finditer(output):  # noqa: B007 (the last one is what is asked for)
         pass
-    return found[1] if found else None
+    return match[1] if match else None
 
 
 # Filters

@@ -80,8 +80,8 @@ _OF_TEXTS = {
 def texts(doc: dict, results: list[str]) -> dict[str, float]:
     """Every metric of texts: the best over the doc's ``answers``, from 0 to 1."""
     answer, golds = results[0] or "", doc["answers"]
-    found = {name: max(metric(answer, gold) for gold in golds) for name, metric in _OF_TEXTS.items()}
-    return {**found, **dict(zip(rouge.ALL, rouge.best(answer, golds, rouge.ALL), strict=True))}
+    scores = {name: max(metric(answer, gold) for gold in golds) for name, metric in _OF_TEXTS.items()}
+    return {**scores, **dict(zip(rouge.ALL, rouge.best(answer, golds, rouge.ALL), strict=True))}
 
 
 # Choices
@@ -97,16 +97,18 @@ def choices(doc: dict, results: list[tuple[float, bool]]) -> dict[str, float]:
     """
     count = len(doc["continuations"])
     likelihoods = [likelihood for likelihood, _ in results[:count]]
-    found = {
+    scores = {
         "acc": _right(doc, likelihoods),
         "acc_char": _right(doc, _divided(likelihoods, doc["characters"])),
     }
     if doc.get("choice_tokens") is not None:
-        found["acc_token"] = _right(doc, _divided(likelihoods, doc["choice_tokens"]))
+        scores["acc_token"] = _right(doc, _divided(likelihoods, doc["choice_tokens"]))
     if len(results) == 2 * count:
         alone = [likelihood for likelihood, _ in results[count:]]
-        found["acc_mutual_info"] = _right(doc, [one - other for one, other in zip(likelihoods, alone, strict=True)])
-    return found
+        scores["acc_mutual_info"] = _right(
+            doc, [likelihood - other for likelihood, other in zip(likelihoods, alone, strict=True)]
+        )
+    return scores
 
 
 def _divided(likelihoods: list[float], lengths: list[int]) -> list[float]:

@@ -46,14 +46,14 @@ _PLAIN_MARKS = (
 
 def whole(text: str) -> str | None:
     """The number that a text is, but for quotation marks and a full stop; None when it is anything besides."""
-    found = _NUMBER.fullmatch(text.strip().strip('"').rstrip(".").strip())
-    return _value(found, None) if found else None
+    match = _NUMBER.fullmatch(text.strip().strip('"').rstrip(".").strip())
+    return _value(match, None) if match else None
 
 
 def last(text: str, spoken: str | None) -> str | None:
     """The last number of a text, as a reader of the language reads it; None when there is none."""
     pattern = _NUMBER_WITH_SPACES if spoken in DECIMAL_COMMA else _NUMBER
-    values = (_value(found, spoken) for found in reversed(list(pattern.finditer(_plain(text)))))
+    values = (_value(match, spoken) for match in reversed(list(pattern.finditer(_plain(text)))))
     return next((value for value in values if value is not None), None)
 
 
@@ -63,9 +63,9 @@ def _plain(text: str) -> str:
     return text
 
 
-def _value(found: re.Match, spoken: str | None) -> str | None:
+def _value(match: re.Match, spoken: str | None) -> str | None:
     """A number as ``-12``, ``0.5`` or, where decimals do not end, ``1/3``: equal values are equal texts."""
-    number, below = found["number"], found["below"]
+    number, below = match["number"], match["below"]
     if max(len(number), len(below or "")) > LONGEST:
         return None
     plain = _decimal("".join(_ascii(letter) for letter in number), spoken)
@@ -74,7 +74,7 @@ def _value(found: re.Match, spoken: str | None) -> str | None:
     value = Fraction(plain)
     if below is not None and (divisor := int(below)):
         value /= divisor
-    if found["minus"] or found["inner_minus"]:
+    if match["minus"] or match["inner_minus"]:
         value = -value
     return _text(value)
 

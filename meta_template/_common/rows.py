@@ -110,12 +110,12 @@ def process_results(doc: dict, results: list[str]) -> dict:
     wrong whatever the gold, also where it reads "invalid".
     """
     extracted = results[0]
-    found = extracted not in ("", NO_MATCH)
-    right = float(found and plain(extracted) == plain(doc["gold"]))
+    is_extracted = extracted not in ("", NO_MATCH)
+    right = float(is_extracted and plain(extracted) == plain(doc["gold"]))
     return {
         "exact_match": right,
         "exact_match_macro": (doc["subtask_name"], right),
-        "unextracted": float(not found),
+        "unextracted": float(not is_extracted),
     }
 
 

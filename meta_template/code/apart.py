@@ -31,16 +31,16 @@ MOST_BYTES = 64 << 20  # of one value
 
 # Types that tests compare by value, beside those that pickle knows with nothing imported: what to make them of.
 _EXACT: dict[type, Callable[[Any], tuple]] = {
-    complex: lambda one: (one.real, one.imag),
-    range: lambda one: (one.start, one.stop, one.step),
-    collections.Counter: lambda one: (dict(one),),
-    collections.OrderedDict: lambda one: (list(one.items()),),
-    collections.defaultdict: lambda one: (None, dict(one)),
-    collections.deque: lambda one: (list(one), one.maxlen),
-    decimal.Decimal: lambda one: (str(one),),
-    fractions.Fraction: lambda one: (one.numerator, one.denominator),
-    datetime.date: lambda one: (one.year, one.month, one.day),
-    datetime.timedelta: lambda one: (one.days, one.seconds, one.microseconds),
+    complex: lambda value: (value.real, value.imag),
+    range: lambda value: (value.start, value.stop, value.step),
+    collections.Counter: lambda value: (dict(value),),
+    collections.OrderedDict: lambda value: (list(value.items()),),
+    collections.defaultdict: lambda value: (None, dict(value)),
+    collections.deque: lambda value: (list(value), value.maxlen),
+    decimal.Decimal: lambda value: (str(value),),
+    fractions.Fraction: lambda value: (value.numerator, value.denominator),
+    datetime.date: lambda value: (value.year, value.month, value.day),
+    datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
 }
 _MADE = {kind.__name__: kind for kind in _EXACT}
 
@@ -50,15 +50,17 @@ class NotByValueError(Exception):
 
 
 class _Pickler(pickle.Pickler):
-    def persistent_id(self, one: Any) -> tuple | None:
-        kind = type(one)
+    def persistent_id(self, value: Any) -> tuple | None:
+        kind = type(value)
         if kind in _EXACT:
-            return (kind.__name__, *_EXACT[kind](one))
+            return (kind.__name__, *_EXACT[kind](value))
         # Numbers and arrays of numbers; numpy is there when the program, or a test, imported it.
-        if kind.__module__ == "numpy" and (kind.__name__ == "ndarray" or isinstance(one, sys.modules["numpy"].generic)):
-            if one.dtype.kind not in "biufc":
+        if kind.__module__ == "numpy" and (
+            kind.__name__ == "ndarray" or isinstance(value, sys.modules["numpy"].generic)
+        ):
+            if value.dtype.kind not in "biufc":
                 raise NotByValueError
-            return ("numpy", kind.__name__ == "ndarray", one.dtype.str, one.shape, one.tobytes())
+            return ("numpy", kind.__name__ == "ndarray", value.dtype.str, value.shape, value.tobytes())
         return None
 
 
@@ -76,14 +78,14 @@ class _Unpickler(pickle.Unpickler):
             array, kind, shape, data = parts
             if not re.fullmatch(r"[<>|=][biufc]\d{1,2}", kind):
                 raise NotByValueError
-            one = numpy.ndarray(shape, kind, data).copy()
-            return one if array else one[()]
+            values = numpy.ndarray(shape, kind, data).copy()
+            return values if array else values[()]
         return _MADE[name](*parts)
 
 
-def _dumped(one: Any) -> bytes:
+def _dumped(value: Any) -> bytes:
     into = io.BytesIO()
-    _Pickler(into, protocol=5).dump(one)
+    _Pickler(into, protocol=5).dump(value)
     return into.getvalue()
 
 
@@ -136,8 +138,8 @@ def serve(program: dict, asked: int, answers: int) -> None:
     except BaseException as error:
         _send(answers, _dumped(("raised", _kind(error))))
         return
-    given = {key: one for key, one in space.items() if key not in before or before[key] is not one}
-    modules = {key: isinstance(one, types.ModuleType) and one.__name__ == key for key, one in given.items()}
+    given = {key: value for key, value in space.items() if key not in before or before[key] is not value}
+    modules = {key: isinstance(value, types.ModuleType) and value.__name__ == key for key, value in given.items()}
     _send(answers, _dumped(("ran", modules)))
     while True:
         arguments, named = _loaded(_receive(asked))

@@ -203,8 +203,8 @@ def _watch(report: int, children: dict[str, int], words: list[str], request: dic
 
 def _checked(reason: str) -> str:
     """What a program may have written itself: a known exception and a line, so that it tells nothing else."""
-    found = _WHY.fullmatch(reason)
-    raised = getattr(builtins, found[1], None) if found else None
+    match = _WHY.fullmatch(reason)
+    raised = getattr(builtins, match[1], None) if match else None
     return reason if isinstance(raised, type) and issubclass(raised, BaseException) else "Exception in the program"
 
 
@@ -253,18 +253,18 @@ def _end(child: int, *, wait: bool) -> tuple[int, float, bool]:
     Returns:
         The signal that ended it, or 0; its CPU seconds; whether it was still there to be killed.
     """
-    found, status, usage = os.wait4(child, os.WNOHANG)
+    pid, status, usage = os.wait4(child, os.WNOHANG)
     patience = time.monotonic() + 0.05
-    while wait and not found and time.monotonic() < patience:
+    while wait and not pid and time.monotonic() < patience:
         time.sleep(0.0005)
-        found, status, usage = os.wait4(child, os.WNOHANG)
+        pid, status, usage = os.wait4(child, os.WNOHANG)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    if not found:
+    if not pid:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         _, status, usage = os.wait4(child, 0)
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, usage.ru_utime + usage.ru_stime, not found
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, usage.ru_utime + usage.ru_stime, not pid
 
 
 # The forked side

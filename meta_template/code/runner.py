@@ -147,7 +147,7 @@ class Sandbox:
     def _run_all(self, programs: list[Program], limits: Limits) -> list[Verdict]:
         verdicts: dict[int, Verdict] = {}
         waiting = deque(range(len(programs)))
-        preload = ["numpy"] if any("numpy" in text for one in programs for text in one.tests) else []
+        preload = ["numpy"] if any("numpy" in text for program in programs for text in program.tests) else []
         jails = [_Jail(preload, self._means) for _ in range(min(self._workers, len(programs)))]
 
         def work(jail: _Jail) -> None:

@@ -187,15 +187,17 @@ def _defines(program: str, name: str) -> bool:
         return False
     if not name:
         return bool(tree.body)
-    found = False
+    is_defined = False
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
-            found = not all(_says_nothing(statement) for statement in node.body)
+            is_defined = not all(_says_nothing(statement) for statement in node.body)
         elif isinstance(node, ast.Assign):
-            found = found or any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+            is_defined = is_defined or any(
+                isinstance(target, ast.Name) and target.id == name for target in node.targets
+            )
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            found = found or any((alias.asname or alias.name) == name for alias in node.names)
-    return found
+            is_defined = is_defined or any((alias.asname or alias.name) == name for alias in node.names)
+    return is_defined
 
 
 def _says_nothing(statement: ast.stmt) -> bool:
@@ -236,25 +238,25 @@ def judged(resps: list[list[str]], docs: list[dict], program_of: Callable[[dict,
     """
     if docs:
         _require_sandbox(any("numpy" in test for doc in docs for test in doc["tests"]))
-    found = [
+    pairs = [
         (doc, program_of(doc, answer or "")) for doc, answers in zip(docs, resps, strict=True) for answer in answers
     ]
     verdicts = {}
-    for cpu_s in {doc["cpu_s"] for doc, _ in found}:
-        numbers = [number for number, (doc, code) in enumerate(found) if doc["cpu_s"] == cpu_s and code is not None]
+    for cpu_s in {doc["cpu_s"] for doc, _ in pairs}:
+        numbers = [number for number, (doc, code) in enumerate(pairs) if doc["cpu_s"] == cpu_s and code is not None]
         programs = [
             runner.Program(doc["setup"], code, tuple(doc["tests"]), doc["entry_point"], doc["helpers"])
-            for doc, code in map(found.__getitem__, numbers)
+            for doc, code in map(pairs.__getitem__, numbers)
         ]
         limits = runner.Limits(cpu_s, wall_s=cpu_s * WALL_FACTOR)
         verdicts |= dict(zip(numbers, runner.sandbox().run(programs, limits), strict=True))
     for number, verdict in sorted(verdicts.items()):
         if verdict.failure:
-            place = found[number][0]["input_question_hash"]
+            place = pairs[number][0]["input_question_hash"]
             logger.warning("question %s: not graded, so it counts as wrong (%s)", place, verdict.failure)
     texts = iter(
         _as_text(code, verdicts.get(number, runner.Verdict(0, "no program found")))
-        for number, (_, code) in enumerate(found)
+        for number, (_, code) in enumerate(pairs)
     )
     return [[next(texts) for _ in answers] for answers in resps]
 

@@ -88,7 +88,7 @@ def last_number(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
 
 def final_answer(output: str) -> str | None:
     """The number in the line behind the last "final answer is", in any case; None when there is none."""
-    starts = [found.end() for found in re.finditer(r"(?i:final answer is)(?:\s*:\s*|\s+)", output)]
+    starts = [match.end() for match in re.finditer(r"(?i:final answer is)(?:\s*:\s*|\s+)", output)]
     return joined(output[starts[-1] :].partition("\n")[0]) if starts else None
 
 
@@ -119,9 +119,9 @@ def labelled(output: str, spoken: str | None) -> str | None:
     """
     words = "|".join([ANSWER_WORDS[spoken]] if spoken else ANSWER_WORDS.values())
     text = unicodedata.normalize("NFC", output)
-    starts = [found.end() for found in re.finditer(rf"(?i:{words}){_REST_OF_LABEL}{_COLON}", text)]
+    starts = [match.end() for match in re.finditer(rf"(?i:{words}){_REST_OF_LABEL}{_COLON}", text)]
     if not starts:
-        ends = [found.end() for found in re.finditer(rf"(?i:{words})", text)]
+        ends = [match.end() for match in re.finditer(rf"(?i:{words})", text)]
         # A dash right behind the word parts it from the number.
         rest = re.sub(r"^[-\u2013\u2014]", " ", text[ends[-1] :].partition("\n")[0]) if ends else ""
         return numbers.last(rest, spoken)

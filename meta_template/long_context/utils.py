@@ -106,16 +106,16 @@ def infinite_bench(doc: dict, results: list[str]) -> dict:
     or the answer is empty.
     """
     output = results[0] or ""
-    score, found = _score(doc, output)
+    score, has_answer = _score(doc, output)
     flexible = None
     if doc["kind"] == "choice":
         flexible, score = score, float(official_choice(output, accepted(doc)))
-        found = found or bool(score)
+        has_answer = has_answer or bool(score)
     return {
         "score": score,
         **_shared_out(doc, score, ("f1", "acc")),
         "acc_flexible": flexible,
-        "unextracted": float(not found),
+        "unextracted": float(not has_answer),
     }
 
 
@@ -125,12 +125,12 @@ def scrolls(doc: dict, results: list[str]) -> dict:
     The verdict on a choice is that on the letter that `choice` finds: the benchmark's own scorer is not public.
     """
     output = results[0] or ""
-    score, found = _score(doc, output)
+    score, has_answer = _score(doc, output)
     return {
         "score": score,
         **_shared_out(doc, score, ("acc", "f1", "rougeL")),
         "rouge": rouge.best(output, doc["answers"], rouge.ALL) if doc["kind"] == "summary" else None,
-        "unextracted": float(not found),
+        "unextracted": float(not has_answer),
     }
 
 
@@ -139,10 +139,10 @@ def _score(doc: dict, output: str) -> tuple[float, bool]:
     if doc["kind"] == "choice":
         chosen = choice(output, doc["choices"])
         return float(chosen in gold_letters(doc)), chosen is not None
-    found = bool(output.strip())
+    has_answer = bool(output.strip())
     if doc["kind"] == "span":
-        return (max(spans.overlap(output, gold) for gold in doc["answers"]) if found else 0.0), found
-    return rouge.best(output, doc["answers"])[0], found
+        return (max(spans.overlap(output, gold) for gold in doc["answers"]) if has_answer else 0.0), has_answer
+    return rouge.best(output, doc["answers"])[0], has_answer
 
 
 def _shared_out(doc: dict, score: float, measures: tuple[str, ...]) -> dict:
@@ -160,14 +160,16 @@ def gold_letters(doc: dict) -> set[str]:
             letters.add(bare[1])
         else:
             worded = spans.normalise(gold)
-            letters |= {one["key"] for one in doc["choices"] or () if worded and spans.normalise(one["text"]) == worded}
+            letters |= {
+                choice["key"] for choice in doc["choices"] or () if worded and spans.normalise(choice["text"]) == worded
+            }
     return letters
 
 
 def accepted(doc: dict) -> list[str]:
     """What InfiniteBench's script calls the label of a choice: the right letter, and its wording where it is known."""
     letters = gold_letters(doc)
-    wordings = [one["text"] for one in doc["choices"] or () if one["key"] in letters]
+    wordings = [choice["text"] for choice in doc["choices"] or () if choice["key"] in letters]
     return [text for text in dict.fromkeys([*letters, *wordings, *doc["answers"]]) if text.strip()]
 
 

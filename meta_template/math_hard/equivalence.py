@@ -126,10 +126,10 @@ class _Comparison:
             else:
                 waiting.append(part)
         for part in waiting:
-            found = next((other for other in rest if same(part, other)), None)
-            if found is None or self._failure:
+            partner = next((other for other in rest if same(part, other)), None)
+            if partner is None or self._failure:
                 return False
-            rest.remove(found)
+            rest.remove(partner)
         return True
 
     def _ordered(self, left: Sequence[str], right: Sequence[str]) -> bool:
@@ -149,10 +149,10 @@ class _Comparison:
         if len(left) == len(right) == 2 and self._part(left[0], right[0]) and self._part(left[1], right[1]):
             return True
         if len(left) == len(right) == 2 and (_is_equation(left) or _is_equation(right)):
-            differences = [f"({one})-({other})" for one, other in (left, right)]
+            differences = [f"({member})-({other})" for member, other in (left, right)]
             return values.proportional(*differences) is True
-        one, other = _value(left), _value(right, lenient=len(left) == 1)
-        return one is not None and other is not None and self._part(one, other)
+        value, other = _value(left), _value(right, lenient=len(left) == 1)
+        return value is not None and other is not None and self._part(value, other)
 
     # Parts
 
@@ -234,18 +234,18 @@ def split(text: str, at: str) -> tuple[str, ...]:
 
 
 def _split(text: str, at: frozenset[str]) -> tuple[list[str], list[str]]:
-    parts, found = [""], []
+    parts, symbols = [""], []
     depth = 0
     before = ""
     for symbol in SYMBOL.findall(text):
         depth = max(0, depth + _DEPTH.get(symbol, 0))
         if symbol in at and depth == 0 and not (symbol == "=" and before in ("<", ">", "!", ":")):
             parts.append("")
-            found.append(symbol)
+            symbols.append(symbol)
         else:
             parts[-1] += symbol
         before = symbol
-    return [part.strip() for part in parts], found
+    return [part.strip() for part in parts], symbols
 
 
 def _items(text: str) -> list[str]:
@@ -309,10 +309,10 @@ def _enclosed(text: str) -> tuple[tuple[str, str], str] | None:
 
 
 def _rows(text: str) -> list[list[str]] | None:
-    found = _MATRIX.fullmatch(text)
-    if found is None:
+    match = _MATRIX.fullmatch(text)
+    if match is None:
         return None
-    rows = [row for row in re.split(r"\\\\|\\cr(?![A-Za-z])", found["rows"].replace(r"\hline", "")) if row.strip()]
+    rows = [row for row in re.split(r"\\\\|\\cr(?![A-Za-z])", match["rows"].replace(r"\hline", "")) if row.strip()]
     return [[cell.strip() for cell in row.split("&")] for row in rows]
 
 
@@ -326,8 +326,8 @@ def _relation(text: str) -> tuple[list[str], list[str]] | None:
     return parts, signs
 
 
-def _base(found: re.Match[str]) -> str:
-    base = found["long"] or found["short"]
+def _base(match: re.Match[str]) -> str:
+    base = match["long"] or match["short"]
     return _BASES.get(base, base)
 
 
@@ -341,7 +341,7 @@ def _is_text(raw: str, normal: str, other: str) -> bool:
     if _CLOCK.fullmatch(normal):
         return True
     alphabetic = (normal.isalpha(), other.isalpha(), normal.isascii(), other.isascii(), len(normal) > 2)
-    return all(alphabetic) and not any("".join(sorted(one)) == one for one in (normal, other))
+    return all(alphabetic) and not any("".join(sorted(text)) == text for text in (normal, other))
 
 
 def _word(text: str) -> str:

@@ -56,12 +56,12 @@ class _Reader:
         self.tokens: list[tuple[str, str]] = []
         at = 0
         while at < len(expression):
-            found = _TOKEN.match(expression, at)
-            if found is None:
+            match = _TOKEN.match(expression, at)
+            if match is None:
                 raise UnreadableError(f"{expression[at]!r} is no part of a number")
-            if found.lastgroup != "space":
-                self.tokens.append((found.lastgroup or "", found[0]))
-            at = found.end()
+            if match.lastgroup != "space":
+                self.tokens.append((match.lastgroup or "", match[0]))
+            at = match.end()
         self.at = 0
         self.depth = 0
 

@@ -174,9 +174,9 @@ def _prefixed(text: str) -> str:
     if r"\over" not in text and r"\choose" not in text:
         return text
     text = f"{{{text}}}"
-    while (found := _INFIX.search(text)) is not None:
-        prefixed = rf"{{\{_PREFIX[found[2]]}{{{found[1].strip()}}}{{{found[3].strip()}}}}}"
-        text = text[: found.start()] + prefixed + text[found.end() :]
+    while (match := _INFIX.search(text)) is not None:
+        prefixed = rf"{{\{_PREFIX[match[2]]}{{{match[1].strip()}}}{{{match[3].strip()}}}}}"
+        text = text[: match.start()] + prefixed + text[match.end() :]
     return re.sub(r"(?<=\d) ?\{(\\frac\{\d+\}\{\d+\})\}", r"\1", text[1:-1])
 
 

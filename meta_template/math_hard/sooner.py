@@ -130,10 +130,10 @@ def read_number(text: str):
     """What math-verify's parser makes of a number that stands alone; None of all else."""
     import sympy
 
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
         return None
-    sign, whole, decimal, top, bottom = found.groups()
+    sign, whole, decimal, top, bottom = match.groups()
     if bottom is not None and not int(bottom):
         return None
     value = (

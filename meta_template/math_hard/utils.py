@@ -64,7 +64,7 @@ def grade_ahead(resps: list[list[str]], docs: list[dict]) -> list[list[str]]:
     outputs = [
         (doc, output, last_boxed(output)) for some, doc in zip(resps, docs, strict=True) for output in some if output
     ]
-    open_ones = [one for one in outputs if one[2] is None or plain(one[2]) != plain(one[0]["gold"])]
+    open_ones = [output for output in outputs if output[2] is None or plain(output[2]) != plain(output[0]["gold"])]
     with ThreadPoolExecutor(1) as beside:
         opinions = beside.submit(
             _grader().grade_all,
@@ -180,7 +180,7 @@ def last_boxed(text: str) -> str | None:
     closes is an answer cut off, and an earlier box is not the answer then.
     """
     for command in (r"\\boxed", r"\\fbox"):
-        starts = [found.end() for found in re.finditer(command + r"(?![A-Za-z])", text)]
+        starts = [match.end() for match in re.finditer(command + r"(?![A-Za-z])", text)]
         if starts:
             return _argument(text, starts[-1])
     return None
@@ -197,10 +197,10 @@ def _argument(text: str, start: int) -> str | None:
         bare = re.compile(r"(?:(?!\\[)\]])[^$\n])*").match(text, start)
         return bare[0].strip().rstrip(".") or None
     depth = 1
-    for found in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, opening.end()):
-        depth += {"{": 1, "}": -1}.get(found[0], 0)
+    for brace in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, opening.end()):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
-            return text[opening.end() : found.start()].strip() or None
+            return text[opening.end() : brace.start()].strip() or None
     return None
 
 

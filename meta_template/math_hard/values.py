@@ -237,7 +237,7 @@ def constant(text: str) -> Number | None:
         return None
     variables = sorted(names(tree))
     try:
-        found = [evaluate(tree, _at(variables, point)) for point in _POINTS[: 2 if variables else 1]]
-        return found[0] if all(close(found[0], other) for other in found) else None
+        values = [evaluate(tree, _at(variables, point)) for point in _POINTS[: 2 if variables else 1]]
+        return values[0] if all(close(values[0], other) for other in values) else None
     except (UnreadableError, OverflowError):
         return None

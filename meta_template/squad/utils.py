@@ -106,6 +106,6 @@ def _human_f1(golds: list[str]) -> float:
 def triviaqa(doc: dict, results: list[str]) -> dict:
     """TriviaQA: right when the answer is one of the aliases."""
     answer = results[0]
-    found = answer != NO_MATCH
-    right = found and normalise_alias(answer) in map(normalise_alias, doc["answers"])
-    return {"exact_match": float(right), "unextracted": float(not found)}
+    is_extracted = answer != NO_MATCH
+    right = is_extracted and normalise_alias(answer) in map(normalise_alias, doc["answers"])
+    return {"exact_match": float(right), "unextracted": float(not is_extracted)}

@@ -74,13 +74,13 @@ def _database(path: Path, hub: str, changed: int) -> tuple[Api | None, ...]:  # 
 
 
 def _api(entry: dict, hub: Hub) -> Api | None:
-    found = _CALL.match(entry["api_call"])
-    if found is None:
+    match = _CALL.match(entry["api_call"])
+    if match is None:
         return None
-    end = closing(entry["api_call"], found.end() - 1)
-    shown = [hub.shown(text) for text in arguments(entry["api_call"][found.end() : end - 1])]
+    end = closing(entry["api_call"], match.end() - 1)
+    shown = [hub.shown(text) for text in arguments(entry["api_call"][match.end() : end - 1])]
     texts = tuple(text.strip("'") for text in shown if text is not None)
-    return Api(entry["domain"], found[1], texts) if texts else None
+    return Api(entry["domain"], match[1], texts) if texts else None
 
 
 def arguments(text: str) -> list[str]:
@@ -159,7 +159,7 @@ def meant(code: str, database: tuple[Api | None, ...]) -> Api | None:
     Of an entry whose function the code does not call, the code's first piece is compared with the arguments: so the
     evaluation goes on where it finds no call, and an answer that loads the right model in another way still counts.
     """
-    bare = _HIDDEN.sub(lambda found: "\0" * len(found[0]), code)
+    bare = _HIDDEN.sub(lambda match: "\0" * len(match[0]), code)
     called = functools.cache(lambda name: _called(code, bare, name))
     first = _first_piece(code)
     for api in database:
@@ -170,15 +170,15 @@ def meant(code: str, database: tuple[Api | None, ...]) -> Api | None:
 
 def _called(code: str, bare: str, name: str) -> str | None:
     """The text of the last call of a function that stands in no other call of it; None where there is none."""
-    found, at = None, 0
+    call, at = None, 0
     for place in re.finditer(rf"(?<![\w.]){re.escape(name)}\s*\(", bare):
         if place.start() >= at:
             at = closing(code, place.end() - 1)
-            found = code[place.start() : at]
-    return found
+            call = code[place.start() : at]
+    return call
 
 
 def _first_piece(code: str) -> str:
     """What a syntax tree of code holds first and deepest: the first string, or the first ``module.function``."""
-    found = _PIECE.match(code)
-    return found[1] if found else ""
+    match = _PIECE.match(code)
+    return match[1] if match else ""

@@ -112,16 +112,16 @@ def decode(answer: str, language: str) -> Decoded | None:
 
 
 def _other(program: str, language: str) -> dict[str, dict[Any, Any]]:
-    found = read_call(program, language)
-    return {found.function: {**found.arguments, **({None: ""} if found.loose else {})}}
+    call = read_call(program, language)
+    return {call.function: {**call.arguments, **({None: ""} if call.loose else {})}}
 
 
 def _python(text: str) -> Decoded:
     body = calls.syntax_tree(text.strip("[]'"), "eval").body
-    found = [body] if isinstance(body, ast.Call) else getattr(body, "elts", None)
-    if found is None or not all(isinstance(node, ast.Call) for node in found):
+    nodes = [body] if isinstance(body, ast.Call) else getattr(body, "elts", None)
+    if nodes is None or not all(isinstance(node, ast.Call) for node in nodes):
         raise ParseError("no calls")
-    return [_call(node, 0) for node in found]
+    return [_call(node, 0) for node in nodes]
 
 
 def _call(node: ast.Call, depth: int) -> dict[str, dict[Any, Any]]:
@@ -140,24 +140,24 @@ def _value(node: ast.AST | None, depth: int) -> Any:
     depth += 1
     match node:
         case ast.Constant(value=value):
-            found = "..." if value is Ellipsis else _bounded(value)
+            decoded = "..." if value is Ellipsis else _bounded(value)
         case ast.UnaryOp(operand=ast.Constant(value=bool() | int() | float() as value)):
-            found = -_bounded(value)  # whatever the sign is: the leaderboard does not look
+            decoded = -_bounded(value)  # whatever the sign is: the leaderboard does not look
         case ast.BinOp():
-            found = _arithmetic(node, depth)
+            decoded = _arithmetic(node, depth)
         case ast.List(elts=items) | ast.Tuple(elts=items):
-            found = (tuple if isinstance(node, ast.Tuple) else list)(_value(item, depth) for item in items)
+            decoded = (tuple if isinstance(node, ast.Tuple) else list)(_value(item, depth) for item in items)
         case ast.Dict(keys=keys, values=inner):
-            found = {_key(key, depth): _value(item, depth) for key, item in zip(keys, inner, strict=True)}
+            decoded = {_key(key, depth): _value(item, depth) for key, item in zip(keys, inner, strict=True)}
         case ast.Name(id=name):
-            found = name
+            decoded = name
         case ast.Call(keywords=[]) | ast.Subscript():
-            found = ast.unparse(node)
+            decoded = ast.unparse(node)
         case ast.Call():
-            found = _call(node, depth)
+            decoded = _call(node, depth)
         case _:
             raise ParseError(type(node).__name__)
-    return found
+    return decoded
 
 
 def _key(node: ast.AST | None, depth: int) -> Any:
@@ -195,8 +195,8 @@ def _arithmetic(node: ast.AST, depth: int) -> Any:
             return value
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             left, right, op = 0, _arithmetic(operand, depth + 1), ast.Sub
-        case ast.BinOp(op=kind, left=one, right=other) if type(kind) in _OPERATIONS:
-            left, right, op = _arithmetic(one, depth + 1), _arithmetic(other, depth + 1), type(kind)
+        case ast.BinOp(op=kind, left=first, right=second) if type(kind) in _OPERATIONS:
+            left, right, op = _arithmetic(first, depth + 1), _arithmetic(second, depth + 1), type(kind)
         case _:
             raise ParseError("no arithmetic")
     texts = isinstance(left, str) + isinstance(right, str)
@@ -232,12 +232,12 @@ def read_possible(text: str) -> Possible | None:
     if text.strip() == "[]":
         return []
     listed = tree if isinstance(tree, list) and all(isinstance(item, str) for item in tree) else [text]
-    found = [decode(item, "Python") for item in listed]
-    if not found or not all(found):
+    alternatives = [decode(item, "Python") for item in listed]
+    if not alternatives or not all(alternatives):
         return None
     return [
         (name, {key: [_only(value)] for key, value in given.items()})
-        for decoded in found
+        for decoded in alternatives
         for call in decoded
         for name, given in call.items()
     ]
@@ -367,7 +367,7 @@ def _dict_right(value: Any, possible: Any) -> bool:
     return all(
         key in possible
         and isinstance(possible[key], list)
-        and _forgiven(item) in [_forgiven(one) for one in possible[key]]
+        and _forgiven(item) in [_forgiven(value) for value in possible[key]]
         for key, item in value.items()
     ) and all(key in value or "" in listed for key, listed in possible.items())
 

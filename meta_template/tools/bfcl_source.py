@@ -89,20 +89,20 @@ class _Reader(Tokens):
         while self.java and self.peek(wrapped) in ("(", "["):  # in Java the call may stand in brackets
             wrapped += 1
         self.at = wrapped
-        found = self.expression()
+        call = self.expression()
         for at in reversed(range(wrapped)):
             self.take(CLOSING[self.tokens[at][1]])
         while self.at < len(self.tokens):
             self.take(";")
-        if found.kind != "call":
+        if call.kind != "call":
             raise SourceError("no call")
-        return found
+        return call
 
-    def value(self, found: _Expression) -> str:
+    def value(self, expression: _Expression) -> str:
         """The text of an argument's value: Java's without the blanks between its parts, a string without quotes."""
-        raw = self.program_text[found.start : found.end]
+        raw = self.program_text[expression.start : expression.end]
         if self.java:
-            return raw[1:-1] if found.kind == "text" else found.text
+            return raw[1:-1] if expression.kind == "text" else expression.text
         quoted = (raw[:1] == raw[-1:] == '"') or (raw[:1] == raw[-1:] == "'")
         return raw[1:-1] if quoted else raw
 
@@ -110,41 +110,41 @@ class _Reader(Tokens):
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise SourceError("too deep")
-        found = self.ternary()
-        if self.peek() in _ASSIGN and found.kind in ("name", "member", "list", "object"):
+        left = self.ternary()
+        if self.peek() in _ASSIGN and left.kind in ("name", "member", "list", "object"):
             _, mark, *_ = self.take()
             right = self.expression()
             kind = "assignment" if mark == "=" or self.java else "other"
-            found = _Expression(kind, found.start, right.end, found.text + mark + right.text, found, right)
+            left = _Expression(kind, left.start, right.end, left.text + mark + right.text, left, right)
         self.depth -= 1
-        return found
+        return left
 
     def ternary(self) -> _Expression:
-        found = self.binary()
+        condition = self.binary()
         if self.peek() != "?":
-            return found
+            return condition
         self.take("?")
         middle = self.expression()
         self.take(":")
         last = self.expression()
-        return _Expression("other", found.start, last.end, f"{found.text}?{middle.text}:{last.text}")
+        return _Expression("other", condition.start, last.end, f"{condition.text}?{middle.text}:{last.text}")
 
     def binary(self) -> _Expression:
-        found = self.unary()
+        left = self.unary()
         while self.peek() in _BINARY and self.kind() in ("mark", "name"):
             _, mark, *_ = self.take()
             right = self.unary()
-            found = _Expression("other", found.start, right.end, found.text + mark + right.text)
-        return found
+            left = _Expression("other", left.start, right.end, left.text + mark + right.text)
+        return left
 
     def unary(self) -> _Expression:
         if self.peek() in _UNARY[self.language] and self.kind() in ("mark", "name"):
             _, mark, start, _ = self.take()
-            found = self.unary()
-            return _Expression("other", start, found.end, mark + found.text)
+            operand = self.unary()
+            return _Expression("other", start, operand.end, mark + operand.text)
         return self.postfix(self.primary())
 
-    def postfix(self, found: _Expression) -> _Expression:
+    def postfix(self, expression: _Expression) -> _Expression:
         while (mark := self.peek()) in (".", "?.", "[", "(", "++", "--", "::") or (
             self.kind() == "template" and not self.java
         ):
@@ -156,40 +156,40 @@ class _Reader(Tokens):
                 if kind != "name":
                     raise SourceError("no name after a dot")
                 kind = "class" if name == "class" and self.java else "member"
-                found = _Expression(kind, found.start, end, found.text + mark + name)
+                expression = _Expression(kind, expression.start, end, expression.text + mark + name)
             elif mark == "[":
                 self.take()
                 index = self.expression()
                 end = self.take("]")[3]
-                found = _Expression("member", found.start, end, f"{found.text}[{index.text}]")
+                expression = _Expression("member", expression.start, end, f"{expression.text}[{index.text}]")
             elif mark == "(":
-                if self.java and found.kind not in ("name", "member"):
+                if self.java and expression.kind not in ("name", "member"):
                     raise SourceError("a call of what is no method")
                 given, end = self.listed("(")
-                raw = self.program_text[found.start : end]
-                name = self.program_text[found.start : found.end]
-                found = _Expression("call", found.start, end, raw, name=name, given=given)
+                raw = self.program_text[expression.start : end]
+                name = self.program_text[expression.start : expression.end]
+                expression = _Expression("call", expression.start, end, raw, name=name, given=given)
             else:
                 end = self.take()[3]
-                found = _Expression("other", found.start, end, found.text + mark)
-        return found
+                expression = _Expression("other", expression.start, end, expression.text + mark)
+        return expression
 
     def listed(self, opening: str) -> tuple[tuple[_Expression, ...], int]:
         """What stands between brackets, with commas between."""
         self.take(opening)
-        found = []
+        items = []
         while self.peek() != CLOSING[opening]:
             if self.peek() == "..." and not self.java:
                 self.take()
             if self.peek() == "," and opening == "[" and not self.java:
                 self.take()
                 continue
-            found.append(self.expression())
+            items.append(self.expression())
             if self.peek() != CLOSING[opening]:
                 self.take(",")
                 if opening == "(" and self.peek() == ")" and self.java:
                     raise SourceError("a comma at the end")
-        return tuple(found), self.take(CLOSING[opening])[3]
+        return tuple(items), self.take(CLOSING[opening])[3]
 
     def primary(self) -> _Expression:
         kind, text, start, end = self.tokens[self.at]
@@ -245,25 +245,25 @@ class _Reader(Tokens):
             self.take()
             inner = self.expression()
         end = self.take(")")[3]
-        found = _Expression("other", start, end, f"({inner.text})")
+        expression = _Expression("other", start, end, f"({inner.text})")
         if (
             self.java
             and inner.kind in ("name", "member")
             and ((self.kind() in ("name", "text", "number") and self.peek() not in _BINARY) or self.peek() == "(")
         ):
             cast = self.unary()
-            return _Expression("other", start, cast.end, found.text + cast.text)
-        return found
+            return _Expression("other", start, cast.end, expression.text + cast.text)
+        return expression
 
     def created(self, start: int) -> _Expression:
         """``new`` and what follows: of an object BFCL keeps the class and the arguments, and no body."""
         self.take("new")
         if not self.java:
-            found = self.primary()
+            constructor = self.primary()
             while self.peek() == ".":
                 self.take()
-                found = _Expression("member", found.start, self.take()[3], "")
-            end = self.listed("(")[1] if self.peek() == "(" else found.end
+                constructor = _Expression("member", constructor.start, self.take()[3], "")
+            end = self.listed("(")[1] if self.peek() == "(" else constructor.end
             return _Expression("other", start, end, "")
         name = self.type_name()
         if self.peek() == "(":

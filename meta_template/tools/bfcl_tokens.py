@@ -27,14 +27,14 @@ class Tokens:
         self.tokens: list[tuple[str, str, int, int]] = []
         at = 0
         while at < len(program):
-            found = _TOKEN.match(program, at)
-            if found is None or found.end() == at:
+            match = _TOKEN.match(program, at)
+            if match is None or match.end() == at:
                 raise SourceError(f"no token at {at}")
-            if found.lastgroup:
-                if found.lastgroup == "template" and self.java:
+            if match.lastgroup:
+                if match.lastgroup == "template" and self.java:
                     raise SourceError("a template")
-                self.tokens.append((found.lastgroup, found[0], at, found.end()))
-            at = found.end()
+                self.tokens.append((match.lastgroup, match[0], at, match.end()))
+            at = match.end()
         self.at, self.depth = 0, 0
         self.arrow = "->" if self.java else "=>"
 

@@ -62,9 +62,9 @@ def java(text: str, kind: str, nested: str | None = None) -> Any:
         case "ArrayList":
             return _java_list(text, nested)
         case "Array":
-            found = re.search(r"new\s+\w+\[\]\s*\{(.*?)\}", text)
-            parts = [part.strip() for part in found[1].split(",")] if found else []
-            return [_java_item(part, nested) for part in parts if part] if found else text
+            match = re.search(r"new\s+\w+\[\]\s*\{(.*?)\}", text)
+            parts = [part.strip() for part in match[1].split(",")] if match else []
+            return [_java_item(part, nested) for part in parts if part] if match else text
         case "HashMap":  # of one with values in it the program keeps none
             return {} if re.search(r"new\s+HashMap<.*?>\s*\(\)", text) else text
     return _JAVA_PLAIN.get(kind, str)(text)
@@ -114,10 +114,10 @@ def _js_array(text: str, nested: str | None) -> Any:
     inside = _two_dimensional(text)
     if inside is not None:
         return [[_js_item(part) for part in row.split(",")] for row in re.findall(r"\[(.*?)\]", inside)]
-    found = re.match(r"\[(.*?)\]|new\s+Array\((.*?)\)", text)
-    if found is None:
+    match = re.match(r"\[(.*?)\]|new\s+Array\((.*?)\)", text)
+    if match is None:
         return text
-    listed = (found[1] if found[1] is not None else found[2]).strip()
+    listed = (match[1] if match[1] is not None else match[2]).strip()
     parts = [part.strip() for part in listed.split(",")] if listed else []
     return [javascript(part, nested) if nested else _js_item(part) for part in parts]
 
@@ -138,10 +138,10 @@ def _two_dimensional(text: str) -> str | None:
 
 
 def _js_object(text: str) -> Any:
-    found = re.match(r"\{(.*?)\}", text)
-    if found is None:
+    match = re.match(r"\{(.*?)\}", text)
+    if match is None:
         return text
-    pairs = re.findall(r"([^:]+):\s*(.*?)(?:,\s*(?=[^,]+:)|$)", found[1])
+    pairs = re.findall(r"([^:]+):\s*(.*?)(?:,\s*(?=[^,]+:)|$)", match[1])
     return {key.strip().strip("'\""): _js_member(value.strip()) for key, value in pairs}
 
 

@@ -72,7 +72,7 @@ def anywhere(text: str) -> list[Call] | None:
     ``<function=name>{…}</function>``, is understood here and nowhere else: no prompt of these tasks asks for it.
     """
     text = clean(text)
-    tagged = [_tagged(*found) for found in _TAGGED.findall(text)[:MAX_TRIES]]
+    tagged = [_tagged(*parts) for parts in _TAGGED.findall(text)[:MAX_TRIES]]
     if tagged and all(tagged):
         return tagged
     for source in ("\n".join(_FENCE.findall(text)), text):
@@ -115,19 +115,19 @@ def spans(text: str, *, chained: bool = True) -> Iterator[tuple[int, int, Call |
         chained: Whether ``f(x).g(y)`` is one span, which is not understood; without, it is ``f(x)`` alone.
     """
     at, failed = 0, 0
-    while failed < MAX_TRIES and len(text) <= MAX_LENGTH and (found := _START.search(text, at)):
-        end = closing(text, found.end() - 1)
-        if end is None or text.endswith("def ", 0, found.start()):
-            at, failed = found.end(), failed + 1
+    while failed < MAX_TRIES and len(text) <= MAX_LENGTH and (match := _START.search(text, at)):
+        end = closing(text, match.end() - 1)
+        if end is None or text.endswith("def ", 0, match.start()):
+            at, failed = match.end(), failed + 1
             continue
         while chained and end is not None and (more := _ON.match(text, end)):
             end = closing(text, more.end() - 1)
-        at = found.end() if end is None else end
+        at = match.end() if end is None else end
         try:
-            call = parse(text[found.start() : at])
+            call = parse(text[match.start() : at])
         except ParseError:
             call, failed = None, failed + 1
-        yield found.start(), at, call
+        yield match.start(), at, call
 
 
 def walk(value: Any) -> Iterator[Call]:

@@ -49,10 +49,10 @@ def parse(text: str) -> Call:
     Raises:
         ParseError: It is anything else.
     """
-    found = parse_value(text)
-    if not isinstance(found, Call):
+    call = parse_value(text)
+    if not isinstance(call, Call):
         raise ParseError("no call")
-    return found
+    return call
 
 
 def parse_value(text: str) -> Any:
@@ -87,23 +87,23 @@ def read_node(node: ast.AST, depth: int = 0) -> Any:
     depth += 1
     match node:
         case ast.Constant(value=value):
-            found = scalar(value)
+            result = scalar(value)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)) if type(value) in (int, float):
-            found = -scalar(value)
+            result = -scalar(value)
         case ast.Name() | ast.Attribute():
-            found = Name(_dotted(node))
+            result = Name(_dotted(node))
         case ast.List(elts=items):
-            found = [read_node(item, depth) for item in items]
+            result = [read_node(item, depth) for item in items]
         case ast.Tuple(elts=items):
-            found = tuple(read_node(item, depth) for item in items)
+            result = tuple(read_node(item, depth) for item in items)
         case ast.Dict(keys=keys, values=values):
-            found = {_key(key): read_node(item, depth) for key, item in zip(keys, values, strict=True)}
+            result = {_key(key): read_node(item, depth) for key, item in zip(keys, values, strict=True)}
         case ast.Call(func=function, args=args, keywords=keywords):
             name = _dotted(function)
-            found = Call(name, tuple(read_node(arg, depth) for arg in args), _keywords(keywords, depth))
+            result = Call(name, tuple(read_node(arg, depth) for arg in args), _keywords(keywords, depth))
         case _:
             raise ParseError(type(node).__name__)
-    return found
+    return result
 
 
 def scalar(value: object) -> Any:
@@ -133,14 +133,14 @@ def _dotted(node: ast.AST) -> str:
 
 
 def _keywords(nodes: list[ast.keyword], depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for node in nodes:
         value = read_node(node.value, depth)
         pairs = {node.arg: value} if node.arg is not None else value
-        if not isinstance(pairs, dict) or any(not isinstance(key, str) or key in found for key in pairs):
+        if not isinstance(pairs, dict) or any(not isinstance(key, str) or key in keywords for key in pairs):
             raise ParseError("a keyword given twice, or not as text")
-        found.update(pairs)
-    return found
+        keywords.update(pairs)
+    return keywords
 
 
 def read_object(text: str) -> Any:

@@ -65,7 +65,7 @@ def headers(prompt: str, golds: list[str]) -> list[str]:
 
     One that no gold's call of it fits is left out: it is not what the golds were written for.
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for opening in re.finditer(r"\bdef\s+(\w+)\s*\(", prompt):
         end = calls.closing(prompt, opening.end() - 1)
         header = prompt[opening.start() : end] if end is not None else ""
@@ -73,14 +73,14 @@ def headers(prompt: str, golds: list[str]) -> list[str]:
             signature(header)
         except ParseError:
             continue
-        found.setdefault(opening[1], header)
+        by_name.setdefault(opening[1], header)
     for node in (
         node for gold in golds for node in ast.walk(_parsed(gold) or ast.Module([])) if isinstance(node, ast.Call)
     ):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name in found and not _fits(node, signature(found[name])[1]):
-            del found[name]
-    return list(found.values())
+        if name in by_name and not _fits(node, signature(by_name[name])[1]):
+            del by_name[name]
+    return list(by_name.values())
 
 
 def _fits(node: ast.Call, bound: inspect.Signature) -> bool:

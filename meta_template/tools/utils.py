@@ -97,8 +97,8 @@ def nexus_anywhere(responses: list[list[str]], docs: list[dict]) -> list[list[st
     """The calls in each answer, whatever stands around them: words, code fences."""
 
     def find(text: str, _: dict) -> str | None:
-        found = calls.anywhere(text)
-        return nexus.program(calls.clean(text)) or (found and "; ".join(map(calls.render, found)))
+        parsed = calls.anywhere(text)
+        return nexus.program(calls.clean(text)) or (parsed and "; ".join(map(calls.render, parsed)))
 
     return _each(responses, docs, find)
 
@@ -155,14 +155,14 @@ def _code(text: str | None) -> str | None:
     return text if text and apibench.has_code(text) else None
 
 
-def _rendered(found: list | None) -> str | None:
-    return calls.render_calls(found) if found else None
+def _rendered(parsed: list | None) -> str | None:
+    return calls.render_calls(parsed) if parsed else None
 
 
 def _each(responses: list[list[str]], docs: list[dict], find: Callable[[str, dict], str | None]) -> list[list[str]]:
     def short(text: str, doc: dict) -> str | None:
-        found = find(text, doc)
-        return found if found and len(found) <= calls.MAX_LENGTH else None
+        extracted = find(text, doc)
+        return extracted if extracted and len(extracted) <= calls.MAX_LENGTH else None
 
     return rows.each(responses, docs, short)
 
@@ -201,15 +201,15 @@ def gorilla_results(doc: dict, results: list[str]) -> dict:
     database = apibench.read_database(Path(__file__).resolve().parent / doc["api_database"], _hub(doc))
     known = {api.domain for api in database if api is not None}
     golds = [_domain(*gold, database) for gold in map(apibench.read_gold, doc["answers"]) if gold is not None]
-    found = apibench.meant(results[0], database) if results[0] != rows.NO_MATCH else None
+    api = apibench.meant(results[0], database) if results[0] != rows.NO_MATCH else None
     return {
         **_verdict(
             doc,
             results,
             [domain for domain in golds if domain in known],
-            lambda _, domain: found is not None and found.domain == domain,
+            lambda _, domain: api is not None and api.domain == domain,
         ),
-        "hallucination": float(found is None),
+        "hallucination": float(api is None),
     }
 
 
@@ -230,12 +230,12 @@ def _verdict(doc: dict, results: list[str], golds: list, fits: Callable) -> dict
     ``unextracted`` counts answers in which the filter found no call; ``ungraded`` golds that nobody here can read,
     which makes every answer wrong.
     """
-    found = results[0] != rows.NO_MATCH
-    right = float(found and any(fits(results[0], gold) for gold in golds))
+    is_extracted = results[0] != rows.NO_MATCH
+    right = float(is_extracted and any(fits(results[0], gold) for gold in golds))
     return {
         "acc": right,
         "acc_macro": (doc["subtask_name"], right),
-        "unextracted": float(not found),
+        "unextracted": float(not is_extracted),
         "ungraded": float(not golds),
     }
 
@@ -245,9 +245,9 @@ def read_calls(text: str) -> list | None:
 
     None where it is none of these.
     """
-    found = calls.whole(text) or calls.bracketed(text)
-    if found:
-        return found
+    parsed = calls.whole(text) or calls.bracketed(text)
+    if parsed:
+        return parsed
     listed = calls.read_object(text)
     if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):
         return None
@@ -260,8 +260,8 @@ def read_calls(text: str) -> list | None:
 def _domain(domain: str | None, code: str | None, database: tuple) -> str | None:
     """A gold's domain; of one that names a call alone, that of the API that it calls."""
     if domain is None and code is not None:
-        found = apibench.meant(code, database)
-        domain = found.domain if found is not None else None
+        api = apibench.meant(code, database)
+        domain = api.domain if api is not None else None
     return domain
 
 
