@@ -24,7 +24,7 @@ from meta_eval.results.baseline import Baseline
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
 from meta_eval.results.samples import read_samples
-from meta_eval.results.scores import scores
+from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Drop
 from meta_eval.thresholds import MARGIN
 
@@ -220,7 +220,7 @@ def metric_of(task: Task) -> str:
 def drop_of(task: Task, before: Sequence[float], after: Sequence[float]) -> Drop:
     """The drop as report takes it from the docs of a baseline and a run: `judged` gives the same one, more slowly."""
     docs = docs_of(task)
-    first, second = (scores(with_verdicts(docs, verdicts), metric_of(task)) for verdicts in (before, after))
+    first, second = (compute_scores(with_verdicts(docs, verdicts), metric_of(task)) for verdicts in (before, after))
     assert first is not None and second is not None
     names = cluster_names(task.name, docs, frozenset())
     return stats.paired_drop(first.shares, second.shares, second.labels, names)

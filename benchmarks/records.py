@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from meta_eval.catalog.boards import boards
+from meta_eval.catalog.boards import list_boards
 from meta_eval.records.task_code import find_code
 
 STAMP = "2026-11-01T12-00-00.000000"
@@ -75,7 +75,7 @@ def plain(draw: random.Random, parts: int) -> Iterator[Task]:
 def board(draw: random.Random, size: int) -> Iterator[Task]:
     """As many docs as the board had of the three: 12,032, some 5,761 and 541; and of MMLU-Pro more, to be 21,000."""
     yield "leaderboard_mmlu_pro", 14_700, 0.1, 5, mmlu_pro(draw, 14_700, size)
-    tasks = next(part.choices for part in boards()["leaderboard_v2"].parts if part.name == "BBH")
+    tasks = next(part.choices for part in list_boards()["leaderboard_v2"].parts if part.name == "BBH")
     assert isinstance(tasks, Mapping)
     for name in tasks:
         choices = find_code(name, Path("nowhere")).settings["doc_to_choice"]

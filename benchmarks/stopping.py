@@ -24,7 +24,7 @@ from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, i
 
 from meta_eval import stats
 from meta_eval.judging.decide import Evidence, decide
-from meta_eval.results.scores import scores
+from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import task_docs
 from meta_eval.stats.sequential import Plan, Sequential, TaskDocs, plan
 
@@ -48,7 +48,7 @@ def _docs(task: Task) -> TaskDocs:
         reach = stats.mean_of_four_shares([(one, one) for one in right])
         return TaskDocs(task.name, range(task.docs), reach=reach)
     docs = with_verdicts(docs_of(task), [1.0] * task.docs)
-    recorded = scores(docs, metric_of(task))
+    recorded = compute_scores(docs, metric_of(task))
     assert recorded is not None
     return task_docs(task.name, docs, recorded, frozenset())
 

@@ -44,7 +44,7 @@ from drawn_verdicts import (
 
 from meta_eval import stats
 from meta_eval.judging.decide import Evidence, decide
-from meta_eval.results.scores import scores
+from meta_eval.results.scores import compute_scores
 from meta_eval.thresholds import ALPHA
 
 # What is simulated
@@ -241,7 +241,7 @@ def covers_score(task: Task, rng: np.random.Generator) -> Counter[str]:
     if clusters is not None:
         whole = (rng.random(clusters.max() + 1) < task.accuracy)[clusters]
         values = np.where(rng.random(task.docs) < math.sqrt(task.alike), whole, values)
-    found = scores(with_verdicts(docs_of(task), values.tolist()), metric_of(task))
+    found = compute_scores(with_verdicts(docs_of(task), values.tolist()), metric_of(task))
     assert found is not None
     return Counter({
         "in": task.accuracy in found.interval,

@@ -22,7 +22,7 @@ from packs import prepare, reseal
 from places import TEMPLATES
 
 from meta_eval.boundary.isolation import contained
-from meta_eval.boundary.sigterm import interrupted_by_sigterm
+from meta_eval.boundary.sigterm import interrupt_on_sigterm
 
 ENDS = {
     "exit": "import sys; sys.exit(0)",
@@ -237,7 +237,7 @@ def test_ctrl_c_is_the_users(pack: Path, tmp_path: Path, swallow: bool) -> None:
 
 @pytest.mark.parametrize("swallow", [False, True])
 def test_so_is_sigterm_where_it_interrupts(tmp_path: Path, swallow: bool) -> None:
-    with interrupted_by_sigterm():
+    with interrupt_on_sigterm():
         with pytest.raises(KeyboardInterrupt), contained(tmp_path), suppress(KeyboardInterrupt if swallow else OSError):
             os.kill(os.getpid(), signal.SIGTERM)
         with contained(tmp_path):

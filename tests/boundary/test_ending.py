@@ -17,7 +17,7 @@ from forked import Forked, started
 from packs import prepare, reseal
 from places import TEMPLATES, THOROUGH
 
-from meta_eval.boundary.sigterm import interrupted_by_sigterm
+from meta_eval.boundary.sigterm import interrupt_on_sigterm
 
 THREAD = """
 import threading, time
@@ -153,7 +153,7 @@ def test_a_forked_process_is_ended_by_sigterm_while_this_one_is_interrupted_by_i
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     before = signal.getsignal(signal.SIGTERM)
-    with interrupted_by_sigterm():
+    with interrupt_on_sigterm():
         assert handler_of_a_fork() == 0
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)

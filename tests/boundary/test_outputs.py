@@ -9,7 +9,7 @@ import pytest
 from command import cli
 from runs import write_run
 
-from meta_eval.boundary.outputs import OutputError, check_outputs, replacing
+from meta_eval.boundary.outputs import OutputError, check_outputs, replace_file
 
 
 @pytest.mark.parametrize("option", ["--html", "--markdown", "--eval-results"])
@@ -35,7 +35,7 @@ def test_a_report_replaces_no_input_and_nothing_but_files(tmp_path: Path, option
 
 
 def test_a_device_stays_a_device() -> None:
-    with pytest.raises(OutputError, match="device"), replacing(Path("/dev/null")) as file:
+    with pytest.raises(OutputError, match="device"), replace_file(Path("/dev/null")) as file:
         file.write("x")
     assert Path("/dev/null").is_char_device()
 

@@ -16,11 +16,11 @@ from noted import noted
 from places import THOROUGH
 
 from meta_eval.boundary.outputs import OutputError
-from meta_eval.boundary.ownership import list_of, replacing_folder
+from meta_eval.boundary.ownership import list_name, replace_folder
 from meta_eval.boundary.staging import READY, STAGING
 
 NAMES = ["a", "b.py", "d/a", "d/b.py", "d/e/a", "f/a", "__pycache__/a"]
-LIST = list_of("kind")
+LIST = list_name("kind")
 
 
 def contents(folder: Path) -> dict[str, bytes | str]:
@@ -71,7 +71,7 @@ def test_no_step_of_a_user_is_lost(steps: list[Any]) -> None:
             before = contents(folder)
             mine = {name: content for name, content in before.items() if ours.get(name) != content and name != LIST}
             try:
-                with noted(), replacing_folder(folder, "kind", shared=True) as new:
+                with noted(), replace_folder(folder, "kind", shared=True) as new:
                     if step == "end":
                         raise KeyboardInterrupt
                     for name, text in step.items():
@@ -88,9 +88,9 @@ def test_no_step_of_a_user_is_lost(steps: list[Any]) -> None:
 
 def test_each_kind_of_command_replaces_its_own(tmp_path: Path) -> None:
     for kind, name in (("one", "a"), ("two", "b"), ("one", "c")):
-        with replacing_folder(tmp_path / "folder", kind, shared=True) as new:
+        with replace_folder(tmp_path / "folder", kind, shared=True) as new:
             new.write(name, kind.encode())
-    assert contents(tmp_path / "folder").keys() == {"b", "c", list_of("one"), list_of("two")}
+    assert contents(tmp_path / "folder").keys() == {"b", "c", list_name("one"), list_name("two")}
 
 
 @pytest.mark.parametrize("name", [".git/HEAD", ".GIT/HEAD", "d/.git/hooks/pre-commit"])
@@ -102,7 +102,7 @@ def test_a_list_of_a_stranger_reaches_into_no_hidden_folder(name: str, tmp_path:
         do(tmp_path, place, text)
         with (
             pytest.raises(OutputError, match="does not say which"),
-            replacing_folder(tmp_path, "kind", shared=True) as new,
+            replace_folder(tmp_path, "kind", shared=True) as new,
         ):
             new.write("a", b"text")
         assert (tmp_path / name).read_text() == "ref"
@@ -110,7 +110,7 @@ def test_a_list_of_a_stranger_reaches_into_no_hidden_folder(name: str, tmp_path:
 
 
 def test_a_list_can_be_checked_by_sha256sum(tmp_path: Path) -> None:
-    with replacing_folder(tmp_path, "kind") as new:
+    with replace_folder(tmp_path, "kind") as new:
         new.write("a b/c", b"text")
     assert (tmp_path / LIST).read_text().split(None, 1) == [
         "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1", "a b/c\n",

@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_eval.catalog import boards
-from meta_eval.catalog.boards import normalised, part_value
-from meta_eval.records.task_code import find_code, group_members, has_task
+from meta_eval.catalog.boards import compute_part, normalise_score
+from meta_eval.records.task_code import find_code, has_task, list_group_members
 
 NOWHERE = Path("no such folder")
-PARTS = [(board.name, part) for board in boards.boards().values() if not board.recorded for part in board.parts]
+PARTS = [(board.name, part) for board in boards.list_boards().values() if not board.recorded for part in board.parts]
 
 
 def part_of(board: str, name: str) -> boards.Part:
-    found = boards.board(board)
+    found = boards.find_board(board)
     assert found is not None
     return next(part for part in found.parts if part.name == name)
 
 
 def tasks_of(part: boards.Part) -> list[str]:
-    return [task for name in part.tasks for task in ([name] if has_task(name) else group_members(name))]
+    return [task for name in part.tasks for task in ([name] if has_task(name) else list_group_members(name))]
 
 
 @pytest.mark.parametrize(("board", "part"), PARTS, ids=[f"{board}-{part.name}" for board, part in PARTS])
@@ -47,7 +47,7 @@ def test_the_chance_of_every_bbh_task_is_that_of_the_choices_that_lm_eval_gives(
 def test_v2_counts_chance_off_each_subtask_before_it_averages() -> None:
     # By hand: (0.75 - 0.5) / 0.5 = 0.5; 0.1 is below 1/5, so 0; (2/3 - 1/3) / (2/3) = 0.5. The mean is a third.
     scores = {"murder_mysteries": 0.75, "object_placements": 0.1, "team_allocation": 2 / 3}
-    found = part_value(
+    found = compute_part(
         part_of("leaderboard_v2", "MUSR"),
         {f"leaderboard_musr_{name}": {"acc_norm,none": value} for name, value in scores.items()},
     )
@@ -56,28 +56,30 @@ def test_v2_counts_chance_off_each_subtask_before_it_averages() -> None:
 
 def test_gpqa_is_pooled_over_docs_before_chance_is_counted_off() -> None:
     scores = {"a": {"acc_norm,none": 0.25}, "b": {"acc_norm,none": 0.65}}
-    found = part_value(part_of("leaderboard_v2", "GPQA"), scores, {"a": 300, "b": 100})
+    found = compute_part(part_of("leaderboard_v2", "GPQA"), scores, {"a": 300, "b": 100})
     assert found == pytest.approx((0.35 - 0.25) / 0.75)
 
 
 def test_mmlu_of_v1_is_the_mean_of_its_subjects_whatever_their_size() -> None:
     scores = {"a": {"acc,none": 0.2}, "b": {"acc,none": 0.4}}
-    assert part_value(part_of("leaderboard_v1", "MMLU"), scores, {"a": 1, "b": 999}) == pytest.approx(0.3)
+    assert compute_part(part_of("leaderboard_v1", "MMLU"), scores, {"a": 1, "b": 999}) == pytest.approx(0.3)
 
 
 def test_ifeval_of_v2_is_the_mean_of_both_strict_accuracies() -> None:
     one = {"prompt_level_strict_acc,none": 0.3, "inst_level_strict_acc,none": 0.5}
-    assert part_value(part_of("leaderboard_v2", "IFEval"), {"leaderboard_ifeval": one}) == pytest.approx(0.4)
+    assert compute_part(part_of("leaderboard_v2", "IFEval"), {"leaderboard_ifeval": one}) == pytest.approx(0.4)
 
 
 def test_a_part_that_lacks_a_metric_has_no_value() -> None:
-    assert part_value(part_of("leaderboard_v1", "ARC"), {"arc_challenge": {"acc,none": 0.3}}) is None
-    assert part_value(part_of("leaderboard_v1", "ARC"), {}) is None
+    assert compute_part(part_of("leaderboard_v1", "ARC"), {"arc_challenge": {"acc,none": 0.3}}) is None
+    assert compute_part(part_of("leaderboard_v1", "ARC"), {}) is None
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.0, 1 / 19, 0.25, 0.5]))
 def test_normalised_shares_stay_shares_and_keep_their_order(one: float, other: float, chance: float) -> None:
-    low, high = sorted((normalised(one, chance), normalised(other, chance)))
+    low, high = sorted((normalise_score(one, chance), normalise_score(other, chance)))
     assert 0 <= low <= high <= 1
-    assert (normalised(one, chance) <= normalised(other, chance)) == (one <= other) or max(one, other) <= chance
-    assert normalised(one, 0.0) == one
+    assert (normalise_score(one, chance) <= normalise_score(other, chance)) == (one <= other) or max(
+        one, other
+    ) <= chance
+    assert normalise_score(one, 0.0) == one

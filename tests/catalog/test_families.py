@@ -10,7 +10,7 @@ from packs import prepare
 from places import REPOSITORY
 
 from meta_eval import catalog
-from meta_eval.catalog.families import answer_ends, bos_tokens, families, family_of
+from meta_eval.catalog.families import find_family, list_answer_ends, list_bos_tokens, list_families
 from meta_eval.catalog.names import Identity
 
 FILE = REPOSITORY / "meta_template/_common/families.json"
@@ -23,7 +23,7 @@ def test_every_pack_brings_the_file_along(tmp_path: Path) -> None:
 
 def test_special_tokens_stand_nowhere_else() -> None:
     """Prose may name them; code takes them from the family."""
-    tokens = {token for family in families() for token in (*family.special, *family.ends, family.tool_call)}
+    tokens = {token for family in list_families() for token in (*family.special, *family.ends, family.tool_call)}
     code = [*(REPOSITORY / "src/meta_eval").rglob("*.py"), *(REPOSITORY / "meta_template").rglob("*.py")]
     found = {
         path.relative_to(REPOSITORY).as_posix()
@@ -46,13 +46,15 @@ def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }
     file = tmp_path / "families.json"
     file.write_text(json.dumps([llama3, other]), encoding="utf-8")
-    monkeypatch.setattr("meta_eval.assets.read", lambda name: file.read_bytes())
-    families.cache_clear()
+    monkeypatch.setattr("meta_eval.assets.read_asset", lambda name: file.read_bytes())
+    list_families.cache_clear()
     try:
-        assert family_of("Quokka-2-7B").head("user") == "<|header|>user<|/header|>\n\n"
-        assert family_of("some-model").name == "Llama 3"
-        assert catalog.identify("org/Quokka-2-7B-Instruct-evals") == Identity("Quokka-2-7B-Instruct", "2", "instruct")
-        assert bos_tokens() == ("<|begin_of_text|>", "<bos>")
-        assert answer_ends()[-1] == "<eos>"
+        assert find_family("Quokka-2-7B").head("user") == "<|header|>user<|/header|>\n\n"
+        assert find_family("some-model").name == "Llama 3"
+        assert catalog.identify_dataset("org/Quokka-2-7B-Instruct-evals") == Identity(
+            "Quokka-2-7B-Instruct", "2", "instruct"
+        )
+        assert list_bos_tokens() == ("<|begin_of_text|>", "<bos>")
+        assert list_answer_ends()[-1] == "<eos>"
     finally:
-        families.cache_clear()
+        list_families.cache_clear()

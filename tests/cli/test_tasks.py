@@ -10,7 +10,7 @@ from command import cli, process
 from places import TEMPLATES
 from rows import make_row, write_rows
 
-from meta_eval.templates import discover
+from meta_eval.templates import read_templates
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def test_json_lists_every_task_with_all_that_is_known() -> None:
     done = cli("tasks", "--json")
     assert cli("tasks", "list", "--json").stdout == done.stdout
     listed = {line["task"]: line for line in json.loads(done.stdout)}
-    assert set(listed) == set(discover(TEMPLATES).tasks)
+    assert set(listed) == set(read_templates(TEMPLATES).tasks)
     pro = listed["meta_mmlu_pro_instruct"]
     assert (pro["subset"], pro["shots"], pro["max_gen_toks"], pro["format"]) == ("mmlu_pro", "5", 1024, "verified")
     assert pro["metric"] == "exact_match_macro,strict-match"
@@ -75,9 +75,9 @@ def test_a_new_task_is_a_template_at_once(like: str, source: str) -> None:
     done = cli("tasks", "new", "mine", "--subset", "riddles", "--like", like)
     assert done.returncode == 0, done.stderr
     assert "meta_template/mine/mine.yaml:" in done.stderr
-    task = discover(Path("meta_template")).tasks["mine"]
+    task = read_templates(Path("meta_template")).tasks["mine"]
     assert (task.spec.subset, task.spec.format, task.spec.published, task.spec.groups) == ("riddles", "assumed", (), {})
-    original = discover(TEMPLATES).tasks[source].settings
+    original = read_templates(TEMPLATES).tasks[source].settings
     changed = ("task", "tag", "dataset_name", "metadata")
     assert {k: v for k, v in task.settings.items() if k not in changed} == {
         k: v for k, v in original.items() if k not in changed

@@ -22,7 +22,7 @@ from meta_eval.doctor.lm_eval_probe import NEEDS_PUNKT
 from meta_eval.doctor.pack_checks import check_pack, check_written_pack
 from meta_eval.doctor.prompt_checks import check_prompts
 from meta_eval.errors import UserError
-from meta_eval.pack.integrity import check as check_integrity
+from meta_eval.pack.integrity import check_unchanged as check_integrity
 from meta_eval.pack.manifest import read_manifest
 
 TASKS = "meta_gpqa_cot,meta_mmlu_pro_instruct,meta_math_hard,meta_ifeval,meta_mmlu_pretrain,meta_human_eval"

@@ -38,19 +38,21 @@ def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
 @functools.cache
 def shipped() -> TemplateFolder:
     """The shipped template folder, read once; no test changes it."""
-    from meta_eval.templates import discover
+    from meta_eval.templates import read_templates
 
-    return discover(TEMPLATES)
+    return read_templates(TEMPLATES)
 
 
 @functools.cache
 def all_tasks() -> list[str]:
     """Every task of the template folder that the sample offers."""
     from meta_eval.source import sample
-    from meta_eval.templates.selection import refusal
+    from meta_eval.templates.selection import explain_refusal
 
     return sorted(
-        name for name, task in shipped().tasks.items() if any(refusal(task, part) is None for part in sample.parts())
+        name
+        for name, task in shipped().tasks.items()
+        if any(explain_refusal(task, part) is None for part in sample.list_parts())
     )
 
 

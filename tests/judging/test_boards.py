@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_eval.catalog.boards import board, part_value
+from meta_eval.catalog.boards import compute_part, find_board
 from meta_eval.judging.boards import board_values
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.provenance import Provenance
@@ -49,7 +49,7 @@ def test_a_board_shows_its_parts_and_their_mean(manifest: Manifest) -> None:
             "mean": (0.219 + 0.316 + 0.275 + 0.407 + 0.5 + 0.01) / 6,
         }
     )  # fmt: skip
-    v1 = board("leaderboard_v1")
+    v1 = find_board("leaderboard_v1")
     assert v1 is not None
     shown = {part.name: part.shown["gpt2"] for part in v1.parts if part.shown}
     assert {name: 100 * found[name] for name in shown} == pytest.approx(shown)
@@ -63,6 +63,6 @@ def test_a_part_of_which_a_task_is_unfinished_is_no_number_and_then_there_is_no_
 
 
 def test_the_value_of_a_part_is_in_percent() -> None:
-    v1 = board("leaderboard_v1")
+    v1 = find_board("leaderboard_v1")
     assert v1 is not None
-    assert part_value(v1.parts[0], {"arc_challenge": {"acc_norm,none": 0.219}}) == pytest.approx(0.219)
+    assert compute_part(v1.parts[0], {"arc_challenge": {"acc_norm,none": 0.219}}) == pytest.approx(0.219)

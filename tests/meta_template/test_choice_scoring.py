@@ -185,7 +185,9 @@ def test_what_lm_eval_sends_are_the_recorded_prompts_letter_for_letter(sample_pa
     samples = replay(pack, CHOICE_TASKS)["samples"]
     assert {"meta_mmlu_pretrain", "meta_boolq", "meta_agieval_english"} <= set(samples)
     for name, entry in manifest.tasks.items():
-        recorded = [row["input_final_prompts"] for row in embedded.tables()[f"{entry.model}-evals", entry.subset].rows]
+        recorded = [
+            row["input_final_prompts"] for row in embedded.read_tables()[f"{entry.model}-evals", entry.subset].rows
+        ]
         sent = {
             sample["doc_id"]: [a[0] + a[1] for a in (asked["arguments"] for asked in requests(sample))]
             for sample in samples[name]
@@ -362,7 +364,7 @@ def test_every_choice_task_decides_as_the_recorded_reading_does(seed: int, sampl
     )["samples"]
     for name in CHOICE_TASKS:
         entry = manifest.tasks[name]
-        rows = embedded.tables()[f"{entry.model}-evals", entry.subset].rows
+        rows = embedded.read_tables()[f"{entry.model}-evals", entry.subset].rows
         for sample in found[name]:
             row = rows[sample["doc_id"]]
             raw, per_character, last_word = [], [], []

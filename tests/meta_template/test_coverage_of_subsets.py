@@ -13,8 +13,8 @@ TASKS = shipped().tasks
 PUBLISHED = sorted(
     {
         (identity.family, identity.variant, subset)
-        for identity in map(catalog.identify, catalog.dataset_ids())
-        for subset in catalog.subsets(str(identity.family), str(identity.variant))
+        for identity in map(catalog.identify_dataset, catalog.list_dataset_ids())
+        for subset in catalog.list_subsets(str(identity.family), str(identity.variant))
     }
 )
 
@@ -32,7 +32,7 @@ def test_a_published_subset_is_read_by_exactly_one_task(family: str, variant: st
 def test_there_are_55_distinct_subsets_and_the_sample_has_them_all() -> None:
     distinct = {(variant, subset) for _, variant, subset in PUBLISHED}
     assert len(distinct) == 55
-    assert {(part.identity.variant, subset) for part in sample.parts() for subset in part.subsets} == distinct
+    assert {(part.identity.variant, subset) for part in sample.list_parts() for subset in part.subsets} == distinct
 
 
 def test_every_task_has_golden_verdicts() -> None:

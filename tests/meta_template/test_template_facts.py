@@ -22,7 +22,7 @@ each_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_every_family_of_a_task_has_its_subset(task: Template) -> None:
     for variant in task.spec.variants:
         for family in task.spec.families:
-            assert task.spec.subset in catalog.subsets(family, variant)
+            assert task.spec.subset in catalog.list_subsets(family, variant)
 
 
 @each_task
@@ -36,7 +36,7 @@ def test_a_task_is_in_the_group_of_all_and_in_a_section_for_all_its_families(tas
 @each_task
 def test_the_dataset_that_a_template_names_is_of_its_family_and_variant(task: Template) -> None:
     dataset_id = task.settings["dataset_path"]
-    identity = catalog.identify(dataset_id)
+    identity = catalog.identify_dataset(dataset_id)
     assert catalog.is_listed(dataset_id)
     assert identity.family in task.spec.families
     assert identity.variant in task.spec.variants
@@ -47,10 +47,10 @@ def test_the_dataset_that_a_template_names_is_of_its_family_and_variant(task: Te
 def test_a_task_that_answers_published_numbers_answers_one_of_the_catalog(task: Template) -> None:
     models = [
         found.model
-        for found in map(catalog.dataset, catalog.dataset_ids())
+        for found in map(catalog.find_dataset, catalog.list_dataset_ids())
         if found and found.family in task.spec.families and found.variant in task.spec.variants
     ]
-    known = [number for model in models for number in catalog.published(model, task.spec.subset)]
+    known = [number for model in models for number in catalog.find_published(model, task.spec.subset)]
     # The others may stand in the __metrics subset of the evals dataset alone.
     assert not task.spec.published or any(
         wanted.averaging in (None, number.averaging) and wanted.benchmark in (None, number.benchmark)

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import make_row
 
-from meta_eval.catalog.families import bos_tokens
+from meta_eval.catalog.families import list_bos_tokens
 from meta_eval.errors import DataError
-from meta_eval.pack.row_checks import Checked, check_rows, warning_in_words
+from meta_eval.pack.row_checks import Checked, check_rows, describe_warning
 from meta_eval.source.rows import Place
 
-(BOS,) = bos_tokens()
+(BOS,) = list_bos_tokens()
 
 PLACE = Place("my/evals", "mmlu_pro")
 
@@ -138,7 +138,7 @@ def test_a_warning_is_a_sentence() -> None:
     rows = [make_row("a", correct=None), make_row("b")]
     for row in rows:
         del row["eval_config"]
-    said = [warning_in_words(key, count, len(rows)) for key, count in check(rows).warnings.items()]
+    said = [describe_warning(key, count, len(rows)) for key, count in check(rows).warnings.items()]
     assert said == [
         "the evals dataset has no column eval_config",
         "1 of 2 rows have no recorded verdict, so verify has nothing to compare ours with",

@@ -15,7 +15,7 @@ from packs import prepare, read_docs
 from places import TEMPLATES
 
 from meta_eval.errors import TemplateError
-from meta_eval.pack.doc_clusters import clusters
+from meta_eval.pack.doc_clusters import cluster_docs
 from meta_eval.pack.manifest import read_manifest
 
 SHOT = "Title: Oslo\n\nBackground: A town on a fjord, which has trams.\n\nQ: What has it?\n\nA: trams\n\n"
@@ -39,20 +39,20 @@ def test_questions_about_one_passage_are_a_cluster_whatever_was_asked_before_and
         about("The choir sings.", "Who sings?", shot=other),
         about("The lake is deep.", "Why?", "How deep?", "Who says so?"),
     ]
-    assert clusters(docs, "passage") == (["0", "1", "0", None, "1"], None)
+    assert cluster_docs(docs, "passage") == (["0", "1", "0", None, "1"], None)
 
 
 def test_questions_about_one_book_are_a_cluster_wherever_the_question_stands() -> None:
     books = [f"Chapter one.\nOn day {day} the pedlar came to the barn and told a joke.\nThe end." for day in range(2)]
     docs = [doc(f"Read.\n\n{book}\n\nQuestion: {q}\nAnswer:") for book in books for q in ("Who?", "Why?")]
     docs.append(doc(f"Question: Where?\n\n{books[0]}"))
-    assert clusters(docs, "document") == (["0", "0", "1", "1", "0"], None)
+    assert cluster_docs(docs, "document") == (["0", "0", "1", "1", "0"], None)
 
 
 @pytest.mark.parametrize("prompt", ["Read this.\nQ: {}\nA:", "Q: {}\nRead the passage {}.\nA:"])
 def test_a_rule_that_does_not_fit_the_prompts_makes_no_clusters_and_says_so(prompt: str) -> None:
     docs = [doc(prompt.format(number, number)) for number in range(9)]
-    assert clusters(docs, "passage") == ([None] * 9, "docs_do_not_show_what_they_share")
+    assert cluster_docs(docs, "passage") == ([None] * 9, "docs_do_not_show_what_they_share")
 
 
 def languages(golds: dict[str, list[str]]) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ def languages(golds: dict[str, list[str]]) -> list[dict[str, Any]]:
 
 def test_the_same_position_in_every_language_is_one_question() -> None:
     docs = languages({"en": ["5", "7", "5"], "de": ["5", "7", "5"], "th": ["5", "7", "5"]})
-    assert clusters(docs, "parallel") == (["0", "1", "2"] * 3, None)
+    assert cluster_docs(docs, "parallel") == (["0", "1", "2"] * 3, None)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_same_position_in_every_language_is_one_question() -> None:
 )
 def test_rows_that_are_not_parallel_share_a_cluster_where_they_share_the_gold(golds: dict[str, list[str]]) -> None:
     docs = languages(golds)
-    found, warning = clusters(docs, "parallel")
+    found, warning = cluster_docs(docs, "parallel")
     assert warning == "docs_are_not_parallel_over_subtasks"
     alike = {one["gold"]: {name for name, other in zip(found, docs, strict=True) if other is one} for one in docs}
     assert [name is None for name in found] == [one["gold"] == "1" for one in docs]
@@ -81,7 +81,7 @@ def test_two_docs_are_in_one_cluster_exactly_when_they_share_the_passage(
     passages: list[str], chance: random.Random
 ) -> None:
     docs = [about(passage, f"Question {number}?") for number, passage in enumerate(passages)]
-    found, warning = clusters(docs, "passage")
+    found, warning = cluster_docs(docs, "passage")
     if warning:
         assert len(set(passages)) in (1, len(passages))
         return
@@ -90,7 +90,7 @@ def test_two_docs_are_in_one_cluster_exactly_when_they_share_the_passage(
         for other, b in enumerate(passages):
             assert other == one or (found[one] is not None and found[one] == found[other]) == (a == b)
     order = chance.sample(range(len(docs)), len(docs))
-    again, _ = clusters([docs[place] for place in order], "passage")
+    again, _ = cluster_docs([docs[place] for place in order], "passage")
     assert [name is None for name in again] == [found[place] is None for place in order]
 
 

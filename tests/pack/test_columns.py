@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import THOROUGH
 
-from meta_eval.pack.doc_table import column_of, table_of
+from meta_eval.pack.doc_table import make_column, make_table
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
 leaves = [texts, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.binary(max_size=2)]
@@ -35,7 +35,7 @@ columns = st.one_of(
 @settings(max_examples=300 if THOROUGH else 75, deadline=None)
 @given(columns)
 def test_a_column_is_what_pyarrow_makes(values: list[Any]) -> None:
-    mine, theirs = column_of(values), pa.array(values)
+    mine, theirs = make_column(values), pa.array(values)
     assert mine.type == theirs.type
     assert mine.equals(theirs)
     mine.validate(full=True)
@@ -43,7 +43,7 @@ def test_a_column_is_what_pyarrow_makes(values: list[Any]) -> None:
 
 def test_a_table_has_the_columns_of_the_first_row() -> None:
     rows = [{"a": "x", "b": None}, {"a": None, "b": [1.5], "c": 1}]
-    assert table_of(rows).equals(pa.Table.from_pylist(rows))
+    assert make_table(rows).equals(pa.Table.from_pylist(rows))
 
 
 def test_pandas_is_not_imported_for_docs_of_the_usual_kinds() -> None:

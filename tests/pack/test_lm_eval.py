@@ -45,7 +45,7 @@ def test_our_verdicts_differ_from_the_recorded_ones_exactly_where_the_sample_say
     expected: dict[str, set[str]] = {}
     found: dict[str, set[str]] = {}
     for task, entry in manifest["tasks"].items():
-        expected[task] = set(embedded.tables()[f"{entry['model']}-evals", entry["subset"]].disagreements)
+        expected[task] = set(embedded.read_tables()[f"{entry['model']}-evals", entry["subset"]].disagreements)
         found[task] = set()
         metric, _, filter_name = (entry["reading"] or entry["verdict"]).partition(",")
         for sample in replayed["samples"][task]:

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 
 from meta_eval import export, grade
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.pack.next_token_scoring import NotOneTokenError, choice_ids
-from meta_eval.results.answers import limit_hit
+from meta_eval.pack.next_token_scoring import NotOneTokenError, find_choice_ids
+from meta_eval.results.answers import is_truncated
 
 TASK = "meta_mmlu_pretrain"
 
@@ -96,7 +96,7 @@ def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path:
     assert [one["acc"] for one in samples] == [1.0, 1.0, 0.0, 0.0, *([1.0] * len(right[4:]))]
     assert [one["ungraded"] for one in samples] == [0.0, 0.0, 1.0, 1.0, *([0.0] * len(right[4:]))]
     # One token is the whole answer: none was cut at its limit.
-    assert not any(limit_hit(one, len) for one in samples)
+    assert not any(is_truncated(one, len) for one in samples)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_each_choice_must_be_one_token_behind_the_context(
 ) -> None:
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     with pytest.raises(NotOneTokenError, match=why):
-        list(choice_ids(iter([(context, choices)]), tokenizer))
+        list(find_choice_ids(iter([(context, choices)]), tokenizer))
 
 
 def test_a_choice_must_not_change_the_tokens_before_it() -> None:
@@ -153,4 +153,4 @@ def test_a_choice_must_not_change_the_tokens_before_it() -> None:
     vocabulary = {token: number for number, token in enumerate(["A", "B", ":", ":A", ":B", "x"])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[(":", "A"), (":", "B")]))
     with pytest.raises(NotOneTokenError, match="changes the tokens before it"):
-        list(choice_ids(iter([("x:", ["A", "B"])]), tokenizer))
+        list(find_choice_ids(iter([("x:", ["A", "B"])]), tokenizer))

@@ -22,10 +22,10 @@ from meta_eval.config import load_config
 from meta_eval.errors import UserError
 from meta_eval.logs import silent
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.pack.meta_pack import assemble
+from meta_eval.pack.meta_pack import assemble_pack
 from meta_eval.pack.publication import PUBLICATION
-from meta_eval.pack.publishing import publish
-from meta_eval.pack.rebuild import rebuild
+from meta_eval.pack.publishing import publish_pack
+from meta_eval.pack.rebuild import rebuild_pack
 
 # A choice, a join, a grader with modules of its own, and docs with data beside them.
 TASKS = "meta_mmlu_pretrain,meta_ifeval,meta_math_hard,meta_gorilla_api_bench__huggingface"
@@ -104,7 +104,7 @@ def test_no_text_of_a_row_is_published(home: Path) -> None:
 
 def test_publishing_twice_gives_the_same_files(home: Path) -> None:
     before = files_of(home / "published")
-    publish(home / "work_dir", home / "published")
+    publish_pack(home / "work_dir", home / "published")
     assert files_of(home / "published") == before
 
 
@@ -126,10 +126,10 @@ def test_a_clone_keeps_what_is_the_users(home: Path, tmp_path: Path) -> None:
     (clone / PUBLICATION).write_bytes(b"edited")
     before = files_of(clone)
     with pytest.raises(UserError, match=f"{PUBLICATION} would be replaced"):
-        publish(home / "work_dir", clone)
+        publish_pack(home / "work_dir", clone)
     assert files_of(clone) == before
     (clone / PUBLICATION).unlink()
-    publish(home / "work_dir", clone)
+    publish_pack(home / "work_dir", clone)
     assert files_of(clone).items() >= {**theirs, "README.md": b"edited"}.items()
     assert "README.md" not in (clone / ".meta-eval.publication.sha256").read_text()
 
@@ -144,7 +144,7 @@ SECRETS = {
 def test_nothing_private_is_published(tmp_path: Path) -> None:
     templates = some_templates(tmp_path, "gpqa_cot")
     pack = prepare(tmp_path / "alices" / "pack", "meta_gpqa_cot", **SECRETS, template_dir=str(templates))
-    publish(pack, tmp_path / "published")
+    publish_pack(pack, tmp_path / "published")
     text = b"".join(files_of(tmp_path / "published").values()).decode()
     private = ["alice", "corp", "31.4159", "adapter", "secret-model", str(tmp_path), "10001", "vllm"]
     assert [word for word in private if word in text] == []
@@ -156,7 +156,7 @@ def test_a_credential_in_a_template_is_not_published(tmp_path: Path) -> None:
         file.write(f"\nTOKEN = 'hf_{'a' * 30}'\n")
     pack = prepare(tmp_path / "pack", "meta_ifeval", template_dir=str(templates))
     with pytest.raises(UserError, match="utils.py: holds a credential"):
-        publish(pack, tmp_path / "published")
+        publish_pack(pack, tmp_path / "published")
     assert not (tmp_path / "published").exists()
 
 
@@ -224,7 +224,7 @@ def test_nothing_that_lies_in_a_publication_is_used(cwd: str, words: list[str], 
 
 def test_a_publication_is_made_anew_by_the_readers_own_templates(strange: Path, tmp_path: Path) -> None:
     """The stranger's modules, settings and manifest lie beside what is read, and none of them is."""
-    rebuild(strange, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+    rebuild_pack(strange, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     manifest = read_manifest(tmp_path / "pack")
     assert manifest.run.model_args == {}
     assert "trust_remote_code" not in " ".join(manifest.command)
@@ -233,10 +233,12 @@ def test_a_publication_is_made_anew_by_the_readers_own_templates(strange: Path, 
 
 def test_templates_that_the_reader_copied_are_run(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "published" / "templates", tmp_path / "read")
-    rebuild(home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"], template_dir=tmp_path / "read")
+    rebuild_pack(home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"], template_dir=tmp_path / "read")
     (tmp_path / "read" / "ifeval" / "utils.py").open("a").write("# more\n")
     with pytest.raises(UserError, match=r"not what was published: files\.ifeval/utils\.py"):
-        rebuild(home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"], template_dir=tmp_path / "read")
+        rebuild_pack(
+            home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"], template_dir=tmp_path / "read"
+        )
     assert not (tmp_path / "two").exists()
 
 
@@ -244,7 +246,7 @@ def test_a_task_that_the_reader_does_not_have_is_named(home: Path, tmp_path: Pat
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, lambda tree: tree["contents"].update(my_task=tree["contents"]["meta_ifeval"]))
     with pytest.raises(UserError, match=r"no task my_task.*name that with --template-dir"):
-        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -263,18 +265,18 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.fixture(scope="module")
 def assembled() -> Callable[..., object]:
     """What makes a pack, once: all of them here are of the same rows and templates."""
-    return functools.cache(lambda *_: assemble(CONFIG, "", silent))
+    return functools.cache(lambda *_: assemble_pack(CONFIG, "", silent))
 
 
 @pytest.mark.parametrize("key", CHANGES)
 def test_what_differs_is_named_by_its_key_and_nothing_is_written(
     key: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, assembled: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr("meta_eval.pack.rebuild.assemble", lambda *_: assembled())
+    monkeypatch.setattr("meta_eval.pack.rebuild.assemble_pack", lambda *_: assembled())
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, CHANGES[key])
     with pytest.raises(UserError, match="what came out is not what was published") as error:
-        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert key in str(error.value)
     assert not (tmp_path / "pack").exists()
 
@@ -299,12 +301,12 @@ def test_no_value_in_any_place_of_a_publication_passes_for_what_was_made(
         node = node[key]
     before, node[key] = node[key], data.draw(anything)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("meta_eval.pack.rebuild.assemble", lambda *_: assembled())
+        patch.setattr("meta_eval.pack.rebuild.assemble_pack", lambda *_: assembled())
         (Path(folder) / PUBLICATION).write_text(json.dumps(tree), encoding="utf-8")
         if key in ("format", "meta_eval") or (node[key] == before and type(node[key]) is type(before)):
             return
         with pytest.raises(UserError) as error:
-            rebuild(Path(folder), overrides=[*MINE, f"work_dir={folder}-pack"])
+            rebuild_pack(Path(folder), overrides=[*MINE, f"work_dir={folder}-pack"])
         assert "\n" not in str(error.value)
         assert not Path(f"{folder}-pack").exists()
 
@@ -330,7 +332,7 @@ def test_what_a_publication_does_not_say_is_refused(key: str, home: Path, tmp_pa
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, REFUSED[key])
     with pytest.raises(UserError, match=PUBLICATION) as error:
-        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert "\n" not in str(error.value)
     assert not (tmp_path / "pack").exists()
 
@@ -343,24 +345,24 @@ def test_a_folder_is_never_read_in_the_place_of_a_dataset(
     (tmp_path / "meta-llama" / "Some-evals").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="would be read in the place of the dataset"):
-        rebuild(folder, overrides=MINE)
+        rebuild_pack(folder, overrides=MINE)
 
 
 def test_ground_truth_from_elsewhere_is_said(home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, lambda tree: tree.update(originals={"ifeval": {"id": "somebody/ifeval", "revision": "0" * 40}}))
     with pytest.raises(UserError):
-        rebuild(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert "takes the ground truth of ifeval from somebody/ifeval, which is not the default" in caplog.text
 
 
 def test_programs_that_a_model_writes_need_the_readers_word(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "pack", "meta_human_eval")
-    publish(pack, tmp_path / "published")
+    publish_pack(pack, tmp_path / "published")
     with pytest.raises(UserError, match="add --set allow_code=true"):
-        rebuild(tmp_path / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"])
+        rebuild_pack(tmp_path / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"])
     allowed = [*MINE, f"work_dir={tmp_path / 'two'}", "allow_code=true"]
-    assert "--confirm_run_unsafe_code" in rebuild(tmp_path / "published", overrides=allowed).manifest.command
+    assert "--confirm_run_unsafe_code" in rebuild_pack(tmp_path / "published", overrides=allowed).manifest.command
 
 
 def test_without_access_to_the_rows_it_is_one_message(home: Path, tmp_path: Path) -> None:
@@ -393,4 +395,4 @@ def test_what_cannot_be_is_said(words: list[str], said: str, home: Path) -> None
 def test_rows_of_this_machine_cannot_be_made_anew_by_others(tmp_path: Path, evals_folder: Path) -> None:
     pack = prepare(tmp_path / "pack", "meta_gpqa_cot", evals_dataset=str(evals_folder), template_dir=str(TEMPLATES))
     with pytest.raises(UserError, match="a folder of this machine"):
-        publish(pack, tmp_path / "published")
+        publish_pack(pack, tmp_path / "published")

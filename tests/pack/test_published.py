@@ -12,7 +12,7 @@ from noted import noted
 from rows import StubDataset, write_rows
 
 from meta_eval.catalog.names import Identity
-from meta_eval.pack.published_numbers import published_entries, read_metrics
+from meta_eval.pack.published_numbers import find_published_numbers, read_metrics
 from meta_eval.source import folder
 from meta_eval.source.base import DataFile
 
@@ -28,7 +28,7 @@ def entries(
     task: str, label: str, rows: list[dict[str, Any]], dataset: StubDataset = SMALL
 ) -> tuple[list[Any], list[str]]:
     with noted() as said:
-        found = published_entries(TASKS[task], dataset, [label], rows)
+        found = find_published_numbers(TASKS[task], dataset, [label], rows)
     return [(entry.our_metric, entry.value, entry.averaging) for entry in found], said
 
 
@@ -62,8 +62,8 @@ def test_the_rows_own_number_replaces_one_of_other_settings() -> None:
     """3.2 MATH: the card is 0-shot, the rows and their metrics are 4-shot."""
     dataset = replace(SMALL, identity=Identity("Llama-3.2-3B-Instruct", "3.2", "instruct"))
     label = "MATH (4-shot, CoT)"
-    card = published_entries(TASKS["meta_math"], dataset, [label], [])
-    own = published_entries(TASKS["meta_math"], dataset, [label], [metric(label, "em", 47.1)])
+    card = find_published_numbers(TASKS["meta_math"], dataset, [label], [])
+    own = find_published_numbers(TASKS["meta_math"], dataset, [label], [metric(label, "em", 47.1)])
     assert [(e.value, e.same_settings) for e in card] == [(48.0, False)]
     assert [(e.value, e.same_settings) for e in own] == [(47.1, True)]
 

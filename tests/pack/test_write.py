@@ -20,14 +20,14 @@ from runs import ASKED, RUN, entry
 
 from meta_eval.boundary import ownership
 from meta_eval.boundary.outputs import OutputError
-from meta_eval.boundary.ownership import list_of
+from meta_eval.boundary.ownership import list_name
 from meta_eval.boundary.staging import STAGING
 from meta_eval.errors import PackError, UserError
-from meta_eval.pack.integrity import changes
+from meta_eval.pack.integrity import find_changes
 from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
 from meta_eval.pack.pack_writer import check_target, write_pack
 
-LIST = list_of("pack")
+LIST = list_name("pack")
 
 
 def manifest_of(files: dict[str, bytes]) -> Manifest:
@@ -398,7 +398,7 @@ def test_what_is_saved_while_the_pack_is_replaced_stays(tmp_path: Path, monkeypa
     assert "folder0/file0" in write(work_dir, 2)[0]
     assert (work_dir / "folder0" / "late.txt").read_text() == "just saved"
     assert (work_dir / "folder0" / "file0").read_text() == "just edited"
-    assert list(changes(work_dir, read_manifest(work_dir))) == ["folder0/file0"]
+    assert list(find_changes(work_dir, read_manifest(work_dir))) == ["folder0/file0"]
 
 
 @pytest.mark.parametrize("step", range(13))

@@ -18,7 +18,7 @@ from meta_eval.errors import UserError
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.model import Task
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.pack.publishing import publish
+from meta_eval.pack.publishing import publish_pack
 from meta_eval.reports.samples import samples_of
 
 ROWS = [
@@ -132,7 +132,7 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
     assert found.decision is not None
     assert (found.decision.drop.value, figures(found)) == (0.0, (0.0, 0.0, 0.0))
     with pytest.raises(UserError, match="answers of a baseline, a run of yours that others do not have"):
-        publish(pack, tmp_path / "published")
+        publish_pack(pack, tmp_path / "published")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from reports import HOSTILE, hostile_samples, make_comparison, make_report, make_samples, published, score, write_html
 from rich.console import Console
 
-from meta_eval.boundary.outputs import OutputError, replacing
+from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.judging.model import Alarmed, Cut, Task
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.model import Report
@@ -374,7 +374,10 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="Name a file in a folder that exists"), replacing(tmp_path / "no" / "x.md"):
+    with (
+        pytest.raises(OutputError, match="Name a file in a folder that exists"),
+        replace_file(tmp_path / "no" / "x.md"),
+    ):
         pass
-    with pytest.raises(OutputError, match="folder"), replacing(tmp_path):
+    with pytest.raises(OutputError, match="folder"), replace_file(tmp_path):
         pass

@@ -17,9 +17,9 @@ from shared import whole_pack
 
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.replay import has_recorded_answer
-from meta_eval.results.baseline import Baseline, baseline_file, out_folder, read_baseline
+from meta_eval.results.baseline import Baseline, baseline_file, read_baseline, verify_folder
 from meta_eval.results.run import read_run
-from meta_eval.results.scores import scores
+from meta_eval.results.scores import compute_scores
 from meta_eval.verification import Proof, verify
 
 LETTERS = "meta_mmlu_pro_instruct"
@@ -51,7 +51,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pack(few: Path, tmp_path: Path) -> Path:
-    shutil.copytree(out_folder(few), out_folder(tmp_path / "work_dir"))
+    shutil.copytree(verify_folder(few), verify_folder(tmp_path / "work_dir"))
     return Path(shutil.copytree(few, tmp_path / "work_dir"))
 
 
@@ -77,7 +77,7 @@ def scores_what_verify_scored(task: str, pack: Path, proof: Proof, found: Baseli
     ]
     specs = {report.entry.verdict, *(number.our_metric for number in report.entry.published)}
     for spec in specs if len(docs) == report.entry.docs else ():
-        ours = scores(docs, spec)
+        ours = compute_scores(docs, spec)
         assert ours is not None, spec
         assert ours.value == pytest.approx(report.scores[spec], abs=1e-12), spec
 
@@ -151,7 +151,7 @@ def test_the_baseline_outlives_a_move_and_the_same_prepare(few: Path, pack: Path
 def test_a_pack_that_was_never_verified_says_so(pack: Path) -> None:
     baseline_file(pack, LETTERS).unlink()
     assert baseline(pack).missing == {LETTERS: "verify has not been run on this task: run `meta-eval verify`"}
-    shutil.rmtree(out_folder(pack))
+    shutil.rmtree(verify_folder(pack))
     assert set(baseline(pack).missing.values()) == {"verify has not been run on this pack: run `meta-eval verify`"}
 
 
@@ -189,10 +189,10 @@ def test_only_the_tasks_that_were_named_are_written_anew(pack: Path) -> None:
 
 
 def test_a_run_that_is_graded_again_writes_none(pack: Path, tmp_path: Path) -> None:
-    before = {path: path.stat().st_ino for path in out_folder(pack).rglob("*.jsonl")}
+    before = {path: path.stat().st_ino for path in verify_folder(pack).rglob("*.jsonl")}
     verify(pack, tasks=[LETTERS], regrade=run_lm_eval(pack, [LETTERS], tmp_path / "out"))
-    assert {path: path.stat().st_ino for path in out_folder(pack).rglob("*.jsonl")} == before
-    assert not (out_folder(pack, regraded=True) / "baseline").exists()
+    assert {path: path.stat().st_ino for path in verify_folder(pack).rglob("*.jsonl")} == before
+    assert not (verify_folder(pack, regraded=True) / "baseline").exists()
 
 
 @pytest.mark.parametrize("kept", [0, 30, 400, -200])
@@ -212,7 +212,7 @@ def test_a_kill_leaves_whole_files(sample: Path, tmp_path: Path) -> None:
     pack = Path(shutil.copytree(sample, tmp_path / "work_dir"))
     running = started("verify", pack)
     try:
-        folder = out_folder(pack) / "baseline"
+        folder = verify_folder(pack) / "baseline"
         deadline = time.monotonic() + 120
         while len(list(folder.glob("*.jsonl"))) < 2:
             assert running.poll() is None

@@ -24,9 +24,9 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.model import Report
 from meta_eval.results.answers import Answer, Doc, ResultsError
 from meta_eval.results.baseline import read_baseline
-from meta_eval.results.clusters import content_keys, name_clusters, read_fields
+from meta_eval.results.clusters import make_content_keys, name_clusters, read_fields
 from meta_eval.results.run import read_run
-from meta_eval.results.scores import scores
+from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import task_docs
 
 PROBLEMS, COPIES = 12, 20
@@ -97,7 +97,7 @@ def test_docs_that_share_nothing_have_the_intervals_of_docs_on_their_own(tmp_pat
     lines = [plain(n, f"Problem {n}", n % 3 > 0, {"id": n}) for n in range(60)]
     (task,) = report(written(tmp_path, lines)).tasks
     docs = tuple(replace(doc, cluster=None) for doc in read_run([tmp_path]).tasks["aime"].docs)
-    known = scores(docs, "acc,none")
+    known = compute_scores(docs, "acc,none")
     assert known is not None
     assert known.clusters is None
     assert task.scores[0].interval == known.interval
@@ -122,7 +122,7 @@ def test_clusters_are_what_hangs_together_whatever_the_order(keys: list[list[int
 @given(st.text(max_size=3), st.text(max_size=3), st.text(max_size=3))
 def test_only_the_same_prompt_with_the_same_answer_is_the_same(prompt: str, gold: str, other: str) -> None:
     def keys(number: int, gold: str) -> tuple[str, ...]:
-        return content_keys(f"doc {number}", (prompt,), gold, [[f"{prompt}.", {}]])
+        return make_content_keys(f"doc {number}", (prompt,), gold, [[f"{prompt}.", {}]])
 
     assert bool(set(keys(1, gold)) & set(keys(2, other))) == (gold == other)
 
@@ -202,7 +202,7 @@ def test_copies_are_asked_together_where_a_run_may_stop() -> None:
         )  # fmt: skip
 
     docs = [doc(number) for number in range(20)]
-    known = scores(docs, "em,f")
+    known = compute_scores(docs, "em,f")
     assert known is not None
     clusters = task_docs("t", docs, known, frozenset()).clusters
     assert clusters is not None

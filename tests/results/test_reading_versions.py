@@ -26,7 +26,7 @@ from meta_eval.reports.samples import samples_of
 from meta_eval.reports.text import averages
 from meta_eval.results.answers import Doc, ResultsError, Weighted
 from meta_eval.results.run import Run, read_run
-from meta_eval.results.scores import scores
+from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Interval
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
@@ -70,7 +70,7 @@ def test_every_task_is_read_doc_by_doc(output: Path) -> None:
     assert list(run.tasks) == ["tiny_colours", "tiny_free", "tiny_sums", "tiny_text"]
     for task, (spec, right) in RIGHT.items():
         result = run.tasks[task]
-        found = scores(result.docs, spec)
+        found = compute_scores(result.docs, spec)
         assert found is not None
         assert list(found.raw) == right
         assert found.value == pytest.approx(result.aggregates[spec].value)

@@ -18,7 +18,7 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.answers import ResultsError, read_metrics
 from meta_eval.results.run import Run, check_pack, read_run
 from meta_eval.results.samples import open_samples
-from meta_eval.results.scores import scores, specs
+from meta_eval.results.scores import compute_scores, list_metric_keys
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain", "meta_mmlu_pro_instruct"]
 SAMPLES = f"samples_meta_some_{TIME}.jsonl"
@@ -61,7 +61,7 @@ def test_every_task_of_a_real_run_is_read(output: Path) -> None:
 def test_every_average_is_lm_evals_own(output: Path) -> None:
     written = json.loads(next(output.rglob("results_*.json")).read_text(encoding="utf-8"))["results"]
     for task, result in read(output).tasks.items():
-        found = {spec: scores(result.docs, spec).value for spec in specs(result.docs)}  # type: ignore[union-attr]
+        found = {spec: compute_scores(result.docs, spec).value for spec in list_metric_keys(result.docs)}  # type: ignore[union-attr]
         expected = {key: value for key, value in written[task].items() if "," in key and "_stderr" not in key}
         assert found == pytest.approx(expected, abs=1e-12)
 
@@ -233,7 +233,7 @@ def test_an_older_lm_eval_that_names_neither_filter_nor_metrics(tmp_path: Path) 
 
     edit(folder / SAMPLES, older)
     result = read(folder).tasks["meta_some"]
-    assert specs(result.docs) == (
+    assert list_metric_keys(result.docs) == (
         "exact_match,strict-match",
         "exact_match_macro,strict-match",
         "unextracted,strict-match",

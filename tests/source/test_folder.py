@@ -96,7 +96,7 @@ def test_an_identity_that_is_known_is_not_guessed(tmp_path: Path) -> None:
 def test_a_folder_in_lower_case_is_known_by_the_same_rule_as_an_id(tmp_path: Path) -> None:
     root = tmp_path / "llama-3.1-8b-instruct-evals"
     root.mkdir()
-    assert opened(fill(root, "gpqa.parquet")).identity == catalog.identify("llama-3.1-8b-instruct-evals")
+    assert opened(fill(root, "gpqa.parquet")).identity == catalog.identify_dataset("llama-3.1-8b-instruct-evals")
     assert opened(root).identity == Identity("Llama-3.1-8B-Instruct", "3.1", "instruct")
 
 

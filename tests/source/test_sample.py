@@ -45,7 +45,7 @@ SUBSETS = [
     (B32, "mmlu"),
 ]  # those of the recipe
 each_subset = pytest.mark.parametrize(("part", "subset"), SUBSETS)
-EVERY = sorted(key for key in sample.tables() if key[0] != "originals")
+EVERY = sorted(key for key in sample.read_tables() if key[0] != "originals")
 every_subset = pytest.mark.parametrize(("part", "subset"), EVERY)
 
 # The recipe's patterns, and which of several matches counts; of bbh that of the benchmark's authors.
@@ -82,11 +82,11 @@ COLUMNS = {
 
 
 def read(part: str, subset: str) -> list[dict]:
-    return [json.loads(line) for line in sample.tables()[part, subset].content().decode().split("\n")[:-1]]
+    return [json.loads(line) for line in sample.read_tables()[part, subset].content().decode().split("\n")[:-1]]
 
 
 def disagreements(part: str, subset: str) -> set[str]:
-    return set(sample.tables()[part, subset].disagreements)
+    return set(sample.read_tables()[part, subset].disagreements)
 
 
 def sha256(text: str) -> str:
@@ -256,7 +256,7 @@ def test_lm_evals_checkers_give_the_recorded_ifeval_verdicts_but_for_the_declare
 
 
 def test_each_deliberate_disagreement_names_one_row_and_no_subset_has_more_than_two() -> None:
-    declared = {key: table.disagreements for key, table in sample.tables().items() if table.disagreements}
+    declared = {key: table.disagreements for key, table in sample.read_tables().items() if table.disagreements}
     assert set(declared) >= {
         (I31, "ifeval__strict"),
         (I31, "math_hard"),
@@ -452,7 +452,7 @@ def made(folder: Path, text: str) -> sample_rows.Table:
     folder.mkdir(exist_ok=True)
     (folder / sample_rows.TEXTS).write_text("texts: {asks: 'Question: {{ question }}'}")
     (folder / "one.yaml").write_text(text, "utf-8")
-    (table,) = sample_rows.tables(folder)
+    (table,) = sample_rows.make_tables(folder)
     return table
 
 
@@ -510,14 +510,14 @@ def test_a_share_is_recorded_as_the_number_it_is(tmp_path: Path) -> None:
 def test_a_package_without_the_sample_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sample, "files", lambda package: tmp_path)
     with pytest.raises(SourceError, match=r"the embedded sample is not there.* Install meta-eval again"):
-        sample.tables.__wrapped__()
+        sample.read_tables.__wrapped__()
 
 
 # Source
 
 
 def test_the_source_offers_five_parts_in_order() -> None:
-    parts = sample.parts()
+    parts = sample.list_parts()
     assert [part.identity for part in parts] == [
         Identity("Llama-3.1-8B-Instruct", "3.1", "instruct"),
         Identity("Llama-3.1-8B", "3.1", "pretrain"),
@@ -534,25 +534,25 @@ def test_the_source_offers_five_parts_in_order() -> None:
 
 
 def test_the_source_hands_out_the_file_of_a_subset() -> None:
-    (file,) = sample.parts()[1].fetch("bbh")
+    (file,) = sample.list_parts()[1].fetch("bbh")
     assert file.name == f"{B31}/bbh.jsonl"
     assert file.path.samefile(FOLDER / "bbh.yaml")
     with file.open() as stream:
         assert file.sha256 == hashlib.sha256(stream.read()).hexdigest()
     assert read_rows([file], dataset_id="sample", subset="bbh") == read(B31, "bbh")
-    assert sample.parts()[1].config_name("bbh") == "Llama-3.1-8B-evals__bbh__details"
+    assert sample.list_parts()[1].config_name("bbh") == "Llama-3.1-8B-evals__bbh__details"
 
 
 def test_an_unknown_subset_is_refused_with_what_there_is() -> None:
     with pytest.raises(
         SourceError, match=r"no subset 'mmlu_por'; did you mean 'mmlu_pro'.* It offers: .*bbh.*, mmlu_pro"
     ):
-        sample.parts()[1].fetch("mmlu_por")
+        sample.list_parts()[1].fetch("mmlu_por")
 
 
 @pytest.mark.parametrize("name", ["ifeval", "math"])
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_the_source_hands_out_an_original_for_any_split(name: str, split: str) -> None:
-    (file,) = sample.original(name).fetch(split)
+    (file,) = sample.open_sample_original(name).fetch(split)
     assert file.name == f"originals/{name}.jsonl"
     assert read_rows([file], dataset_id="sample", subset=split) == read("originals", name)

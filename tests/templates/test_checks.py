@@ -13,7 +13,7 @@ from rows import make_row, write_rows
 
 from meta_eval.errors import TemplateError
 from meta_eval.templates.checks import FILTERS, KEYS, OUTPUT_TYPES
-from meta_eval.templates.folder import discover
+from meta_eval.templates.folder import read_templates
 
 
 def test_the_lists_are_those_of_the_installed_lm_eval() -> None:
@@ -60,7 +60,7 @@ def test_a_setting_that_cannot_be_is_named(change: Callable[[Any], Any], words: 
 
     folder = one_template(tmp_path / "t", as_template(change(copy.deepcopy(TEMPLATE))))
     with pytest.raises(TemplateError) as caught:
-        discover(folder)
+        read_templates(folder)
     assert str(folder / "my" / "t.yaml") in str(caught.value)
     for word in words:
         assert word in str(caught.value)

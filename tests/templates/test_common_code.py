@@ -14,7 +14,7 @@ from rows import make_row, write_rows
 
 from meta_eval.errors import DataError, TemplateError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.templates import discover
+from meta_eval.templates import read_templates
 
 OWN_TASK = """
 include: ../_generative_yaml
@@ -90,7 +90,7 @@ FOLDERS = sorted({task.file.parts[0] for task in shipped().tasks.values()})
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_folder_can_be_copied_alone(name: str, tmp_path: Path) -> None:
     originals = shipped().tasks
-    tasks = discover(copied(name, tmp_path)).tasks
+    tasks = read_templates(copied(name, tmp_path)).tasks
     assert tasks
     assert {task: found.files for task, found in tasks.items()} == {task: originals[task].files for task in tasks}
 
@@ -125,7 +125,7 @@ def test_a_folder_with_an_underscore_holds_no_task(tmp_path: Path) -> None:
     templates = copied("mmlu_pro", tmp_path)
     (templates / "_common").mkdir()
     (templates / "_common" / "words.yaml").write_text("- not a template\n")
-    folder = discover(templates)
+    folder = read_templates(templates)
     assert set(folder.tasks) == {"meta_mmlu_pro_instruct", "meta_mmlu_pro_pretrain"}
     assert not [file for file in folder.tasks["meta_mmlu_pro_instruct"].files if file.name == "words.yaml"]
 

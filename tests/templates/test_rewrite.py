@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from places import TEMPLATES
 from ruamel.yaml import YAML
 
-from meta_eval.templates.rewrite import bundle_task, group, hub_task
+from meta_eval.templates.rewrite import bundle_task, rewrite_for_hub, write_group
 
 MMLU_PRO = (TEMPLATES / "mmlu_pro/mmlu_pro_5shot_cot_instruct.yaml").read_text(encoding="utf-8")
 
@@ -53,7 +53,7 @@ def test_what_an_include_sets_is_switched_off() -> None:
 
 
 def test_a_hub_task_names_dataset_config_and_commit() -> None:
-    new = tree(hub_task(MMLU_PRO, dataset_path="a/b", dataset_name="b__mmlu_pro__details", revision="012345"))
+    new = tree(rewrite_for_hub(MMLU_PRO, dataset_path="a/b", dataset_name="b__mmlu_pro__details", revision="012345"))
     assert (new["dataset_path"], new["dataset_name"], new["dataset_kwargs"]) == (
         "a/b",
         "b__mmlu_pro__details",
@@ -65,7 +65,10 @@ def test_a_hub_task_names_dataset_config_and_commit() -> None:
 def test_comments_functions_and_all_other_keys_of_every_shipped_template_stay() -> None:
     for template in shipped().tasks.values():
         text = (TEMPLATES / template.file).read_text(encoding="utf-8")
-        for new in (bundle(text, template.inherited), hub_task(text, dataset_path="a", dataset_name="b", revision="c")):
+        for new in (
+            bundle(text, template.inherited),
+            rewrite_for_hub(text, dataset_path="a", dataset_name="b", revision="c"),
+        ):
             assert [c.strip() for c in comments(new)] == [c.strip() for c in comments(text)], template.name
             changed = {"dataset_path", "dataset_name", "dataset_kwargs", "custom_dataset", "process_docs"}
             old_tree, new_tree = (yaml.load(one, _Tags) for one in (text, new))
@@ -77,10 +80,10 @@ def test_comments_functions_and_all_other_keys_of_every_shipped_template_stay() 
 
 def test_a_group_gets_its_members_and_keeps_the_rest() -> None:
     text = (TEMPLATES / "meta_instruct.yaml").read_text(encoding="utf-8")
-    new = group(text, name="meta_instruct", members=["a", "b"])
+    new = write_group(text, name="meta_instruct", members=["a", "b"])
     assert tree(new)["task"] == ["a", "b"]
     assert comments(new) == comments(text)
-    assert tree(group(None, name="g", members=["a"])) == {"group": "g", "task": ["a"]}
+    assert tree(write_group(None, name="g", members=["a"])) == {"group": "g", "task": ["a"]}
 
 
 KEYS = st.sampled_from(

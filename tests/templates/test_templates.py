@@ -12,8 +12,8 @@ from rows import StubDataset
 
 from meta_eval.catalog.names import Identity
 from meta_eval.errors import ConfigError, TemplateError
-from meta_eval.templates import discover
-from meta_eval.templates.selection import select
+from meta_eval.templates import read_templates
+from meta_eval.templates.selection import select_tasks
 
 INSTRUCT_31 = StubDataset(("gpqa", "ifeval__strict", "math_hard", "mmlu", "mmlu_pro"))
 PRETRAIN_31 = StubDataset(("bbh", "mmlu", "mmlu_pro"), Identity("Llama-3.1-8B", "3.1", "pretrain"))
@@ -29,7 +29,7 @@ COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES /
 
 
 def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:
-    selections, _ = select(discover(root), asked, [of], where="c.yaml: tasks")
+    selections, _ = select_tasks(read_templates(root), asked, [of], where="c.yaml: tasks")
     return sorted(selection.template.name for selection in selections)
 
 
@@ -120,7 +120,7 @@ def test_a_folder_of_unknown_family_is_taken_at_its_subsets_unless_two_tasks_cla
 
 
 def test_each_task_reads_the_first_part_that_offers_it() -> None:
-    selections, groups = select(
+    selections, groups = select_tasks(
         shipped(),
         ["meta_instruct", "meta_pretrain"],
         [INSTRUCT_31, PRETRAIN_31, INSTRUCT_32, PRETRAIN_32],
@@ -136,14 +136,14 @@ def test_a_reading_is_a_metric_of_the_task(folder: Path) -> None:
     assert shipped().tasks["meta_ifeval"].spec.reading == "one_or_all_strict,none"
     edit(yaml_of(folder), ("    format: verified", "    reading: one_or_none,none\n    format: verified"))
     with pytest.raises(TemplateError, match=r"meta_eval\.reading: 'one_or_none,none' is no metric"):
-        discover(folder)
+        read_templates(folder)
 
 
 def test_a_copied_folder_is_a_task_with_its_own_files(folder: Path) -> None:
     shutil.copytree(folder / "mmlu_pro", folder / "mine")
     edit(folder / "mine" / yaml_of(folder).name, ("task: meta_mmlu_pro_instruct", "task: mine"))
     (folder / "mine" / "words.txt").write_text("x")
-    task = discover(folder).tasks["mine"]
+    task = read_templates(folder).tasks["mine"]
     assert [file.as_posix() for file in task.files] == [
         *COMMON,
         "mine/mmlu_pro_5shot_cot_instruct.yaml",
@@ -181,7 +181,7 @@ def test_a_task_brings_the_files_of_what_it_includes() -> None:
 def test_a_broken_template_is_named_with_its_file_and_key(folder: Path, old: str, new: str, words: list[str]) -> None:
     edit(yaml_of(folder), (old, new))
     with pytest.raises(TemplateError) as caught:
-        discover(folder)
+        read_templates(folder)
     for word in [yaml_of(folder).name, *words]:
         assert word in str(caught.value)
 
@@ -194,19 +194,19 @@ def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inn
         (folder / "mmlu_pro" / name).write_text(f"include: {inner}\ntask: link_{link}\n", encoding="utf-8")
         inner = name
     with pytest.raises(TemplateError, match="instruct.yaml: is the end of a chain of more than 32 includes"):
-        discover(folder)
+        read_templates(folder)
     (folder / "mmlu_pro" / inner).unlink()
-    assert "link_31" in discover(folder).tasks
+    assert "link_31" in read_templates(folder).tasks
 
 
 def test_two_tasks_of_one_name_are_refused(folder: Path) -> None:
     shutil.copytree(folder / "mmlu_pro", folder / "copy")
     with pytest.raises(TemplateError, match="stands in copy/mmlu_pro_5shot_cot_instruct.yaml as well"):
-        discover(folder)
+        read_templates(folder)
 
 
 def test_no_folder_and_no_task(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="meta-eval init"):
-        discover(tmp_path / "nothing")
+        read_templates(tmp_path / "nothing")
     with pytest.raises(TemplateError, match="no task template"):
-        discover(tmp_path)
+        read_templates(tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 from meta_eval import catalog, thresholds
 from meta_eval.catalog import fidelity
 from meta_eval.catalog.fidelity import Comparison
-from meta_eval.templates.folder import discover
+from meta_eval.templates.folder import read_templates
 
 ROOT = Path(__file__).resolve().parents[2]
 TITLES = {"instruct": "Instruct models", "pretrain": "Base models"}
@@ -27,9 +27,9 @@ def values() -> dict[str, Any]:
 
 def rows(variant: str) -> list[dict[str, Any]]:
     """What is known of each subset."""
-    templates = tuple(discover(ROOT / "meta_template").tasks.values())
+    templates = tuple(read_templates(ROOT / "meta_template").tasks.values())
     found = []
-    for subset in sorted({one for family in ("3.1", "3.2", "3.3") for one in catalog.subsets(family, variant)}):  # type: ignore[arg-type]
+    for subset in sorted({one for family in ("3.1", "3.2", "3.3") for one in catalog.list_subsets(family, variant)}):  # type: ignore[arg-type]
         here = [t for t in templates if t.spec.subset == subset and variant in t.spec.variants]
         tasks = sorted(task.name for task in here)
         checks = [check for check in fidelity.checks() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]

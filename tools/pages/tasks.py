@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from meta_eval.templates import discover
+from meta_eval.templates import read_templates
 from meta_eval.templates.listing import TaskLine, list_tasks
 from pages.fidelity import TITLES
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def values() -> dict[str, Any]:
     """What tasks.md.j2 is filled with."""
-    folder = discover(ROOT / "meta_template")
+    folder = read_templates(ROOT / "meta_template")
     return {"titles": TITLES, "lines": list_tasks(folder, None), "groups": folder.groups}
 
 

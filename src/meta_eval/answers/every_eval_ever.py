@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_json, hash_text
-from meta_eval.boundary.ownership import replacing_folder
+from meta_eval.boundary.ownership import replace_folder
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
 from meta_eval.logs import Progress, silent
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
-from meta_eval.results.answers import arguments
+from meta_eval.results.answers import read_arguments
 from meta_eval.results.model import ResultsError
 from meta_eval.results.run import TaskRun, read_run
 from meta_eval.results.samples import open_samples
@@ -74,7 +74,7 @@ def export_results(pack: Path, results: Path, folder: Path, *, progress: Progres
     place = f"data/{COLLECTION}/{developer}/{model}"
     samples = f"{place}/{name}_samples.jsonl"
     about = {"evaluation_id": evaluation, "model_id": f"{developer}/{model}"}
-    with replacing_folder(folder, "every_eval_ever", inputs=[pack, results]) as new:
+    with replace_folder(folder, "every_eval_ever", inputs=[pack, results]) as new:
         rows = (row for task, ran in tasks.items() for row in _instances(task, ran, about))
         count, checksum = _write_rows(new, samples, rows)
         listed = [one for task, ran in tasks.items() for one in _results(task, ran, manifest.tasks[task])]
@@ -224,6 +224,6 @@ def _instances(task: str, ran: TaskRun, shared: Mapping[str, str]) -> Iterator[d
 
 def _sample_hash(sample: Mapping[str, Any]) -> str:
     """SHA-256 of prompt and target, as every-eval-ever's converter of lm-eval makes it."""
-    asked = arguments(sample)
+    asked = read_arguments(sample)
     prompt = asked[0][0] if asked and asked[0] else ""
     return hash_json({"raw": prompt, "reference": str(sample.get("target", ""))})

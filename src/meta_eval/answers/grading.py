@@ -12,12 +12,12 @@ from meta_eval.answers.answer_files import Answer, Answers, AnswersError, read_a
 from meta_eval.answers.answer_matching import Matched, Problems, match, strangers, until
 from meta_eval.answers.requests import requests_of
 from meta_eval.answers.results_writer import Speed, Writer
-from meta_eval.boundary.inputs import expand
+from meta_eval.boundary.inputs import expand_home
 from meta_eval.errors import UserError
 from meta_eval.logs import Progress, log, silent
-from meta_eval.pack.integrity import check
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.pack.task_choice import choose_graded
+from meta_eval.pack.task_choice import choose_tasks_to_grade
 from meta_eval.replay import Answers as Replayed
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 
@@ -144,9 +144,9 @@ class Grading:
     ) -> None:
         self._started, self._pack = time.time(), pack
         self._manifest = read_manifest(pack)
-        self.tasks = choose_graded(self._manifest, tasks, allow_code=allow_code)
+        self.tasks = choose_tasks_to_grade(self._manifest, tasks, allow_code=allow_code)
         self.allow_code, self.edited, self._progress = allow_code, edited, progress
-        self._changed = check(pack, self._manifest, edited=edited)
+        self._changed = check_unchanged(pack, self._manifest, edited=edited)
         self.evaluator = Evaluator(pack)
 
     def score(self, name: str, given: Answers) -> dict[str, float]:
@@ -195,7 +195,7 @@ class Grading:
         used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
         model = _one_model(used, manifest)
         _say(matched, problems, given)
-        writer = Writer(output or expand(manifest.run.output_path, where=str(self._pack)), model)
+        writer = Writer(output or expand_home(manifest.run.output_path, where=str(self._pack)), model)
         price = manifest.run.price_per_hour if price_per_hour is None else price_per_hour
         done = Graded(Path(), model, Speed.of(used, price), {}, len(problems.missing), len(problems.failed))
         with writer:

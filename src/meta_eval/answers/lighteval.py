@@ -18,16 +18,16 @@ from meta_eval import assets
 from meta_eval.answers.requests import Request, docs_to_run, requests_of
 from meta_eval.boundary.hashing import hash_bytes, hash_file
 from meta_eval.boundary.inputs import read_regular
-from meta_eval.boundary.ownership import replacing_folder
+from meta_eval.boundary.ownership import replace_folder
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
 from meta_eval.logs import Progress, log, silent
 from meta_eval.pack.doc_table import parquet_bytes
-from meta_eval.pack.integrity import check
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
-from meta_eval.pack.task_choice import choose_asked
+from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.records.task_code import COPIED_SUFFIX
-from meta_eval.templates.folder import Reading, merged
+from meta_eval.templates.folder import Reading, merge_includes
 from meta_eval.templates.spec import FunctionRef
 from meta_eval.verification.evaluator import Evaluator
 
@@ -72,11 +72,11 @@ def export_to_lighteval(
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
-    chosen = choose_asked(manifest, tasks)
-    changed = check(pack, manifest, edited=edited)
+    chosen = choose_tasks_to_ask(manifest, tasks)
+    changed = check_unchanged(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
     done = Written(folder)
-    with replacing_folder(folder, "lighteval", inputs=[pack]) as new:
+    with replace_folder(folder, "lighteval", inputs=[pack]) as new:
         listed = []
         for name in chosen:
             progress(name, 0, manifest.tasks[name].docs)
@@ -93,8 +93,8 @@ def export_to_lighteval(
         if not listed:
             raise PackError("has no task that lighteval can express", where=str(pack), hint="The reasons stand above")
         _code(pack, manifest, new)
-        new.write(".gitignore", assets.read("work_dir.gitignore"))
-        new.write(MODULE, assets.read("lighteval_tasks.py"))
+        new.write(".gitignore", assets.read_asset("work_dir.gitignore"))
+        new.write(MODULE, assets.read_asset("lighteval_tasks.py"))
         new.write(NAMES, "".join(f"{one['name']}\n" for one in listed).encode())
         head = {
             "format": "meta-eval tasks for lighteval",
@@ -114,7 +114,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
         _CannotError: lighteval cannot express it.
     """
     entry = manifest.tasks[name]
-    settings, origins, _ = merged(Reading(pack), PurePosixPath(entry.template), ())
+    settings, origins, _ = merge_includes(Reading(pack), PurePosixPath(entry.template), ())
     kind = _kind(entry, settings)
     graders = _graders(settings, origins, kind)
     task = evaluator.load(name)

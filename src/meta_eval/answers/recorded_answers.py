@@ -10,7 +10,7 @@ from pathlib import Path
 from meta_eval.answers.answer_matching import until
 from meta_eval.answers.requests import Request, requests_of
 from meta_eval.boundary.inputs import read_table
-from meta_eval.catalog.families import answer_ends
+from meta_eval.catalog.families import list_answer_ends
 from meta_eval.pack.manifest import Manifest
 from meta_eval.verification.evaluator import Evaluator
 
@@ -71,7 +71,7 @@ def forcing(request: Request, recorded: Recorded | None) -> Request | None:
     if request.kind == "choices":
         return request
     text = until(recorded.text or "", request.stop)
-    for end in answer_ends():  # where a recorded text keeps it
+    for end in list_answer_ends():  # where a recorded text keeps it
         text = text.removesuffix(end)
     if not text:
         return None

@@ -12,13 +12,13 @@ from meta_eval.answers.recorded_answers import Recordings, forcings_of
 from meta_eval.answers.requests import Encoder, Request, requests_of
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.json_text import format_json
-from meta_eval.boundary.outputs import check_outputs, replacing
+from meta_eval.boundary.outputs import check_outputs, replace_file
 from meta_eval.errors import PackError
 from meta_eval.logs import Progress, log, silent
-from meta_eval.pack.integrity import check
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.pack.task_choice import choose_asked
+from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.results.baseline import pack_keys
 from meta_eval.verification.evaluator import Evaluator
 
@@ -63,8 +63,8 @@ def export(
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
-    chosen = choose_asked(manifest, tasks)
-    changed = check(pack, manifest, edited=edited)
+    chosen = choose_tasks_to_ask(manifest, tasks)
+    changed = check_unchanged(pack, manifest, edited=edited)
     encoder = _encoder(manifest)
     evaluator = Evaluator(pack)
     done = Exported(file, encoder is not None)
@@ -74,7 +74,7 @@ def export(
     except OSError as error:
         raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
     recordings = Recordings(pack, manifest)
-    with replacing(file) as out:
+    with replace_file(file) as out:
         more = {**({"force": True} if force else {}), **({"edited": changed} if changed else {})}
         out.write(_line({**_header(pack, manifest, chosen, encoder), **more}))
         for name in chosen:

@@ -173,12 +173,12 @@ def _asked_of(
     progress: Progress,
 ) -> tuple[Path, RunSettings]:
     """A pack, prepared where none is named, and how it is asked."""
-    from meta_eval.config import Config, config_place, load_config, overridden
+    from meta_eval.config import Config, config_place, load_config, override_settings
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.running.run import prepared, settings_of
 
     if pack is not None:
-        return Path(pack), overridden(read_manifest(Path(pack)).run, overrides)
+        return Path(pack), override_settings(read_manifest(Path(pack)).run, overrides)
     file = Path(DEFAULT_CONFIG) if config is None or isinstance(config, Config) else Path(config)
     place = "the configuration" if isinstance(config, Config) else config_place(file)
     wanted = config if isinstance(config, Config) else load_config(file, overrides)

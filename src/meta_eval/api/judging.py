@@ -179,7 +179,7 @@ class _Reading:
         return read_baseline(folder, self.manifest) if folder and self.manifest else None
 
     def _read(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None = None) -> Run:
-        from meta_eval.pack.prompt_lengths import token_counter
+        from meta_eval.pack.prompt_lengths import make_token_counter
         from meta_eval.results.run import check_pack, read_run
 
         options, manifest = self._options, self.manifest
@@ -187,7 +187,7 @@ class _Reading:
             [Path(one) for one in places],
             skip_damaged=options.skip_damaged,
             repeats=options.repeats,
-            count_tokens=token_counter(manifest.run.tokenizer_of()) if manifest else None,
+            count_tokens=make_token_counter(manifest.run.tokenizer_of()) if manifest else None,
             clusters={**self.rules.cluster, **(options.cluster or {})},
             choice=self.choice,
             groups={**(groups or {}), **(manifest.groups if manifest else {})},

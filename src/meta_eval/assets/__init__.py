@@ -10,7 +10,7 @@ _HERE = Path(__file__).resolve().parent
 _CHECKOUT = _HERE.parents[2]
 
 
-def path(name: str) -> Path:
+def asset_path(name: str) -> Path:
     """A shipped file or folder: inside the installed package, or at the top of a checkout.
 
     ``meta_template``, ``eval_config.yaml``, ``work_dir.gitignore`` and the pages in ``docs`` stand at the top of the
@@ -20,6 +20,6 @@ def path(name: str) -> Path:
     return inside if inside.exists() else _CHECKOUT / name
 
 
-def read(name: str) -> bytes:
+def read_asset(name: str) -> bytes:
     """The content of a shipped file."""
-    return path(name).read_bytes()
+    return asset_path(name).read_bytes()

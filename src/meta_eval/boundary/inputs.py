@@ -108,7 +108,7 @@ def read_text(path: Path, *, limit: int = MAX_FILE, hint: str | None = None) -> 
     try:
         return read_regular(path, limit=limit).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
-        raise InputError(f"cannot be read: {reason(error)}", where=str(path), hint=hint) from None
+        raise InputError(f"cannot be read: {describe_error(error)}", where=str(path), hint=hint) from None
 
 
 def open_data(path: Path, *, buffering: int = 2**17) -> BufferedReader:
@@ -155,19 +155,19 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The tree of a JSON text, checked by `checked_tree`.
+    """The tree of a JSON text, checked by `check_tree`.
 
     Raises:
         TooDeepError: It has more levels than `MAX_DEPTH`.
         ValueError: It is no JSON, or no UTF-8.
     """
     try:
-        return checked_tree(json.loads(text))
+        return check_tree(json.loads(text))
     except RecursionError:
         raise TooDeepError from None
 
 
-def checked_tree(tree: Any) -> Any:
+def check_tree(tree: Any) -> Any:
     """A tree as it may be walked and written: half of a surrogate pair, which UTF-8 cannot write, becomes U+FFFD.
 
     Raises:
@@ -188,7 +188,7 @@ def _with_whole_pairs(tree: Any) -> Any:
     return tree
 
 
-def reason(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What an error of the system or of a library says, in one line and without the path that is said beside it."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
@@ -196,7 +196,7 @@ def reason(error: Exception) -> str:
     return " ".join(words.split())[:300] or type(error).__name__
 
 
-def expand(path: str, *, where: str | None = None) -> Path:
+def expand_home(path: str, *, where: str | None = None) -> Path:
     """A path with ``~`` and ``~user`` as folders.
 
     Raises:

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return to the system what glibc keeps of freed memory below memory in use; other C libraries are left alone.
 
     Texts of some KB lie on glibc's heap, which shrinks only from its end: without this, the memory of rows that were

@@ -27,7 +27,7 @@ def split_excluded(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return [name for name in names if not name.startswith("-")], excluded
 
 
-def is_inside(path: str) -> bool:
+def stays_inside(path: str) -> bool:
     """Whether a path, as a manifest writes it, stays inside the folder that it counts from."""
     parts = PurePosixPath(path).parts
     plain = "\0" not in path and "\n" not in path and "\\" not in path
@@ -41,7 +41,7 @@ def _name(text: str) -> str:
 
 
 def _inside(path: str) -> str:
-    if not is_inside(path):
+    if not stays_inside(path):
         raise ValueError(f"{path!r:.80} leads out of the pack")
     return path
 

@@ -57,7 +57,7 @@ def _check_kind(path: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[str]]:
+def replace_file(path: Path) -> Iterator[IO[str]]:
     """A text file (UTF-8) that takes the place of ``path`` when the block ends well, and leaves no trace otherwise.
 
     Raises:

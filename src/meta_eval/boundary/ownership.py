@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import InputError, read_text
-from meta_eval.boundary.names import is_inside
+from meta_eval.boundary.names import stays_inside
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_staged, sync
 from meta_eval.logs import log
@@ -30,7 +30,7 @@ _KIND = re.compile(r"[a-z_]{1,40}")
 _MOST = 5
 
 
-def list_of(kind: str) -> str:
+def list_name(kind: str) -> str:
     """The name of the list of what one kind of command wrote into a folder."""
     return f".meta-eval.{kind}.sha256"
 
@@ -59,19 +59,19 @@ def check_folder(
         existing = {path.name for path in folder.iterdir()} - {STAGING}
     except OSError as error:
         raise OutputError(f"cannot be read ({error.strerror})", where=where) from None
-    if existing and list_of(kind) not in existing and not shared:
+    if existing and list_name(kind) not in existing and not shared:
         raise OutputError(
-            f"holds files and no {list_of(kind)}, so this command did not write them, and writes nothing beside them",
+            f"holds files and no {list_name(kind)}, so this command did not write them, and writes nothing beside them",
             where=where,
             hint="Name another folder, or empty this one",
         )
-    ours = _read_list(folder / list_of(kind))
+    ours = _read_list(folder / list_name(kind))
     target = Path(os.path.realpath(folder))
     _refuse([name for name in names if not _is_free(target, name, ours.get(name, ""))], where)
 
 
 @contextmanager
-def replacing_folder(
+def replace_folder(
     folder: Path, kind: str, *, where: str | None = None, shared: bool = False, inputs: Iterable[Path] = ()
 ) -> Iterator[NewFiles]:
     """Files that take the place of ours in a folder when the block ends well, and leave no trace otherwise.
@@ -99,7 +99,7 @@ def replacing_folder(
             check_folder(target, kind, where=where, shared=shared)
             new = NewFiles(place)
             yield new
-            ours = _read_list(target / list_of(kind))
+            ours = _read_list(target / list_name(kind))
             _give_way(new, target, ours)
             sums = new.sums()
             _refuse_clash(sums, where)
@@ -116,7 +116,7 @@ def replacing_folder(
                 target.rmdir()
 
 
-def finish(folder: Path) -> None:
+def finish_folder(folder: Path) -> None:
     """Complete what a command that was killed had ready for a folder.
 
     Raises:
@@ -140,13 +140,13 @@ def _finish(target: Path, place: Path) -> None:
     new = _parsed(text, ready)
     if not _KIND.fullmatch(kind):
         raise OutputError("was not written by meta-eval", where=str(ready), hint=f"Delete {place}")
-    ours = _read_list(target / list_of(kind))
+    ours = _read_list(target / list_name(kind))
     edited = _remove_old(target, ours, new) + _put_new(target, place, new)
     _remove_empty({target / name for name in ours}, target)
     for parent in {(target / name).parent for name in new}:
         sync(parent)
     (place / LIST).write_text(text, encoding="utf-8")
-    (place / LIST).rename(target / list_of(kind))
+    (place / LIST).rename(target / list_name(kind))
     ready.unlink()
     if edited:
         log.warning(f"{target}: kept as they are, since they were edited after meta-eval wrote them: {_few(edited)}")
@@ -233,7 +233,7 @@ def _parsed(text: str, path: Path) -> dict[str, str]:
 
 def _may_be_ours(name: str) -> bool:
     """Whether a list may name it: a list in a clone is a stranger's, and must not reach into ``.git``."""
-    return is_inside(name) and not any(part.startswith(".") for part in PurePosixPath(name).parts[:-1])
+    return stays_inside(name) and not any(part.startswith(".") for part in PurePosixPath(name).parts[:-1])
 
 
 def _has(path: Path, sha256: str) -> bool:

@@ -13,7 +13,7 @@ _masks = threading.local()
 
 
 @contextmanager
-def interrupted_by_sigterm() -> Iterator[None]:
+def interrupt_on_sigterm() -> Iterator[None]:
     """Raise KeyboardInterrupt where SIGTERM, with which a cluster ends a job, comes: engines are stopped in order.
 
     Only the main thread can: in another nothing changes.
@@ -30,7 +30,7 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 
 def is_ending() -> bool:
-    """Whether SIGTERM came in a block of `interrupted_by_sigterm` that is not left yet."""
+    """Whether SIGTERM came in a block of `interrupt_on_sigterm` that is not left yet."""
     return signal.getsignal(signal.SIGTERM) is _pass_over
 
 

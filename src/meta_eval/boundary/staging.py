@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.boundary.names import is_inside
+from meta_eval.boundary.names import stays_inside
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.logs import log
 
@@ -69,7 +69,7 @@ class NewFiles:
         return {name: hash_file(self._place / str(number)) for number, name in enumerate(self.names)}
 
     def _staged(self, name: str) -> Path:
-        if not is_inside(name):
+        if not stays_inside(name):
             raise ValueError(f"{name!r} leads out of the folder")
         if name in self.names:
             raise ValueError(f"{name!r} is written twice")

@@ -154,38 +154,38 @@ class _Published(Fact):
 
 def canonical_id(dataset_id: str) -> str:
     """The id that an evals dataset has on the hub today: an old name translated, any other unchanged."""
-    listed = dataset(dataset_id)
+    listed = find_dataset(dataset_id)
     return listed.id if listed else dataset_id
 
 
 def is_listed(dataset_id: str) -> bool:
     """Whether this is one of the published evals datasets, by its present or an old id."""
-    return dataset(dataset_id) is not None
+    return find_dataset(dataset_id) is not None
 
 
-def dataset(dataset_id: str) -> Dataset | None:
+def find_dataset(dataset_id: str) -> Dataset | None:
     """The published evals dataset of this present or old id; None when there is none."""
     return _datasets_by_id().get(dataset_id)
 
 
-def dataset_ids() -> tuple[str, ...]:
+def list_dataset_ids() -> tuple[str, ...]:
     """The present ids of all published evals datasets, in the order of the catalog."""
     return tuple(entry.id for entry in _datasets().datasets)
 
 
-def identify(dataset_id: str) -> Identity:
+def identify_dataset(dataset_id: str) -> Identity:
     """What a hub id or a folder is an evals dataset of.
 
     From the catalog; for anything else from a last path component such as ``Llama-3.1-8B-Instruct-evals`` or
     ``Meta-Llama-3.1-8B-evals``, whatever stands before it; all None when the name says nothing.
     """
-    listed = dataset(dataset_id)
+    listed = find_dataset(dataset_id)
     if listed:
         return Identity(listed.model, listed.family, listed.variant)
-    return names.identify(dataset_id)
+    return names.parse_identity(dataset_id)
 
 
-def subsets(family: str, variant: str) -> tuple[str, ...]:
+def list_subsets(family: str, variant: str) -> tuple[str, ...]:
     """The details subsets that every evals dataset of a family and variant has, sorted; empty for an unknown pair."""
     for entry in _datasets().subsets:
         if (entry.family, entry.variant) == (family, variant):
@@ -193,36 +193,36 @@ def subsets(family: str, variant: str) -> tuple[str, ...]:
     return ()
 
 
-def numbers(model: str | None = None) -> tuple[PublishedNumber, ...]:
+def list_numbers(model: str | None = None) -> tuple[PublishedNumber, ...]:
     """Every published number, or every one of a model, also those of benchmarks without a published subset."""
     if model is None:
         return tuple(number for of_model in _numbers().values() for number in of_model)
     return _numbers().get(model, ())
 
 
-def published(model: str, subset: str) -> tuple[PublishedNumber, ...]:
+def find_published(model: str, subset: str) -> tuple[PublishedNumber, ...]:
     """The published numbers of a model on the rows of a subset; empty when there is none.
 
     Several differ in ``averaging``; those of ``infinite_bench``, which holds two benchmarks, in ``benchmark`` and
     ``metric``.
     """
-    return tuple(number for number in numbers(model) if number.subset == subset)
+    return tuple(number for number in list_numbers(model) if number.subset == subset)
 
 
-def reproduced(model: str, subset: str) -> tuple[Reproduction, ...]:
+def find_reproductions(model: str, subset: str) -> tuple[Reproduction, ...]:
     """What others measured for a model on the rows of a subset, with the recipe's scoring; empty when there is none."""
     return tuple(entry for entry in _published().reproduced if (entry.model, entry.subset) == (model, subset))
 
 
 @cache
-def gaps() -> tuple[Gap, ...]:
+def list_gaps() -> tuple[Gap, ...]:
     """The known reasons why scores differ, in the order in which they are said."""
-    return tuple(map(Gap.model_validate, read("gaps.yaml")["gaps"]))
+    return tuple(map(Gap.model_validate, read_catalog("gaps.yaml")["gaps"]))
 
 
 @cache
 def _datasets() -> _Datasets:
-    return _Datasets.model_validate(read("datasets.yaml"))
+    return _Datasets.model_validate(read_catalog("datasets.yaml"))
 
 
 @cache
@@ -232,7 +232,7 @@ def _datasets_by_id() -> Mapping[str, Dataset]:
 
 @cache
 def _published() -> _Published:
-    return _Published.model_validate(read("published.yaml"))
+    return _Published.model_validate(read_catalog("published.yaml"))
 
 
 @cache
@@ -251,7 +251,7 @@ def _numbers() -> Mapping[str, tuple[PublishedNumber, ...]]:
     return {model: tuple(entries) for model, entries in of_model.items()}
 
 
-def read(name: str) -> Any:
+def read_catalog(name: str) -> Any:
     """What a YAML file beside this one holds."""
     import yaml
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from meta_eval.catalog import Fact, Percent, read
+from meta_eval.catalog import Fact, Percent, read_catalog
 
 Choices = Annotated[int, Field(ge=2)]
 
@@ -69,7 +69,7 @@ class Board(Fact):
     recorded: bool = False
 
 
-def normalised(value: float, chance: float) -> float:
+def normalise_score(value: float, chance: float) -> float:
     """How far a share lies above guessing: 0 at and below chance, 1 where all is right.
 
     Args:
@@ -81,7 +81,7 @@ def normalised(value: float, chance: float) -> float:
     return max(0.0, (value - chance) / (1 - chance))
 
 
-def part_value(
+def compute_part(
     part: Part, scores: Mapping[str, Mapping[str, float]], docs: Mapping[str, int] | None = None
 ) -> float | None:
     """What a board shows for one of its parts, as a share from 0 to 1.
@@ -107,18 +107,18 @@ def part_value(
         if part.averaging == "docs":
             sizes = {task: (docs or {})[task] for task in values} if len(values) > 1 else dict.fromkeys(values, 1)
             pooled = sum(values[task] * sizes[task] for task in values) / sum(sizes.values())
-            means.append(normalised(pooled, part.chance("")))
+            means.append(normalise_score(pooled, part.chance("")))
         else:
-            means.append(fmean(normalised(value, part.chance(task)) for task, value in values.items()))
+            means.append(fmean(normalise_score(value, part.chance(task)) for task, value in values.items()))
     return fmean(means)
 
 
-def board(name: str) -> Board | None:
+def find_board(name: str) -> Board | None:
     """The board of this name; None when there is none."""
-    return boards().get(name)
+    return list_boards().get(name)
 
 
 @cache
-def boards() -> Mapping[str, Board]:
+def list_boards() -> Mapping[str, Board]:
     """All boards by name, in the order of the file."""
-    return {board.name: board for board in map(Board.model_validate, read("boards.yaml")["boards"])}
+    return {board.name: board for board in map(Board.model_validate, read_catalog("boards.yaml")["boards"])}

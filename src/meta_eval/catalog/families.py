@@ -63,22 +63,22 @@ class Family(BaseModel):
 
 
 @cache
-def families() -> tuple[Family, ...]:
+def list_families() -> tuple[Family, ...]:
     """Every family, the oldest first."""
-    return tuple(Family.model_validate(entry) for entry in json.loads(assets.read(FILE)))
+    return tuple(Family.model_validate(entry) for entry in json.loads(assets.read_asset(FILE)))
 
 
-def bos_tokens() -> tuple[str, ...]:
+def list_bos_tokens() -> tuple[str, ...]:
     """The BOS of every family."""
-    return tuple(family.bos for family in families())
+    return tuple(family.bos for family in list_families())
 
 
-def answer_ends() -> tuple[str, ...]:
+def list_answer_ends() -> tuple[str, ...]:
     """What ends an answer in any family."""
-    return tuple(dict.fromkeys(end for family in families() for end in family.ends))
+    return tuple(dict.fromkeys(end for family in list_families() for end in family.ends))
 
 
-def family_of(model: str | None) -> Family:
+def find_family(model: str | None) -> Family:
     """The family of a model's name, such as ``Llama-3.1-8B``; the first where no name tells."""
     name = f"{model or ''}-evals"
-    return next((family for family in families() if family.pattern.fullmatch(name)), families()[0])
+    return next((family for family in list_families() if family.pattern.fullmatch(name)), list_families()[0])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from meta_eval.catalog.families import families
+from meta_eval.catalog.families import list_families
 
 Variant = Literal["instruct", "pretrain"]
 
@@ -30,12 +30,12 @@ class Identity:
 NOBODY = Identity(None, None, None)
 
 
-def identify(name: str) -> Identity:
+def parse_identity(name: str) -> Identity:
     """What a hub id, a folder or a config name is an evals dataset of, by its last path component; all None if it is
     none such as ``Llama-3.1-8B-Instruct-evals``, in any case and with or without the old ``Meta-``.
     """
     last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
-    for family in families():
+    for family in list_families():
         if match := family.pattern.fullmatch(last):
             instruct = "-Instruct" if match["instruct"] else ""
             model = family.model.format(family=match["family"], size=match["size"].upper(), instruct=instruct)
@@ -43,7 +43,7 @@ def identify(name: str) -> Identity:
     return NOBODY
 
 
-def common_identity(names: Iterable[str]) -> Identity:
+def merge_identities(names: Iterable[str]) -> Identity:
     """What all those names say that are names of evals datasets; all None where two of them differ."""
-    identities = {identity for name in names if (identity := identify(name)) != NOBODY}
+    identities = {identity for name in names if (identity := parse_identity(name)) != NOBODY}
     return identities.pop() if len(identities) == 1 else NOBODY

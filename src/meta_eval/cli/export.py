@@ -137,7 +137,7 @@ def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
 
 def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> None:
     """Write a dataset repository of what makes a pack (datasets, settings, templates, hashes), and show it."""
-    from meta_eval.pack.publishing import publish
+    from meta_eval.pack.publishing import publish_pack
 
     if not dry_run:
         raise ConfigError(
@@ -145,7 +145,7 @@ def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> 
             where="--to recipe",
             hint="Add --dry-run, read what it wrote, and upload the folder with `hf upload`",
         )
-    done = publish(pack, output)
+    done = publish_pack(pack, output)
     said = done.publication.model_dump(mode="json", exclude={"contents", "files"})
     err.print(f"wrote {output}; published is what stands there, and nothing else:", soft_wrap=True)
     for name in done.files:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from meta_eval.boundary.outputs import check_outputs
-from meta_eval.boundary.sigterm import interrupted_by_sigterm
+from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, warn
 from meta_eval.cli.run import Log, shard_of
@@ -103,7 +103,7 @@ def fidelity(
         _write_stock(stock, pack, config, overrides, names, docs, edited=edited, as_json=as_json)
         return
     try:
-        with Log("asking") as steps, interrupted_by_sigterm():
+        with Log("asking") as steps, interrupt_on_sigterm():
             measured = api.fidelity(
                 config, pack=pack, overrides=overrides, tasks=names, docs=docs, top_k=top_k, shard=part,
                 ask=not no_ask, probe=probe, answers=answers, output=output, against=baseline, edited=edited,

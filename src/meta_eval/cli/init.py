@@ -28,7 +28,7 @@ def init(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name in _FILES:
-            source, target = assets.path(name), directory / name
+            source, target = assets.asset_path(name), directory / name
             if source.is_dir():
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*"))
             else:
@@ -36,6 +36,6 @@ def init(
     except OSError as error:
         raise ConfigError(f"cannot be written ({error})", where=str(directory)) from None
     err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}")
-    page = assets.path("docs/configuration.md")
+    page = assets.asset_path("docs/configuration.md")
     err.print(f"what each key means: {page}", soft_wrap=True)
     err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")

@@ -96,10 +96,10 @@ def _of_configuration(config: Path, overrides: list[str], template_dir: Path | N
 
 
 def _of_publication(folder: Path, config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
-    from meta_eval.pack.rebuild import rebuild
+    from meta_eval.pack.rebuild import rebuild_pack
 
     with working("starting") as progress:
-        prepared = rebuild(
+        prepared = rebuild_pack(
             folder, config_file=config, overrides=overrides, template_dir=template_dir, progress=progress
         )
     err.print(f"every file of {prepared.work_dir} is the published one, byte for byte", soft_wrap=True)

@@ -146,9 +146,9 @@ def compare(
 
 def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> list[Path | None]:
     """What a report reads, so that none of it is written over."""
-    from meta_eval.results.baseline import out_folder
+    from meta_eval.results.baseline import verify_folder
 
-    return [*results, pack, gate, None if pack is None else out_folder(pack)]
+    return [*results, pack, gate, None if pack is None else verify_folder(pack)]
 
 
 def write_views(found: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:
@@ -162,9 +162,9 @@ def write_views(found: Report, views: Iterable[tuple[Path, View]], pack: Path | 
 
     def samples() -> Iterable[Sample]:
         from meta_eval.pack.manifest import read_manifest
-        from meta_eval.pack.prompt_lengths import token_counter
+        from meta_eval.pack.prompt_lengths import make_token_counter
 
-        count_tokens = token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
+        count_tokens = make_token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
         return samples_of(found.tasks, count_tokens=count_tokens)
 
     document = document_of(found, samples)

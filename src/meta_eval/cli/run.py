@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from meta_eval.boundary.sigterm import interrupted_by_sigterm
+from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, people, say, warn, working
 from meta_eval.cli.verify import Steps
@@ -82,7 +82,7 @@ def run(
         if len(models) > 1:
             err.print(model, style="bold", soft_wrap=True)
         try:
-            with Log("asking") as steps, interrupted_by_sigterm():
+            with Log("asking") as steps, interrupt_on_sigterm():
                 ran = ask(
                     settings,
                     model=model,

@@ -73,13 +73,13 @@ def show(
     template_dir: Path = _DIR,
 ) -> None:
     """Print the template of a task and its first doc: the prompt with its special tokens, the gold, the settings."""
-    from meta_eval.pack.meta_pack import first_doc
-    from meta_eval.templates.selection import select
+    from meta_eval.pack.meta_pack import make_first_doc
+    from meta_eval.templates.selection import select_tasks
 
     folder, datasets = _open(template_dir, evals_dataset or "sample", with_rows=True)
-    (selection, *_), _groups = select(folder, [name], datasets or (), where="NAME")
+    (selection, *_), _groups = select_tasks(folder, [name], datasets or (), where="NAME")
     template = selection.template
-    doc = first_doc(folder, selection)
+    doc = make_first_doc(folder, selection)
     out = people()
     out.print(Text(read_text(folder.root / template.file)), soft_wrap=True)
     out.rule(f"first doc of {selection.dataset.dataset_id}, subset {template.spec.subset}")
@@ -115,14 +115,14 @@ def _open(
 ) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
     """The templates and the evals dataset; a published one is taken from the catalog unless its rows are needed."""
     from meta_eval import assets
-    from meta_eval.source.lookup import listed_dataset, open_evals_dataset
-    from meta_eval.templates import discover
+    from meta_eval.source.lookup import find_listed_dataset, open_evals_dataset
+    from meta_eval.templates import read_templates
 
     missing = template_dir == _TEMPLATES and not template_dir.exists()
-    folder = discover(assets.path("meta_template") if missing else template_dir)
+    folder = read_templates(assets.asset_path("meta_template") if missing else template_dir)
     if evals_dataset is None:
         return folder, None
-    listed = listed_dataset(evals_dataset)
+    listed = find_listed_dataset(evals_dataset)
     if listed is not None and not with_rows:
         return folder, (listed,)
     with err.status("opening the evals dataset"):

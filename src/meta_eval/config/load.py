@@ -48,7 +48,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         raise
 
 
-def overridden(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
+def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
     """Settings of a pack with some of them changed, as `load_config` changes those of a file.
 
     Raises:

@@ -30,7 +30,7 @@ def check_files(pack: Path, manifest: Manifest, *, hash_up_to: int | None) -> It
         hash_up_to: Bytes; of larger files only the size is looked at. None for no limit.
     """
     try:
-        changes = integrity.changes(pack, manifest, hash_up_to=hash_up_to)
+        changes = integrity.find_changes(pack, manifest, hash_up_to=hash_up_to)
     except PackError as error:
         yield failed("files", f"{error.where}: {error.what}", "Make it readable")
         return

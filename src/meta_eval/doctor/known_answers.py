@@ -17,10 +17,10 @@ from meta_eval import assets
 from meta_eval.answers.requests import Kind, Request
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings
-from meta_eval.catalog.families import families
+from meta_eval.catalog.families import list_families
 
 MAX_MODEL_LEN = 4096
-END = families()[0].end_of_turn
+END = list_families()[0].end_of_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class KnownAnswer:
 
 def model_folder() -> Path:
     """The folder of the model."""
-    return assets.path("known_answers") / "model"
+    return assets.asset_path("known_answers") / "model"
 
 
 def serve_command() -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def settings_of(backend: str, *, base_url: Sequence[str] = (), model_args: str =
 
 def read_known_answers() -> list[KnownAnswer]:
     """The prompts of the shipped file with their answers, and at the end one prompt that no context holds."""
-    content = json.loads(assets.read("known_answers/known.json"))
+    content = json.loads(assets.read_asset("known_answers/known.json"))
     answers = [_known_answer(fields) for fields in content["asks"]]
     long = next(answer for answer in answers if answer.group == "long" and answer.texts)
     too_long = replace(long.request, id="doctor/too_long/0", prompt=long.request.prompt * 2)

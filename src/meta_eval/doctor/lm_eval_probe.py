@@ -26,7 +26,7 @@ from meta_eval.pack.doc_table import RECORDED_DOC
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.templates.folder import read_yaml
-from meta_eval.templates.spec import functions_in
+from meta_eval.templates.spec import find_functions
 
 _PROBE = Path(__file__).with_name("probe_script.py")
 _PROBE_SECONDS = 600
@@ -129,7 +129,7 @@ def _find_functions(pack: Path, manifest: Manifest) -> list[tuple[str, str, str]
         except TemplateError:  # the files check has said so
             continue
         folder = PurePosixPath(name).parent
-        functions |= {(name, (folder / ref.module_file).as_posix(), ref.function) for ref in functions_in(tree)}
+        functions |= {(name, (folder / ref.module_file).as_posix(), ref.function) for ref in find_functions(tree)}
     return sorted(functions)
 
 

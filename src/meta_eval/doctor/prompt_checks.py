@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meta_eval.boundary.inputs import open_parquet
-from meta_eval.catalog.families import family_of
+from meta_eval.catalog.families import find_family
 from meta_eval.doctor.check import Check, failed, not_checked, passed
 from meta_eval.pack.manifest import Manifest, TaskEntry
-from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, longest_prompt
+from meta_eval.pack.prompt_lengths import BATCH, PROMPT_COLUMNS, Prompts, find_tokenizer, measure_longest_prompt
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def _read_prompts(pack: Path, entry: TaskEntry) -> Prompts:
 def _special_of(manifest: Manifest) -> tuple[str, ...]:
     """The special tokens that prompts may hold, BOS first: a family's, or of a record its tokenizer's BOS, if any."""
     if any(entry.record is None for entry in manifest.tasks.values()):
-        return family_of(next(iter(manifest.tasks.values())).model).special
+        return find_family(next(iter(manifest.tasks.values())).model).special
     recorded = (entry.record.bos for entry in manifest.tasks.values() if entry.record is not None and entry.record.bos)
     return tuple(dict.fromkeys(recorded))[:1]
 
@@ -144,7 +144,7 @@ def _check_length(
     length, limit = entry.longest_prompt, manifest.run.max_model_len
     tokens, how = length.tokens, length.how
     if how == "estimated" and tokenizer is not None and next(iter(prompts), None) is not None:
-        counted = longest_prompt(prompts, limit - length.max_gen_toks, lambda: tokenizer)
+        counted = measure_longest_prompt(prompts, limit - length.max_gen_toks, lambda: tokenizer)
         tokens, how = counted.tokens, counted.how
     what = f"{name}: {tokens:,} tokens and an answer of {length.max_gen_toks:,}"
     if tokens + length.max_gen_toks > limit:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from meta_eval.boundary.hashing import hash_text
-from meta_eval.boundary.inputs import reason
-from meta_eval.catalog.families import families
+from meta_eval.boundary.inputs import describe_error
+from meta_eval.catalog.families import list_families
 from meta_eval.errors import DataError, JoinError
 from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown
 
@@ -247,7 +247,7 @@ def _guarded(read: Callable[[Row, str], _T], row: Mapping[str, Any], where: str)
         return read(dict(row), where)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError) as error:
         raise DataError(
-            f"is not of the shape that this join reads ({type(error).__name__}: {reason(error)})",
+            f"is not of the shape that this join reads ({type(error).__name__}: {describe_error(error)})",
             where=where,
             hint="Name the original dataset itself, or a copy with its columns",
         ) from None
@@ -265,7 +265,7 @@ def need_texts(original: Mapping[str, Any], columns: Sequence[str], where: str) 
 def _last_request(row: Row) -> str:
     """The last user turn of a rendered prompt: the shots before it show other problems. Else the whole prompt."""
     prompt = str(row["input_final_prompts"][0])
-    for family in families():
+    for family in list_families():
         _, head, request = prompt.rpartition("user".join(family.header))
         if head:
             return request.partition(family.end_of_turn)[0]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class _IFEval(RowJoin):
     def question(self, row: Row, where: str) -> str:
-        return dialog_prompt(row, where)
+        return read_dialog_prompt(row, where)
 
     def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
         ids, kwargs = original.get("instruction_id_list"), original.get("kwargs")
@@ -35,7 +35,7 @@ class _IFEval(RowJoin):
         }
 
 
-def dialog_prompt(row: Row, where: str) -> str:
+def read_dialog_prompt(row: Row, where: str) -> str:
     """The one user message of a dialog that stands in ``input_question`` as JSON; plain text is the prompt itself.
 
     JSON is parsed as JSON: its ``true``, ``false`` and ``null`` are its own, and those inside a prompt are text.

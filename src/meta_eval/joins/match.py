@@ -51,7 +51,7 @@ class Matching:
     problems: list[Problem] = field(default_factory=list)
 
 
-def normalise(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Canonical composition (NFC), every run of white space one space, none at the ends."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
@@ -62,13 +62,13 @@ def match_one_to_one(left: Sequence[str], right: Sequence[str]) -> Matching:
     ambiguous: dict[int, tuple[int, ...]] = {}
     free_left = set(range(len(left)))
     free_right = set(range(len(right)))
-    for key in (str, normalise):
+    for key in (str, normalise_text):
         left_by, right_by = _by(left, free_left, key), _by(right, free_right, key)
         for text, wanting in left_by.items():
             candidates = right_by.get(text, [])
             if len(wanting) == 1 and len(candidates) == 1:
                 result.pairs[wanting[0]] = candidates[0]
-                if key is normalise:
+                if key is normalise_text:
                     result.normalised.append(wanting[0])
             elif candidates:
                 ambiguous.update(dict.fromkeys(wanting, tuple(candidates)))
@@ -96,10 +96,10 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
         prompts: For each left row the text to look in.
         evidence: For each right row the texts that must be in it.
     """
-    needles = [tuple(normalise(text) for text in texts) for texts in evidence]
+    needles = [tuple(normalise_text(text) for text in texts) for texts in evidence]
     candidates_of: dict[int, list[int]] = {}
     for problem in matching.problems:
-        text = normalise(prompts[problem.left])
+        text = normalise_text(prompts[problem.left])
         shown = [index for index, texts in enumerate(needles) if texts and all(part and part in text for part in texts)]
         firsts = {needles[index][0] for index in shown}
         parts = {first for first in firsts if any(first != other and first in other for other in firsts)}
@@ -147,7 +147,7 @@ def match_known(
 def _by(texts: Sequence[str], indices: set[int], key: object) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = defaultdict(list)
     for index in sorted(indices):
-        groups[normalise(texts[index]) if key is normalise else texts[index]].append(index)
+        groups[normalise_text(texts[index]) if key is normalise_text else texts[index]].append(index)
     return groups
 
 

@@ -46,7 +46,7 @@ class Originals:
         if self.of_sample and wanted == join.original:
             from meta_eval.source import sample
 
-            return sample.original(join.name), False
+            return sample.open_sample_original(join.name), False
         where = f"originals.{join.name}"
         try:
             return open_original(wanted.id, revision=wanted.revision, where=where), False

@@ -42,7 +42,7 @@ def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEva
         if entry.record is not None and entry.record.model is not None
     }
     found: list[LmEvalAverage] = []
-    for board in filter(None, map(boards.board, manifest.groups)):
+    for board in filter(None, map(boards.find_board, manifest.groups)):
         numbers = {part.name: _value(part, manifest, ours, docs) for part in board.parts}
         theirs = {part.name: _value(part, manifest, recorded, docs) for part in board.parts}
         if board.mean:
@@ -71,4 +71,4 @@ def _value(part: boards.Part, manifest: Manifest, scores: _Scores, docs: Mapping
     tasks = [task for name in part.tasks for task in manifest.groups.get(name, (name,))]
     if any(task not in scores for task in tasks):
         return None
-    return boards.part_value(part, {task: scores[task] for task in tasks}, docs)
+    return boards.compute_part(part, {task: scores[task] for task in tasks}, docs)

@@ -198,7 +198,7 @@ def _is_plain(result: TaskRun) -> bool:
 def gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
     if entry is None:
         return ()
-    others = catalog.reproduced(entry.model, entry.subset) if entry.model else ()
+    others = catalog.find_reproductions(entry.model, entry.subset) if entry.model else ()
     return tuple(f"{gap.text} ({gap.source})" for gap in _known_gaps(entry, result.provenance.backend)) + tuple(
         f"Others measured {one.value:g}{f' ({one.averaging})' if one.averaging else ''} on these rows "
         f"({one.source}){f': {one.note}' if one.note else ''}."
@@ -210,7 +210,7 @@ def _known_gaps(entry: TaskEntry, backend: str | None) -> list[catalog.Gap]:
     """The reasons that apply to a task as it was run."""
     return [
         gap
-        for gap in catalog.gaps()
+        for gap in catalog.list_gaps()
         if (not gap.subsets or entry.subset in gap.subsets)
         and (not gap.families or entry.family in gap.families)
         and (not gap.backends or backend in gap.backends)

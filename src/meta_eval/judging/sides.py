@@ -15,9 +15,9 @@ from meta_eval.judging.model import Source
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.answers import LOWER_IS_BETTER, Answer, Doc, Value
 from meta_eval.results.baseline import Baseline
-from meta_eval.results.recorded import as_recorded, recorded_verdicts
+from meta_eval.results.recorded import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.results.run import TaskRun
-from meta_eval.results.scores import Scores, scores, specs
+from meta_eval.results.scores import Scores, compute_scores, list_metric_keys
 from meta_eval.thresholds import SAME_VERDICT
 
 Key = Callable[[Doc], Hashable]
@@ -42,9 +42,9 @@ class Side:
         return self.runs[0] if self.runs else ()
 
     def of(self, run: int, spec: str) -> Scores | None:
-        """The scores of one run; see `scores`."""
+        """The scores of one run; see `compute_scores`."""
         if (run, spec) not in self._known:
-            self._known[run, spec] = scores(self.runs[run], spec, self.lower_is_better)
+            self._known[run, spec] = compute_scores(self.runs[run], spec, self.lower_is_better)
         return self._known[run, spec]
 
     def each(self, spec: str) -> list[Scores]:
@@ -123,7 +123,7 @@ def lay_out(
         one.recorded = one.verdicts = Side([named], lower)
     elif spec:
         one.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry))
-    if not named and entry is not None and entry.record is not None and (known := as_recorded(result.docs)):
+    if not named and entry is not None and entry.record is not None and (known := restore_recorded_docs(result.docs)):
         one.recorded = Side([known], lower)
     one.missing = baseline.missing.get(name) if baseline and not before else None
     one.first = Side([run.docs for run in before], lower) if before else one.answers or one.verdicts
@@ -177,7 +177,7 @@ def recorded_side(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, readi
     for ours. None where there is none, or where they are no shares.
     """
     metric, _, name = spec.partition(",")
-    verdicts, _ = recorded_verdicts(docs, (entry.recorded_metric if entry else None) or metric, reading)
+    verdicts, _ = read_recorded_verdicts(docs, (entry.recorded_metric if entry else None) or metric, reading)
     found = []
     for doc, theirs in zip(docs, verdicts, strict=True):
         if theirs is None or name not in doc.answers:
@@ -251,7 +251,7 @@ def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
 
 def shares_of(result: TaskRun) -> list[str]:
     """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
-    found = [spec for spec in specs(result.docs) if scores(result.docs, spec) is not None]
+    found = [spec for spec in list_metric_keys(result.docs) if compute_scores(result.docs, spec) is not None]
     return found + [spec for spec, one in result.aggregates.items() if one.share and spec not in found]
 
 

@@ -22,13 +22,13 @@ COLUMN = "choice_tokens"
 _BATCH = 64
 
 
-def wants_counts(template: Template) -> bool:
+def needs_choice_tokens(template: Template) -> bool:
     """Whether a metric of the task divides by tokens."""
     listed = template.settings.get("metric_list") or ()
     return template.output_type == "multiple_choice" and any(metric.get("metric") == METRIC for metric in listed)
 
 
-def with_counts(template: Template, docs: pa.Table, config: Config) -> pa.Table:
+def add_choice_tokens(template: Template, docs: pa.Table, config: Config) -> pa.Table:
     """The docs with the column: of each choice the tokens behind those of the prompt, as lm-eval parts them.
 
     Raises:

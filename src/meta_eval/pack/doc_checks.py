@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
 from meta_eval.escaping import quoted
-from meta_eval.pack.row_checks import Check, is_text, is_texts, or_null
+from meta_eval.pack.row_checks import Check, allow_null, is_text, is_texts
 from meta_eval.source.rows import Place
 from meta_eval.templates.spec import Template
 
@@ -36,14 +36,14 @@ _DOC: dict[str, tuple[Check, str]] = {
     "question": (is_text, "a text"),
     "prompt": (is_text, "a text"),
     "gold": (is_text, "a text"),
-    "subtask_name": (or_null(is_text), "a text"),
-    "choices": (or_null(lambda value: isinstance(value, list)), "a list"),
-    "input_question_hash": (or_null(is_text), "a text"),
-    "input_final_prompts_hash": (or_null(is_texts), "a list of texts"),
-    "recorded_output": (or_null(is_text), "a text"),
-    "recorded_is_correct": (or_null(lambda value: isinstance(value, bool)), "a boolean"),
-    "recorded_metrics": (or_null(is_text), "a text"),
-    "answers": (or_null(is_texts), "a list of texts"),
+    "subtask_name": (allow_null(is_text), "a text"),
+    "choices": (allow_null(lambda value: isinstance(value, list)), "a list"),
+    "input_question_hash": (allow_null(is_text), "a text"),
+    "input_final_prompts_hash": (allow_null(is_texts), "a list of texts"),
+    "recorded_output": (allow_null(is_text), "a text"),
+    "recorded_is_correct": (allow_null(lambda value: isinstance(value, bool)), "a boolean"),
+    "recorded_metrics": (allow_null(is_text), "a text"),
+    "answers": (allow_null(is_texts), "a list of texts"),
 }
 _ADDED: dict[str, tuple[Check, str]] = {
     "continuations": (lambda value: is_texts(value) and len(value) > 1, "a list of two texts or more"),

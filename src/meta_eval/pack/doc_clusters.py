@@ -20,7 +20,7 @@ _Doc = Mapping[str, Any]
 _ASKS = re.compile(r"\s*(?:Q|A|Question|Answer|Choices)\s*:", re.IGNORECASE)
 
 
-def clusters(docs: Sequence[_Doc], rule: ClusterRule) -> tuple[list[str | None], str | None]:
+def cluster_docs(docs: Sequence[_Doc], rule: ClusterRule) -> tuple[list[str | None], str | None]:
     """The cluster of each doc, an ordinal; None where a doc stands alone.
 
     Returns:

@@ -20,7 +20,7 @@ RECORDED_DOC = "recorded_doc"
 _MOST_BYTES = 2**31 - 1  # that the 32-bit offsets of an array of texts reach
 
 
-def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def make_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """A table of rows, with the columns of the first.
 
     Raises:
@@ -29,10 +29,10 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
     names = list(rows[0]) if rows else []
-    return pa.Table.from_arrays([column_of([row.get(name) for row in rows]) for name in names], names=names)
+    return pa.Table.from_arrays([make_column([row.get(name) for row in rows]) for name in names], names=names)
 
 
-def column_of(values: Sequence[Any]) -> Any:
+def make_column(values: Sequence[Any]) -> Any:
     """An array of values, of the type that ``pyarrow.array`` infers; a chunked one where it would be."""
     import numpy as np
     import pyarrow as pa
@@ -106,7 +106,7 @@ def _booleans(values: Sequence[bool | None]) -> _Filled:
 def _lists(values: Sequence[list[Any] | None]) -> _Filled:
     import pyarrow as pa
 
-    items = column_of([item for value in values if value is not None for item in value])
+    items = make_column([item for value in values if value is not None for item in value])
     if not isinstance(items, pa.Array) or len(items) > _MOST_BYTES:
         return None
     return pa.list_(items.type), [_offsets([len(value or ()) for value in values])], [items]
@@ -118,7 +118,7 @@ def _dicts(values: Sequence[dict[Any, Any] | None]) -> _Filled:
     names = list(dict.fromkeys(name for value in values if value is not None for name in value))
     if not all(type(name) is str for name in names):
         return None
-    parts = [column_of([None if value is None else value.get(name) for value in values]) for name in names]
+    parts = [make_column([None if value is None else value.get(name) for value in values]) for name in names]
     if not all(isinstance(part, pa.Array) for part in parts):
         return None
     return pa.struct([pa.field(name, part.type) for name, part in zip(names, parts, strict=True)]), [], parts
@@ -134,7 +134,7 @@ _FILL: Mapping[type, Any] = {
 }
 
 
-def alike(rows: Sequence[Mapping[str, Any]]) -> bool:
+def have_one_layout(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all rows have the same keys, all the way down, and values of one type, which arrow has, for each."""
     return all(map(_Kind().takes, rows))
 

@@ -28,7 +28,7 @@ FOREIGN_BYTECODE = "is not the bytecode of the module that it stands for, and Py
 _CODE = (".py", ".pyc", ".so")
 
 
-def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) -> dict[str, str]:
+def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) -> dict[str, str]:
     """What is not as prepare wrote it, by path inside the pack.
 
     Args:
@@ -70,7 +70,7 @@ def changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) ->
     return changed
 
 
-def check(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
+def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
     """Refuse a pack that was changed, unless it is to be taken as it is.
 
     Args:
@@ -84,7 +84,7 @@ def check(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
     Raises:
         PackError: It was changed, and ``edited`` is False.
     """
-    changed = changes(pack, manifest)
+    changed = find_changes(pack, manifest)
     if changed and not edited:
         listed = "; ".join(f"{name} {what}" for name, what in sorted(changed.items())[:_MOST])
         more = f"; and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
@@ -97,13 +97,13 @@ def check(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
     return tuple(sorted(changed))
 
 
-def edited_notice(pack: Path, manifest: Manifest) -> str | None:
+def describe_changes(pack: Path, manifest: Manifest) -> str | None:
     """What a report of a run says of its pack where code or tasks of it are not those that prepare wrote.
 
     The docs are left out, for a run says itself which it had, and so are files that are not there: a copy of the
     manifest is enough to report with.
     """
-    changed = changes(pack, manifest, hash_up_to=1 << 20) if pack.is_dir() else {}
+    changed = find_changes(pack, manifest, hash_up_to=1 << 20) if pack.is_dir() else {}
     names = sorted(name for name, what in changed.items() if what != MISSING)
     if not names:
         return None

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import UnknownBackendError, find_backend
 from meta_eval.backends.settings import RunSettings
-from meta_eval.boundary.inputs import InputError, read_text, reason
+from meta_eval.boundary.inputs import InputError, describe_error, read_text
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.names import PackPath, TaskName
-from meta_eval.boundary.ownership import finish
+from meta_eval.boundary.ownership import finish_folder
 from meta_eval.errors import PackError
 from meta_eval.escaping import quoted
 from meta_eval.joins.base import Original
@@ -300,7 +300,7 @@ def read_manifest(pack: Path) -> Manifest:
     """
     path = pack / MANIFEST
     hint = "Run `meta-eval prepare` to make a pack"
-    finish(pack)
+    finish_folder(pack)
     if not os.path.lexists(path):
         raise PackError("is not a pack: it has no manifest.json", where=str(pack), hint=hint)
     try:
@@ -309,7 +309,7 @@ def read_manifest(pack: Path) -> Manifest:
     except InputError as error:
         raise PackError(error.what, where=str(path), hint=hint) from None
     except (ValueError, RecursionError) as error:
-        raise PackError(f"is not JSON: {reason(error)}", where=str(path), hint=hint) from None
+        raise PackError(f"is not JSON: {describe_error(error)}", where=str(path), hint=hint) from None
     version = tree.get("schema_version") if isinstance(tree, dict) else None
     if type(version) is not int or version != SCHEMA_VERSION:
         raise PackError(

@@ -22,8 +22,8 @@ from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.task_docs import read_docs
 from meta_eval.pack.task_preparation import Context, prepare_task
 from meta_eval.source.lookup import SAMPLE, open_evals_dataset
-from meta_eval.templates.folder import TemplateFolder, discover
-from meta_eval.templates.selection import Selection, select, withheld
+from meta_eval.templates.folder import TemplateFolder, read_templates
+from meta_eval.templates.selection import Selection, find_withheld_tasks, select_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class Prepared:
     work_dir: str
 
 
-def assemble(config: Config, config_place: str, progress: Progress) -> Pack:
+def assemble_pack(config: Config, config_place: str, progress: Progress) -> Pack:
     """The pack of one of Meta's evals datasets, in memory; arguments and errors are those of `meta_eval.prepare`."""
-    templates = discover(_template_dir(config))
+    templates = read_templates(_template_dir(config))
     progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
-    selections, groups = select(
+    selections, groups = select_tasks(
         templates, config.tasks, datasets, where=f"{config_place}: tasks", allow_code=config.allow_code
     )
-    left_out = () if config.allow_code else withheld(templates, groups, datasets)
+    left_out = () if config.allow_code else find_withheld_tasks(templates, groups, datasets)
     if left_out:
         names = ", ".join(left_out)
         log.warning(f"left out, since they run programs that the model writes and allow_code is false: {names}")
@@ -65,7 +65,7 @@ def assemble(config: Config, config_place: str, progress: Progress) -> Pack:
     return build_pack(list(tasks), groups, context)
 
 
-def first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]:
+def make_first_doc(templates: TemplateFolder, selection: Selection) -> dict[str, Any]:
     """The first doc of a task, made as prepare makes it; a join reads its default original.
 
     Raises:
@@ -84,7 +84,7 @@ def _template_dir(config: Config) -> Path:
         log.warning(
             f"there is no {default} here: using the templates that meta-eval ships (`meta-eval init` copies them)"
         )
-        return assets.path("meta_template")
+        return assets.asset_path("meta_template")
     return path
 
 
@@ -101,7 +101,7 @@ def _check_on_hub(selections: Sequence[Selection]) -> None:
 
 
 def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
-    model = catalog.identify(f"{config.model_name}-evals")
+    model = catalog.identify_dataset(f"{config.model_name}-evals")
     for identity in dict.fromkeys(s.dataset.identity for s in selections if s.dataset.kind != "sample"):
         if model.variant and identity.variant and model.variant != identity.variant:
             log.warning(

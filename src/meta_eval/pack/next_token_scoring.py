@@ -18,7 +18,7 @@ from meta_eval.config import Config
 from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.templates import rewrite
-from meta_eval.templates.checks import defines
+from meta_eval.templates.checks import defines_function
 from meta_eval.templates.spec import FunctionRef, Template
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ class NextToken:
             template: The task.
         """
         yaml, folder = template.file.as_posix(), template.file.parent
-        text = rewrite.next_token_task(files[yaml].decode(), inherited=template.inherited, where=yaml)
+        text = rewrite.rewrite_for_next_token(files[yaml].decode(), inherited=template.inherited, where=yaml)
         own = (folder / f"{rewrite.CHOOSING_MODULE}.py").as_posix()
-        return {yaml: text.encode(), own: assets.read("next_token.py")}
+        return {yaml: text.encode(), own: assets.read_asset("next_token.py")}
 
 
-def by_next_token(
+def score_by_next_token(
     template: Template, docs: pa.Table, config: Config, place: Callable[[PurePosixPath], Path], *, bundled: bool
 ) -> tuple[NextToken | None, str | None]:
     """A choice task scored by the next token; or None and why it keeps to likelihoods, which is logged too.
@@ -80,7 +80,7 @@ def by_next_token(
             raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
         if not bundled:
             raise NotOneTokenError("its docs stay on the hub (bundle: false)")
-        ids = shared_ids(docs, models_of(config))
+        ids = find_shared_ids(docs, list_tokenizer_models(config))
     except NotOneTokenError as why:
         log.warning(f"{template.name}: scored by likelihood, not by the next token: {why}")
         return None, str(why)
@@ -89,12 +89,12 @@ def by_next_token(
     return NextToken(docs.append_column(COLUMN, pa.array(ids, pa.list_(pa.int64())))), None
 
 
-def models_of(config: Config) -> tuple[str, ...]:
+def list_tokenizer_models(config: Config) -> tuple[str, ...]:
     """The models or folders whose tokenizers make the prompts."""
     return tuple(dict.fromkeys(config.tokenizer_of(model) for model in (config.model_name, *config.other_models)))
 
 
-def shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
+def find_shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
     """Of each doc the token of each choice, the same for all models.
 
     Args:
@@ -102,14 +102,14 @@ def shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
         models: Their names or folders.
 
     Raises:
-        NotOneTokenError: A tokenizer is not here, models have other tokens, or as of `choice_ids`.
+        NotOneTokenError: A tokenizer is not here, models have other tokens, or as of `find_choice_ids`.
     """
     shared: list[list[int]] = []
     for model in models:
         tokenizer = find_tokenizer(model)
         if tokenizer is None:
             raise NotOneTokenError(f"the tokenizer of {model} is not on this machine")
-        ids = list(choice_ids(_texts(docs), tokenizer))
+        ids = list(find_choice_ids(_texts(docs), tokenizer))
         if shared and shared != ids:
             raise NotOneTokenError(f"{model} has other tokens than {models[0]}")
         shared = ids
@@ -126,7 +126,9 @@ def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) ->
     said = "lm-eval's own scorer"
     if isinstance(scorer, FunctionRef):
         said = f"{scorer.function} has no twin {SUFFIX}"
-        if defines(place(template.origins["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"):
+        if defines_function(
+            place(template.origins["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"
+        ):
             return
     raise NotOneTokenError(f"its metrics are made of likelihoods ({said})")
 
@@ -136,7 +138,7 @@ def _texts(docs: pa.Table) -> Iterator[tuple[str, Sequence[str]]]:
         yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
 
-def choice_ids(docs: Iterator[tuple[str, Sequence[str]]], tokenizer: Tokenizer) -> Iterator[list[int]]:
+def find_choice_ids(docs: Iterator[tuple[str, Sequence[str]]], tokenizer: Tokenizer) -> Iterator[list[int]]:
     """Of each doc the token of each choice behind the context, as it is in the tokens of both together.
 
     Args:

@@ -23,7 +23,7 @@ from meta_eval.pack.manifest import (
     PreparedFrom,
     Range,
 )
-from meta_eval.pack.punkt import punkt_files
+from meta_eval.pack.punkt import read_punkt
 from meta_eval.pack.task_preparation import Context, PreparedTask
 from meta_eval.templates import rewrite
 from meta_eval.templates.folder import TemplateFolder
@@ -61,10 +61,10 @@ def build_pack(tasks: Sequence[PreparedTask], groups: Mapping[str, tuple[str, ..
     for name, members in groups.items():
         _add(made, dict([_group(templates, name, members)]), f"group {name}")
     files |= made
-    files[".gitignore"] = assets.read("work_dir.gitignore")
+    files[".gitignore"] = assets.read_asset("work_dir.gitignore")
 
     scores_ifeval = any(task.scores_ifeval for task in tasks)
-    punkt = punkt_files() if scores_ifeval else {}
+    punkt = read_punkt() if scores_ifeval else {}
     files |= punkt
 
     wanted, _ = split_excluded(config.tasks)
@@ -134,7 +134,7 @@ def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tupl
     file = templates.group_files.get(name)
     text = read_text(templates.root / file) if file else None
     path = file.as_posix() if file else f"{name}.yaml"
-    return path, rewrite.group(text, name=name, members=members, where=str(file)).encode()
+    return path, rewrite.write_group(text, name=name, members=members, where=str(file)).encode()
 
 
 def _canonical(templates: TemplateFolder, name: str) -> str:

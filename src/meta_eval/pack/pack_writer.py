@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from meta_eval.boundary.ownership import check_folder, replacing_folder
+from meta_eval.boundary.ownership import check_folder, replace_folder
 from meta_eval.pack.manifest import MANIFEST, Manifest
 
 _KIND = "pack"
@@ -32,7 +32,7 @@ def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -
         OutputError: Something that prepare did not write is in the way, another command does not end, or the disk
             refuses.
     """
-    with replacing_folder(work_dir, _KIND, where=f"work_dir {work_dir}") as new:
+    with replace_folder(work_dir, _KIND, where=f"work_dir {work_dir}") as new:
         for name, content in files.items():
             new.write(name, content)
         new.write(MANIFEST, manifest.to_json().encode())

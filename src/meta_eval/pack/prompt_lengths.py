@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from meta_eval.boundary.inputs import InputError, open_data, reason
+from meta_eval.boundary.inputs import InputError, describe_error, open_data
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,11 +50,11 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
     Nothing is downloaded: the model may be gated, private or not trained yet.
     """
-    path = tokenizer_file(model_name)
+    path = find_tokenizer_file(model_name)
     return None if path is None else _load(path)
 
 
-def tokenizer_file(model_name: str) -> str | None:
+def find_tokenizer_file(model_name: str) -> str | None:
     """Where it lies; None where it is not on this machine."""
     local = Path(model_name) / "tokenizer.json"
     return str(local) if local.is_file() else _cached(model_name)
@@ -74,11 +74,13 @@ def _load(path: str) -> Tokenizer:
         return Tokenizer.from_file(path)
     except Exception as error:  # tokenizers raises bare ones
         raise InputError(
-            f"is no tokenizer that can be read: {reason(error)}", where=path, hint="Fetch the model's files again"
+            f"is no tokenizer that can be read: {describe_error(error)}",
+            where=path,
+            hint="Fetch the model's files again",
         ) from None
 
 
-def token_counter(model_name: str) -> Callable[[str], int] | None:
+def make_token_counter(model_name: str) -> Callable[[str], int] | None:
     """Counts the tokens of a text, where the model's tokenizer is on this machine."""
     tokenizer = find_tokenizer(model_name)
     if tokenizer is None:
@@ -129,7 +131,7 @@ class Prompts:
                     yield prompt + max(texts, key=len)
 
 
-def longest_prompt(prompts: Iterable[str], room: int, find: Callable[[], Tokenizer | None]) -> Length:
+def measure_longest_prompt(prompts: Iterable[str], room: int, find: Callable[[], Tokenizer | None]) -> Length:
     """The longest of a task's prompts.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
-from meta_eval.boundary.inputs import InputError, parse_json, read_text, reason
+from meta_eval.boundary.inputs import InputError, describe_error, parse_json, read_text
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.names import PackPath, TaskName
 from meta_eval.errors import PackError
@@ -86,7 +86,7 @@ class Publication(_Entry):
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
-def describe(pack: Path, manifest: Manifest) -> Publication:
+def describe_pack(pack: Path, manifest: Manifest) -> Publication:
     """What may be published of a pack.
 
     Args:
@@ -164,12 +164,12 @@ def read_publication(folder: Path) -> Publication:
     except InputError as error:
         raise PackError(f"is no publication: {PUBLICATION} {error.what}", where=str(folder), hint=hint) from None
     except ValueError as error:
-        raise PackError(f"is not JSON: {reason(error)}", where=str(path), hint=hint) from None
+        raise PackError(f"is not JSON: {describe_error(error)}", where=str(path), hint=hint) from None
     except PackError as error:
         raise PackError(error.what, where=str(path), hint=hint) from None
 
 
-def differences(publication: Publication, other: Publication, *, most: int) -> list[str]:
+def find_differences(publication: Publication, other: Publication, *, most: int) -> list[str]:
     """The first keys, with dots, in which two packs differ; the version of meta-eval that made them is none."""
     no_matter = {"format", "meta_eval"}
     trees = publication.model_dump(mode="json", exclude=no_matter), other.model_dump(mode="json", exclude=no_matter)

@@ -55,7 +55,7 @@ def read_metrics(dataset: EvalsDataset) -> list[Row]:
     return good
 
 
-def published_entries(
+def find_published_numbers(
     template: Template,
     dataset: EvalsDataset,
     labels: Iterable[str],
@@ -70,7 +70,7 @@ def published_entries(
         metrics: The rows of the metrics subset.
     """
     model = dataset.identity.model
-    known = catalog.published(model, template.spec.subset) if model else ()
+    known = catalog.find_published(model, template.spec.subset) if model else ()
     wanted_labels = set(labels)
     entries = []
     for wanted in template.spec.published:
@@ -108,7 +108,7 @@ def published_entries(
     return tuple(entries)
 
 
-def recorded_number(
+def make_recorded_number(
     record: RecordEntry, spec: str, value: float, *, benchmark: str, averaging: str | None, metric: str | None = None
 ) -> PublishedEntry:
     """A score of a recorded run, as a number to stand beside a new run's.

@@ -13,13 +13,13 @@ from pathlib import Path, PurePosixPath
 from meta_eval import assets
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import read_regular
-from meta_eval.boundary.ownership import list_of, replacing_folder
+from meta_eval.boundary.ownership import list_name, replace_folder
 from meta_eval.errors import TemplateError
-from meta_eval.pack.integrity import check
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, PreparedFrom, read_manifest
-from meta_eval.pack.publication import PUBLICATION, Publication, describe
+from meta_eval.pack.publication import PUBLICATION, Publication, describe_pack
 from meta_eval.secrets import holds_secret
-from meta_eval.templates.folder import discover, place_of
+from meta_eval.templates.folder import locate_file, read_templates
 
 TEMPLATES = "templates"
 README = "README.md"
@@ -45,7 +45,7 @@ class Published:
     kept: tuple[str, ...]
 
 
-def publish(pack: Path, folder: Path) -> Published:
+def publish_pack(pack: Path, folder: Path) -> Published:
     """Write what may be published of a pack, whole or not at all.
 
     Args:
@@ -59,18 +59,18 @@ def publish(pack: Path, folder: Path) -> Published:
         OutputError: The folder cannot be written.
     """
     manifest = read_manifest(pack)
-    check(pack, manifest, edited=False)
-    publication = describe(pack, manifest)
+    check_unchanged(pack, manifest, edited=False)
+    publication = describe_pack(pack, manifest)
     root = _templates(manifest.prepared_from)
     templates = _template_files(root, manifest)
     files = {PUBLICATION: publication.to_json().encode()}
     files |= {f"{TEMPLATES}/{name}": _template(root, name, path, manifest) for name, path in templates.items()}
-    with replacing_folder(folder, _KIND, shared=True, inputs=[pack, root]) as new:
+    with replace_folder(folder, _KIND, shared=True, inputs=[pack, root]) as new:
         for name, content in files.items():
             new.write(name, content)
         new.write(README, _card(publication).encode(), optional=True)
     withheld = tuple(name for name in manifest.files if name not in templates)
-    written = sorted([*files, README, list_of(_KIND)])
+    written = sorted([*files, README, list_name(_KIND)])
     return Published(folder, publication, tuple(written), withheld, tuple(_kept(folder, set(written))))
 
 
@@ -87,12 +87,12 @@ def _kept(folder: Path, ours: set[str]) -> Iterator[str]:
 
 def _templates(asked: PreparedFrom) -> Path:
     path = Path(asked.template_dir)
-    return path if path.is_dir() else assets.path("meta_template")
+    return path if path.is_dir() else assets.asset_path("meta_template")
 
 
 def _template_files(root: Path, manifest: Manifest) -> dict[str, Path]:
     """The files of the templates that the pack's tasks and groups need, by path."""
-    templates = discover(root)
+    templates = read_templates(root)
     missing = [name for name in manifest.tasks if name not in templates.tasks]
     if missing:
         raise TemplateError(
@@ -102,7 +102,7 @@ def _template_files(root: Path, manifest: Manifest) -> dict[str, Path]:
         )
     names = {PurePosixPath(file) for name in manifest.tasks for file in templates.tasks[name].files}
     names |= {templates.group_files[name] for name in manifest.groups if name in templates.group_files}
-    return {name.as_posix(): place_of(root, name) for name in sorted(names)}
+    return {name.as_posix(): locate_file(root, name) for name in sorted(names)}
 
 
 def _template(root: Path, name: str, path: Path, manifest: Manifest) -> bytes:

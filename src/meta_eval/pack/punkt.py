@@ -44,7 +44,7 @@ then looks for its own copy on the machine that scores.
 """
 
 
-def punkt_files() -> dict[str, bytes]:
+def read_punkt() -> dict[str, bytes]:
     """What a pack brings, by path inside it; nothing where this machine does not have it, which is logged."""
     for place in _places():
         try:

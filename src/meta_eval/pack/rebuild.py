@@ -18,16 +18,16 @@ from meta_eval.config import Config, load_config
 from meta_eval.errors import ConfigError, DataError, PackError, TemplateError
 from meta_eval.joins import JOINS
 from meta_eval.logs import Progress, log, silent
-from meta_eval.pack.meta_pack import Prepared, assemble
+from meta_eval.pack.meta_pack import Prepared, assemble_pack
 from meta_eval.pack.pack_writer import check_target, write_pack
-from meta_eval.pack.publication import PUBLICATION, Publication, describe, differences, read_publication
+from meta_eval.pack.publication import PUBLICATION, Publication, describe_pack, find_differences, read_publication
 from meta_eval.pack.punkt import NLTK_DATA
-from meta_eval.templates.folder import discover
+from meta_eval.templates.folder import read_templates
 
 _MOST = 5
 
 
-def rebuild(
+def rebuild_pack(
     folder: Path,
     *,
     config_file: Path | None = None,
@@ -61,8 +61,8 @@ def rebuild(
         update={"allow_code": published.allow_code, "template_dir": str(_templates(folder, published, template_dir))}
     )
     check_target(Path(config.work_dir))
-    made = assemble(config, str(folder), progress)
-    _compare(folder, published, describe(folder, made.manifest))
+    made = assemble_pack(config, str(folder), progress)
+    _compare(folder, published, describe_pack(folder, made.manifest))
     progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), made.files, made.manifest)
     return Prepared(made.manifest, config.work_dir)
@@ -153,8 +153,8 @@ def _templates(folder: Path, published: Publication, template_dir: Path | None) 
         ConfigError: They lead into the publication.
         TemplateError: They lack a task.
     """
-    root = assets.path("meta_template") if template_dir is None else template_dir
-    templates = discover(root)
+    root = assets.asset_path("meta_template") if template_dir is None else template_dir
+    templates = read_templates(root)
     if template_dir is not None:
         links = [path for path in root.rglob("*") if path.is_symlink()]
         _refuse_inside(folder, {f"--template-dir, {path}": path for path in links})
@@ -177,7 +177,7 @@ def _compare(folder: Path, published: Publication, made: Publication) -> None:
     """Raises:
     DataError: What was made is not what was published.
     """
-    other = differences(published, made, most=_MOST + 1)
+    other = find_differences(published, made, most=_MOST + 1)
     if not other:
         return
     more = " and more" if len(other) > _MOST else ""

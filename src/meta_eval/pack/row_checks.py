@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
-from meta_eval.catalog.families import bos_tokens
+from meta_eval.catalog.families import list_bos_tokens
 from meta_eval.errors import DataError
 from meta_eval.source.rows import Place, Row
 
@@ -58,7 +58,7 @@ _IN_WORDS = {
 _COLUMN_MISSING = re.compile(r"column_(.+)_missing")
 
 
-def warning_in_words(key: str, count: int, rows: int) -> str:
+def describe_warning(key: str, count: int, rows: int) -> str:
     """One sentence without a full stop: ``3 of 541 rows have no recorded verdict, …``."""
     if column := _COLUMN_MISSING.fullmatch(key):
         return f"the evals dataset has no column {column[1]}"
@@ -76,30 +76,30 @@ def is_texts(value: object) -> bool:
     return isinstance(value, list) and all(map(is_text, value))
 
 
-def or_null(check: Check) -> Check:
+def allow_null(check: Check) -> Check:
     """The check, which passes null too."""
     return lambda value: value is None or check(value)
 
 
 def _letters(value: object) -> bool:
-    return isinstance(value, Mapping) and all(or_null(is_text)(item) for item in value.values())
+    return isinstance(value, Mapping) and all(allow_null(is_text)(item) for item in value.values())
 
 
 # Column, what it must be, in words. The first group must be there, of the second a column may be missing.
 _NEEDED: dict[str, tuple[Check, str]] = {
     "input_question": (is_text, "a string"),
     "input_final_prompts": (is_texts, "a list of strings"),
-    "input_question_hash": (or_null(is_text), "a string"),
-    "input_final_prompts_hash": (or_null(is_texts), "a list of strings"),
+    "input_question_hash": (allow_null(is_text), "a string"),
+    "input_final_prompts_hash": (allow_null(is_texts), "a list of strings"),
 }
 _WELCOME: dict[str, tuple[Check, str]] = {
-    "task_type": (or_null(is_text), "a string"),
-    "subtask_name": (or_null(is_text), "a string"),
-    "input_choice_list": (or_null(_letters), "a struct of strings"),
-    "input_correct_responses": (or_null(is_texts), "a list of strings"),
-    "output_prediction_text": (or_null(is_texts), "a list of strings"),
-    "is_correct": (or_null(lambda value: isinstance(value, bool)), "a boolean"),
-    "eval_config": (or_null(lambda value: isinstance(value, Mapping)), "a struct"),
+    "task_type": (allow_null(is_text), "a string"),
+    "subtask_name": (allow_null(is_text), "a string"),
+    "input_choice_list": (allow_null(_letters), "a struct of strings"),
+    "input_correct_responses": (allow_null(is_texts), "a list of strings"),
+    "output_prediction_text": (allow_null(is_texts), "a list of strings"),
+    "is_correct": (allow_null(lambda value: isinstance(value, bool)), "a boolean"),
+    "eval_config": (allow_null(lambda value: isinstance(value, Mapping)), "a struct"),
 }
 
 
@@ -221,7 +221,7 @@ def _count_warnings(rows: Sequence[Row], warnings: Counter[str]) -> None:
 
 
 def _bare(prompt: str) -> str:
-    for bos in bos_tokens():
+    for bos in list_bos_tokens():
         while prompt.startswith(bos):
             prompt = prompt[len(bos) :]
     return prompt

@@ -13,7 +13,7 @@ from meta_eval.pack.manifest import Manifest
 ROLLING = "loglikelihood_rolling"
 
 
-def choose(manifest: Manifest, names: Sequence[str]) -> list[str]:
+def choose_tasks(manifest: Manifest, names: Sequence[str]) -> list[str]:
     """The tasks that names of tasks and groups mean, in the manifest's order.
 
     Args:
@@ -31,34 +31,36 @@ def choose(manifest: Manifest, names: Sequence[str]) -> list[str]:
     return left
 
 
-def choose_asked(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """The tasks of `choose` whose requests a file of requests can hold; the others are named in a warning.
+def choose_tasks_to_ask(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """The tasks of `choose_tasks` whose requests a file of requests can hold; the others are named in a warning.
 
     Raises:
-        ConfigError: As of `choose`, or there is no such task.
+        ConfigError: As of `choose_tasks`, or there is no such task.
     """
-    chosen = choose(manifest, names)
+    chosen = choose_tasks(manifest, names)
     rolling = [name for name in chosen if manifest.tasks[name].output_type == ROLLING]
-    return leave_out(chosen, rolling, "this asks for the likelihood of whole texts", hint="Run it with lm_eval itself")
+    return leave_out_tasks(
+        chosen, rolling, "this asks for the likelihood of whole texts", hint="Run it with lm_eval itself"
+    )
 
 
-def choose_graded(manifest: Manifest, names: Sequence[str], *, allow_code: bool) -> list[str]:
-    """The tasks of `choose_asked` that may be graded here; the others are named in a warning.
+def choose_tasks_to_grade(manifest: Manifest, names: Sequence[str], *, allow_code: bool) -> list[str]:
+    """The tasks of `choose_tasks_to_ask` that may be graded here; the others are named in a warning.
 
     Args:
         manifest: Of the pack.
-        names: As of `choose`.
+        names: As of `choose_tasks`.
         allow_code: Whether tasks are graded whose scoring runs programs that a model wrote.
 
     Raises:
-        ConfigError: As of `choose`, or there is no such task.
+        ConfigError: As of `choose_tasks`, or there is no such task.
     """
-    chosen = choose_asked(manifest, names)
+    chosen = choose_tasks_to_ask(manifest, names)
     unsafe = [] if allow_code else [name for name in chosen if manifest.tasks[name].unsafe_code]
-    return leave_out(chosen, unsafe, "scoring runs code that a model wrote", hint="Allow it with --allow-code")
+    return leave_out_tasks(chosen, unsafe, "scoring runs code that a model wrote", hint="Allow it with --allow-code")
 
 
-def leave_out(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hint: str) -> list[str]:
+def leave_out_tasks(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hint: str) -> list[str]:
     """Tasks without those that do not fit, which a warning names.
 
     Args:

@@ -15,22 +15,22 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.boundary.inputs import read_regular, reason
+from meta_eval.boundary.inputs import describe_error, read_regular
 from meta_eval.boundary.isolation import contained
-from meta_eval.boundary.memory import give_back
+from meta_eval.boundary.memory import release_memory
 from meta_eval.errors import DataError, TemplateError, UserError
 from meta_eval.escaping import quoted
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.logs import Progress, silent
 from meta_eval.pack.doc_checks import check_docs
-from meta_eval.pack.doc_clusters import clusters
-from meta_eval.pack.doc_table import alike, begin_parquet, column_of, table_of
+from meta_eval.pack.doc_clusters import cluster_docs
+from meta_eval.pack.doc_table import begin_parquet, have_one_layout, make_column, make_table
 from meta_eval.pack.row_checks import Checked
 from meta_eval.pack.task_rows import read_task_rows
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Place, Row
-from meta_eval.templates.folder import place_of
+from meta_eval.templates.folder import locate_file
 from meta_eval.templates.spec import Template
 
 if TYPE_CHECKING:
@@ -107,18 +107,18 @@ def read_docs(
     table = make_docs(root, template, task_rows.rows, place, again=lambda: read().rows)
     # A file takes as long to write as the docs to check: where nothing of them decides a column, it is begun before.
     early = template.spec.cluster is None and "cluster" not in table.column_names
-    table, unclustered = with_clusters(table, template) if early else (table, None)
+    table, unclustered = add_clusters(table, template) if early else (table, None)
     content = begin_parquet(table) if early and written else None
     task_rows.checked.warnings.update(check_docs(table, template, place))
     if not early:
-        table, unclustered = with_clusters(table, template)
+        table, unclustered = add_clusters(table, template)
         content = begin_parquet(table) if written else None
     return TaskDocs(
         task_rows.count, task_rows.labels, task_rows.checked, task_rows.joined, matched, table, unclustered, content
     )
 
 
-def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
+def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | None]:
     """Docs with a column ``cluster``: the template's own, else by its rule, else null; and the rule's warning.
 
     Raises:
@@ -137,8 +137,8 @@ def with_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | 
         table = table.drop_columns(["cluster"])
     elif rule is not None:
         columns = ["prompt", "gold", "subtask_name", "answers"]
-        labels, unclustered = clusters(table.select(columns).to_pylist(), rule)
-    clustered = column_of(labels) if any(labels) else pa.nulls(len(labels), pa.string())
+        labels, unclustered = cluster_docs(table.select(columns).to_pylist(), rule)
+    clustered = make_column(labels) if any(labels) else pa.nulls(len(labels), pa.string())
     return table.append_column("cluster", clustered), unclustered
 
 
@@ -218,16 +218,16 @@ def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table
     """
     import pyarrow as pa
 
-    if not alike(rows):
+    if not have_one_layout(rows):
         return None
     made = []
     try:
         for start in range(0, len(rows), _BATCH):
             batch = rows[start : start + _BATCH]
-            made.append(table_of(list(map(make_doc, batch))))
+            made.append(make_table(list(map(make_doc, batch))))
             for row in batch:
                 row.clear()
-            give_back()
+            release_memory()
         return pa.concat_tables(made, promote_options="permissive")
     except pa.ArrowException:
         return None
@@ -243,7 +243,7 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
         for file in template.files:
             copy = Path(folder) / file
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(read_regular(place_of(root, file)))
+            copy.write_bytes(read_regular(locate_file(root, file)))
         yield Path(folder)
 
 
@@ -267,11 +267,11 @@ def _dataset(rows: Sequence[Row], place: Place) -> Any:
                 number = _first_that_does_not_fit(values[column])
                 raise DataError(
                     f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not go with its "
-                    f"other values: {reason(cause)}",
+                    f"other values: {describe_error(cause)}",
                     where=place.row(number, rows[number]),
                     hint="Write the column in one type that arrow has (text fits anything), or leave it out",
                 ) from None
-        raise DataError(f"the columns do not make a table: {reason(error)}", where=str(place)) from None
+        raise DataError(f"the columns do not make a table: {describe_error(error)}", where=str(place)) from None
 
 
 def _first_that_does_not_fit(values: Sequence[Any]) -> int:
@@ -297,7 +297,9 @@ def _table(dataset: Any, where: str) -> pa.Table:
     try:
         return dataset.with_format("arrow")[:]
     except Exception as error:
-        raise TemplateError(f"process_docs makes docs that cannot be read: {reason(error)}", where=where) from None
+        raise TemplateError(
+            f"process_docs makes docs that cannot be read: {describe_error(error)}", where=where
+        ) from None
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

@@ -16,21 +16,21 @@ from meta_eval.errors import ConfigError
 from meta_eval.joins.base import Joined
 from meta_eval.joins.read import Originals
 from meta_eval.logs import Progress, log, silent
-from meta_eval.pack.choice_tokens import wants_counts, with_counts
+from meta_eval.pack.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import JoinEntry, KnownDifferenceEntry, LengthEntry, PublishedEntry, TaskEntry
-from meta_eval.pack.next_token_scoring import by_next_token
-from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, longest_prompt
-from meta_eval.pack.published_numbers import published_entries, read_metrics
+from meta_eval.pack.next_token_scoring import score_by_next_token
+from meta_eval.pack.prompt_lengths import BYTES_PER_TOKEN, Prompts, find_tokenizer, measure_longest_prompt
+from meta_eval.pack.published_numbers import find_published_numbers, read_metrics
 from meta_eval.pack.punkt import INSTRUCTIONS
-from meta_eval.pack.row_checks import warning_in_words
+from meta_eval.pack.row_checks import describe_warning
 from meta_eval.pack.task_docs import TaskDocs, read_docs
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row
 from meta_eval.templates import rewrite
 from meta_eval.templates.checks import check_functions
-from meta_eval.templates.folder import TemplateFolder, place_of
+from meta_eval.templates.folder import TemplateFolder, locate_file
 from meta_eval.templates.spec import Template
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         UserError: Anything that the user can fix.
     """
     config, spec, root = context.config, template.spec, context.templates.root
-    check_functions(functools.partial(place_of, root), template)
+    check_functions(functools.partial(locate_file, root), template)
     docs_file = _docs_file(template) if config.bundle or spec.join is not None else None
     next_token = _is_choice(template) and config.choice_scoring == "next_token"
-    counts = wants_counts(template) and not next_token
+    counts = needs_choice_tokens(template) and not next_token
     docs = read_docs(
         root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched,
         written=docs_file is not None and not next_token and not counts, progress=context.progress,
@@ -109,13 +109,13 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
     _log_warnings(template, warnings, docs)
     token, kept_likelihood = None, None
     if next_token:
-        token, kept_likelihood = by_next_token(
-            template, docs.table, config, functools.partial(place_of, root), bundled=docs_file is not None
+        token, kept_likelihood = score_by_next_token(
+            template, docs.table, config, functools.partial(locate_file, root), bundled=docs_file is not None
         )
     table = token.docs if token else docs.table
-    if wants_counts(template) and token is None:
-        table = with_counts(template, table, config)
-    longest = length_entry(template, docs.table, context)
+    if needs_choice_tokens(template) and token is None:
+        table = add_choice_tokens(template, table, config)
+    longest = measure_length(template, docs.table, context)
     content = docs.content.result() if docs.content else parquet_bytes(table) if docs_file else b""
     files = _files(template, dataset, context.templates, docs, docs_file, content)
     if token is not None:
@@ -150,7 +150,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
         min_agreement=template.min_agreement,
         unsafe_code=template.unsafe_code,
     )
-    template_files = {file.as_posix(): read_regular(place_of(root, file)) for file in template.files}
+    template_files = {file.as_posix(): read_regular(locate_file(root, file)) for file in template.files}
     return PreparedTask(template.name, entry, template_files, files, INSTRUCTIONS in entry.columns)
 
 
@@ -204,7 +204,7 @@ def _warnings(docs: TaskDocs) -> dict[str, int]:
 
 def _log_warnings(template: Template, warnings: Mapping[str, int], docs: TaskDocs) -> None:
     for key, count in warnings.items():
-        log.warning(f"{template.name}: {warning_in_words(key, count, docs.rows)}")
+        log.warning(f"{template.name}: {describe_warning(key, count, docs.rows)}")
     recorded = docs.checked.recorded_settings.get("max_gen_len", [])
     one_limit = template.output_type == "generate_until" and "max_gen_toks" not in docs.table.column_names
     if one_limit and recorded and recorded != [str(template.max_gen_toks)]:
@@ -235,7 +235,7 @@ def _files(
     text, where = read_text(templates.root / template.file), str(templates.root / template.file)
     folder = template.file.parent
     if docs_file is None:
-        text = rewrite.hub_task(
+        text = rewrite.rewrite_for_hub(
             text,
             dataset_path=dataset.dataset_id,
             dataset_name=dataset.config_name(template.spec.subset),
@@ -256,16 +256,16 @@ def _files(
     return {
         docs_file: content,
         **{(folder / name).as_posix(): brought for name, brought in beside.items()},
-        loader: assets.read("pack_docs.py"),
+        loader: assets.read_asset("pack_docs.py"),
         template.file.as_posix(): text.encode(),
     }
 
 
-def length_entry(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
+def measure_length(template: Template, docs: pa.Table, context: Context) -> LengthEntry:
     """Measure the longest prompt, and refuse what does not fit the context."""
     model, limit = context.config.tokenizer_of(), context.config.max_model_len
     answer = template.max_gen_toks
-    length = longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)
+    length = measure_longest_prompt(Prompts.of_table(docs), limit - answer, lambda: context.tokenizer)
     estimate = length.how == "estimated"
     if length.tokens + answer > limit:
         digest = docs.column("input_question_hash")[length.doc].as_py()
@@ -288,7 +288,7 @@ def length_entry(template: Template, docs: pa.Table, context: Context) -> Length
 def _published(
     template: Template, dataset: EvalsDataset, docs: TaskDocs, context: Context
 ) -> tuple[PublishedEntry, ...]:
-    entries = published_entries(template, dataset, docs.labels, context.metrics(dataset))
+    entries = find_published_numbers(template, dataset, docs.labels, context.metrics(dataset))
     recorded = set(docs.checked.recorded_settings.get("num_few_shot", ()))
     published = {entry.shots for entry in entries if entry.shots and entry.shots.isdigit()}
     if recorded and published and not recorded & published:

@@ -22,7 +22,7 @@ from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
 from meta_eval.pack.pack_builder import Pack
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.records.format import ALL, Reading, Record
-from meta_eval.records.format_registry import find_format, find_place, formats
+from meta_eval.records.format_registry import find_format, find_place, list_formats
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 
 # What a baseline's answers are called in a pack's folder.
@@ -57,7 +57,7 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
         place = find_place(config.baseline, revision=None, key="baseline", progress=progress)
         record_format = find_format(place)
         if record_format is None:
-            known = ", ".join(record_format.name for record_format in formats())
+            known = ", ".join(record_format.name for record_format in list_formats())
             raise ConfigError(f"{config.baseline} holds no recorded run of a known format ({known})", where=where)
         return record_format.open_run(place, None, (ALL,), where)
     except UserError as error:
@@ -67,7 +67,7 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
         raise ConfigError(error.what, where=where, hint=hint) from None
 
 
-def with_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> Pack:
+def add_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> Pack:
     """The pack with the answers of a recorded run.
 
     Args:

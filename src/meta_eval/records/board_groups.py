@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from meta_eval.catalog import boards
-from meta_eval.records.task_code import group_members, has_task
+from meta_eval.records.task_code import has_task, list_group_members
 
 
-def board_groups(tasks: Mapping[str, str | None], known: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def find_board_groups(
+    tasks: Mapping[str, str | None], known: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
     """The boards of which tasks are all that some part needs, and the groups that these parts name.
 
     A part of a board needs tasks with its number of shots.
@@ -18,7 +20,7 @@ def board_groups(tasks: Mapping[str, str | None], known: Mapping[str, tuple[str,
         known: The record's own groups; others are looked up in the installed lm-eval.
     """
     groups: dict[str, tuple[str, ...]] = {}
-    for board in boards.boards().values():
+    for board in boards.list_boards().values():
         whole: dict[str, None] = {}
         for part in board.parts:
             there = {name for name, shots in tasks.items() if board.recorded or shots == str(part.shots)}
@@ -43,4 +45,4 @@ def _members(name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], p
     if not any(task.startswith(name.partition("_")[0]) for task in tasks) or has_task(name):
         return (name,)
     # lm-eval knows all members; of a group that is the record's own only the record does.
-    return group_members(name) or known.get(name, (name,))
+    return list_group_members(name) or known.get(name, (name,))

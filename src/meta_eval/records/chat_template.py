@@ -32,7 +32,7 @@ class Chat:
         return prompt
 
 
-def chat_of(config: Config, where: str) -> Chat | None:
+def read_chat_template(config: Config, where: str) -> Chat | None:
     """The template of a configuration; None where none is asked for.
 
     Raises:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 
-from meta_eval.boundary.inputs import expand
+from meta_eval.boundary.inputs import expand_home
 from meta_eval.logs import Progress, log
 from meta_eval.records.details.details_record import DetailsFormat
 from meta_eval.records.format import Place, RecordFormat
 from meta_eval.records.lm_eval.run_record import LmEvalFormat
-from meta_eval.records.selection import snapshot_in
+from meta_eval.records.selection import find_snapshot
 
 ENTRY_POINTS = "meta_eval.record_formats"
 
@@ -22,7 +22,7 @@ _SHIPPED: tuple[type[RecordFormat], ...] = (DetailsFormat, LmEvalFormat)
 _DATASET = re.compile(r"[^/\s]+/(?:details_[^/\s]+|[^/\s]+-details(?:-private)?)")
 
 
-def formats() -> Iterator[RecordFormat]:
+def list_formats() -> Iterator[RecordFormat]:
     """The formats that meta-eval ships, then those of other packages, sorted by name."""
     for shipped in _SHIPPED:
         yield shipped()
@@ -32,7 +32,7 @@ def formats() -> Iterator[RecordFormat]:
 
 def find_format(place: Place) -> RecordFormat | None:
     """The first format that reads a place; None where none does."""
-    return next((record_format for record_format in formats() if record_format.detect(place)), None)
+    return next((record_format for record_format in list_formats() if record_format.detect(place)), None)
 
 
 def find_place(name: str, *, revision: str | None, key: str, progress: Progress) -> Place:
@@ -49,7 +49,7 @@ def find_place(name: str, *, revision: str | None, key: str, progress: Progress)
     Raises:
         SourceError: The dataset is missing, gated or unreachable.
     """
-    path = snapshot_in(expand(name, where=key))
+    path = find_snapshot(expand_home(name, where=key))
     if path.exists() or not _DATASET.fullmatch(name):
         return Place(name, path)
     from meta_eval.source.hub import open_repository

@@ -15,8 +15,8 @@ from meta_eval.logs import log
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, split_unconditional
-from meta_eval.records.selection import without_tasks
-from meta_eval.records.task_code import TaskCode, group_members, has_task
+from meta_eval.records.selection import leave_tasks_out
+from meta_eval.records.task_code import TaskCode, has_task, list_group_members
 
 # The evals dataset of this name is whatever tasks the installed lm-eval has.
 LM_EVAL = "lm-eval"
@@ -42,7 +42,7 @@ def find_lm_eval_tasks(
     """
     wanted_names, excluded = split_excluded(names)
     shots, groups = _named(wanted_names, template_dir, where)
-    kept, groups = without_tasks(shots, groups, _named(excluded, template_dir, where)[0], where)
+    kept, groups = leave_tasks_out(shots, groups, _named(excluded, template_dir, where)[0], where)
     return {name: shots[name] for name in kept}, groups
 
 
@@ -55,7 +55,7 @@ def _named(
         name, at, number = asked.partition("@")
         if (at and not number.isdecimal()) or not is_name(name):
             raise ConfigError(f"{asked!r} is no task", where=where, hint="Write arc_challenge, or arc_challenge@25")
-        board = boards.board(name)
+        board = boards.find_board(name)
         if board and not board.recorded:
             if at:
                 raise ConfigError(f"{name} says the shots of its tasks itself", where=where, hint=f"Write {name}")
@@ -64,9 +64,9 @@ def _named(
         shots = int(number) if at else None
         members: tuple[str, ...] = (name,)
         if not has_task(name, template_dir):
-            members = groups[name] = group_members(name)
+            members = groups[name] = list_group_members(name)
         if not members:
-            ready = [board.name for board in boards.boards().values() if not board.recorded]
+            ready = [board.name for board in boards.list_boards().values() if not board.recorded]
             raise ConfigError(
                 f"neither lm-eval nor template_dir has a task or group {name!r}{suggestion(name, ready)}",
                 where=where,
@@ -89,7 +89,7 @@ def _of_board(
     for part in board.parts:
         for name in part.tasks:
             of_part: tuple[str, ...] = (name,)
-            if not has_task(name, template_dir) and (of_part := group_members(name)):
+            if not has_task(name, template_dir) and (of_part := list_group_members(name)):
                 groups[name] = of_part
             if not of_part:
                 log.warning(f"{board.name}: {part.name} is left out, since the installed lm-eval has no {name}")
@@ -223,6 +223,6 @@ def _row(
     )
 
 
-def revision_of(rows: RecordedDocs) -> str:
+def hash_requests(rows: RecordedDocs) -> str:
     """``sha256:`` over all that a task asks: which data the hub gave is seen in what came of them."""
     return "sha256:" + hash_pieces(f"{row.question_hash} {row.prompt_hash} {row.gold}\n" for row in rows.rows)

@@ -15,7 +15,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.logs import log
 from meta_eval.pack.doc_table import parquet_bytes
-from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, models_of, shared_ids
+from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, find_shared_ids, list_tokenizer_models
 from meta_eval.pack.task_preparation import Context, PreparedTask
 from meta_eval.records.recorded_docs import RecordedDocs
 from meta_eval.records.task_code import TaskCode
@@ -27,7 +27,7 @@ RIGHT = "choice_gold"
 _BY_LENGTH = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode("utf-8", "surrogatepass"))}
 
 
-def with_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCode, context: Context) -> PreparedTask:
+def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCode, context: Context) -> PreparedTask:
     """The task scored by the next token, if that was asked for and can be; else as it is, and why is logged and kept.
 
     Args:
@@ -48,7 +48,7 @@ def with_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCo
         _check(code, rows)
         if not find_backend(config.backend).restricts_tokens:
             raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
-        ids = shared_ids(table, models_of(config))
+        ids = find_shared_ids(table, list_tokenizer_models(config))
     except NotOneTokenError as why:
         log.warning(f"{task.name}: scored by likelihood, not by the next token: {why}")
         return replace(task, entry=entry.model_copy(update={"kept_likelihood": str(why)}))
@@ -57,12 +57,12 @@ def with_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCo
     content = parquet_bytes(table)
     before, after = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))
     text = task.files[entry.template].decode().replace(before, after)
-    yaml = rewrite.next_token_task(text, inherited=set(code.settings), where=entry.template)
+    yaml = rewrite.rewrite_for_next_token(text, inherited=set(code.settings), where=entry.template)
     module = f"{entry.template.rpartition('/')[0]}/{rewrite.CHOOSING_MODULE}.py".lstrip("/")
     made = {
         docs_file: content,
         entry.template: yaml.encode(),
-        module: assets.read("next_token.py"),
+        module: assets.read_asset("next_token.py"),
     }
     kept = {"choice_scoring": "next_token", "kept_likelihood": None, "columns": tuple(table.column_names)}
     return replace(task, entry=entry.model_copy(update=kept), files={**task.files, **made})

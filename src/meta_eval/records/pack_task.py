@@ -23,11 +23,11 @@ from meta_eval.pack.doc_table import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.task_choice import ROLLING
-from meta_eval.pack.task_preparation import Context, PreparedTask, length_entry
-from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
-from meta_eval.records.task_code import TaskCode, included
+from meta_eval.pack.task_preparation import Context, PreparedTask, measure_length
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
+from meta_eval.records.task_code import TaskCode, copied_yaml_name
 from meta_eval.records.text_checks import check_rows
-from meta_eval.results.clusters import field_of, field_text, missing_field
+from meta_eval.results.clusters import find_field, missing_field_error, read_field
 from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
 from meta_eval.templates.spec import MAX_GEN_TOKS, TaskSpec, Template
 
@@ -83,12 +83,12 @@ def make_task(
     each = any(row.prompts for row in rows.rows)
     if each:
         _check_metrics(code, where)
-    table = docs_table(rows, template.output_type, verdict, _clusters(rows, code.name, context))
+    table = make_docs_table(rows, template.output_type, verdict, _clusters(rows, code.name, context))
     content = parquet_bytes(table)
     docs_file = f"{code.name}.parquet"
     file = code.folder / (code.written or code.file)
     ifeval = any(INSTRUCTIONS in row.doc for row in rows.rows)
-    text = task_yaml(
+    text = write_task_yaml(
         code,
         docs_file="../" * len(file.parent.parts) + docs_file,
         sha256=hash_bytes(content),
@@ -118,7 +118,7 @@ def make_task(
         recorded_settings={"num_few_shot": (record.shots,)} if record.shots else {},
         choice_scoring=None if rows.generation is not None or template.output_type == ROLLING else "likelihood",
         kept_likelihood=_kept_likelihood(template, context),
-        longest_prompt=length_entry(template, _longest(table), context),
+        longest_prompt=measure_length(template, _longest(table), context),
         published=tuple(published),
         format="verified",
         filters=tuple(filters),
@@ -132,21 +132,21 @@ def make_task(
     made = {
         docs_file: content,
         file.as_posix(): text.encode(),
-        (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.read("pack_docs.py"),
+        (file.parent / f"{LOADER_MODULE}.py").as_posix(): assets.read_asset("pack_docs.py"),
     }
     if ifeval:
-        made[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.read("punkt_docs.py")
+        made[(file.parent / f"{PUNKT_MODULE}.py").as_posix()] = assets.read_asset("punkt_docs.py")
     return PreparedTask(code.name, entry, code.files(), made, ifeval)
 
 
-def docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
+def make_docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
     """The docs as they stand in a pack: the task's own as text, and beside it what every doc has."""
     import pyarrow as pa
 
     text, texts = pa.string(), pa.list_(pa.string())
     each = rows.rows
     columns: dict[str, pa.Array] = {
-        RECORDED_DOC: pa.array([doc_json(row.doc) for row in each], text),
+        RECORDED_DOC: pa.array([format_doc(row.doc) for row in each], text),
         "prompt": pa.array([row.prompt for row in each], text),
         "gold": pa.array([row.gold for row in each], text),
         "subtask_name": pa.array([_text(row.doc.get("subtask_name")) for row in each], text),
@@ -167,7 +167,7 @@ def docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters: Seq
     return pa.table(columns)
 
 
-def task_yaml(
+def write_task_yaml(
     code: TaskCode,
     *,
     docs_file: str,
@@ -194,7 +194,7 @@ def task_yaml(
     """
     metadata = code.settings.get("metadata")
     tree: dict[str, Any] = {
-        "include": included(code.file).name,
+        "include": copied_yaml_name(code.file).name,
         "task": code.name,
         "custom_dataset": TaggedScalar(f"{loader}.load", style=None, tag="!function"),
         "dataset_path": None,
@@ -283,12 +283,12 @@ def _kept_likelihood(template: Template, context: Context) -> str | None:
     return "its choices are compared by likelihood, as they were recorded"
 
 
-def filters_of(code: TaskCode) -> tuple[str, ...]:
+def list_filters(code: TaskCode) -> tuple[str, ...]:
     """The names of a task's filters, as lm-eval has them."""
     return _template(code, None).filters
 
 
-def verdict_of(code: TaskCode) -> str:
+def choose_first_metric(code: TaskCode) -> str:
     """The ``metric,filter`` of a task of which nothing is recorded: the first metric under the first filter.
 
     Where that is computed of all docs at once, and says of no doc whether it is right, it is the first mean over docs.
@@ -325,10 +325,10 @@ def _json(value: object) -> str | None:
 
 
 def _clusters(rows: RecordedDocs, task: str, context: Context) -> list[str | None]:
-    field = field_of(context.config.cluster, task)
-    labels = [field_text(row.doc, field or "cluster") for row in rows.rows]
+    field = find_field(context.config.cluster, task)
+    labels = [read_field(row.doc, field or "cluster") for row in rows.rows]
     if field is not None and not any(labels):
-        raise missing_field(field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}")
+        raise missing_field_error(field, sorted({name for row in rows.rows for name in row.doc}), f"cluster: {task}")
     return labels
 
 

@@ -17,19 +17,19 @@ from meta_eval.pack.manifest import RecordEntry, read_manifest
 from meta_eval.pack.meta_pack import Prepared
 from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.pack_writer import check_target, write_pack
-from meta_eval.pack.published_numbers import recorded_number
+from meta_eval.pack.published_numbers import make_recorded_number
 from meta_eval.pack.task_preparation import Context, PreparedTask
-from meta_eval.records.baseline import open_baseline, with_baseline
-from meta_eval.records.board_groups import board_groups
-from meta_eval.records.chat_template import Chat, chat_of
+from meta_eval.records.baseline import add_baseline, open_baseline
+from meta_eval.records.board_groups import find_board_groups
+from meta_eval.records.chat_template import Chat, read_chat_template
 from meta_eval.records.format import Place, Reading, Record, RecordFormat
 from meta_eval.records.format_registry import find_format, find_place
-from meta_eval.records.lm_eval_tasks import LM_EVAL, find_lm_eval_tasks, read_lm_eval_task, revision_of
-from meta_eval.records.next_token_choices import with_next_token_choices
-from meta_eval.records.pack_task import filters_of, make_task, verdict_of
+from meta_eval.records.lm_eval_tasks import LM_EVAL, find_lm_eval_tasks, hash_requests, read_lm_eval_task
+from meta_eval.records.next_token_choices import add_next_token_choices
+from meta_eval.records.pack_task import choose_first_metric, list_filters, make_task
 from meta_eval.records.request_parity import CandidateTask, check_requests
-from meta_eval.records.selection import select
-from meta_eval.records.task_code import TaskCode, find_allowed_code, group_text
+from meta_eval.records.selection import select_tasks
+from meta_eval.records.task_code import TaskCode, find_allowed_code, read_group
 from meta_eval.results.clusters import check_fields
 from meta_eval.source.lookup import SAMPLE
 from meta_eval.templates.folder import TemplateFolder
@@ -70,7 +70,7 @@ def prepare(
         )
     pack = _assemble(config, config_place, progress)
     if baseline is not None:
-        pack = with_baseline(pack, baseline, progress, f"{config_place}: baseline")
+        pack = add_baseline(pack, baseline, progress, f"{config_place}: baseline")
     _say_margin(Path(config.work_dir), config.margin)
     if left_out := pack.manifest.left_out:
         of = len(left_out) + len(pack.manifest.tasks)
@@ -114,7 +114,7 @@ def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
             where=f"{config_place}: cluster",
             hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
         )
-    return of_meta.assemble(config, config_place, progress)
+    return of_meta.assemble_pack(config, config_place, progress)
 
 
 def _prepare_record(
@@ -134,7 +134,7 @@ def _prepare_record(
             hint="Of several runs evals_run names the one that is meant",
         )
     record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0], where)
-    names, groups = select(record, config.tasks, where)
+    names, groups = select_tasks(record, config.tasks, where)
     return _pack_of(
         config, names, groups, lambda name, context: recorded_task(record, name, context), progress, record.groups
     )
@@ -156,7 +156,7 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     entry = recorded.entry.model_copy(update={"code": grader.code.origin, "code_version": grader.code.version})
     specs = sorted(recorded.scores, key=lambda spec: spec != grader.verdict)
     published = [
-        recorded_number(
+        make_recorded_number(
             entry, spec, recorded.scores[spec].value, benchmark=recorded.benchmark,
             averaging=recorded.scores[spec].averaging,
         )
@@ -177,7 +177,7 @@ def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pac
     if not config.bundle:
         raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
     shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
-    chat = chat_of(config, f"{config_place}: apply_chat_template")
+    chat = read_chat_template(config, f"{config_place}: apply_chat_template")
 
     def make(name: str, context: Context) -> CandidateTask:
         code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
@@ -194,16 +194,16 @@ def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | No
         chat_template=chat is not None, shots=str(shots), task_version=code.version, code=code.origin,
         code_version=code.version,
     )  # fmt: skip
-    revision = revision_of(rows)
+    revision = hash_requests(rows)
 
     def made(delimiter: str | None) -> PreparedTask:
         return make_task(
-            code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, verdict=verdict_of(code),
-            filters=filters_of(code), published=(), delimiter=delimiter,
+            code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, verdict=choose_first_metric(code),
+            filters=list_filters(code), published=(), delimiter=delimiter,
         )  # fmt: skip
 
     def finish(task: PreparedTask) -> PreparedTask:
-        return with_next_token_choices(task, rows, code, context)
+        return add_next_token_choices(task, rows, code, context)
 
     return CandidateTask(made(None), rows, f"{LM_EVAL}, {code.name}", made, finish)
 
@@ -241,7 +241,7 @@ def _pack_of(
         if record_groups is not None:
             entries = {candidate.task.name: candidate.task.entry.record for candidate in checked}
             shots = {name: record.shots if record else None for name, record in entries.items()}
-            groups = {**groups, **board_groups(shots, record_groups)}
+            groups = {**groups, **find_board_groups(shots, record_groups)}
         context.templates = _groups_folder(folder, left_out.without(groups))
         return build_pack([candidate.postprocess(candidate.task) for candidate in checked], groups, context)
 
@@ -251,7 +251,7 @@ def _groups_folder(folder: Path, groups: Mapping[str, Sequence[str]]) -> Templat
     files = {}
     folder.mkdir(parents=True)
     for name in groups:
-        text = group_text(name)
+        text = read_group(name)
         if text is not None:
             file = PurePosixPath(f"{name}.yaml")
             (folder / file).write_text(text, encoding="utf-8")

@@ -16,8 +16,8 @@ from meta_eval.boundary.json_text import format_json
 from meta_eval.errors import DataError
 from meta_eval.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
-from meta_eval.results.answers import Doc, arguments, metric_names
-from meta_eval.results.metrics import plain
+from meta_eval.results.answers import Doc, list_metrics, read_arguments
+from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.run import TaskRun
@@ -92,7 +92,7 @@ WARNING_TEXTS = {
 }
 
 
-def bos_of(results: ResultsFile | None) -> str | None:
+def find_bos(results: ResultsFile | None) -> str | None:
     """The BOS of the tokenizer that a run used, as its results file says it."""
     bos = results.tree.get("tokenizer_bos_token") if results else None
     if isinstance(bos, list) and bos:
@@ -100,7 +100,7 @@ def bos_of(results: ResultsFile | None) -> str | None:
     return bos if isinstance(bos, str) and bos and bos != "None" else None
 
 
-def asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
+def was_asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
     """Whether a BOS stood before the prompts: they brought it, or the arguments of the run say it."""
     brought = rows.warnings.get("prompt_with_bos", 0)
     said = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
@@ -122,7 +122,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where
         DataError: A doc that cannot be asked again as it was, or that is not what its hash says.
         ResultsError: A sample cannot be read.
     """
-    bos = bos_of(results)
+    bos = find_bos(results)
     reading = _Reading(output_type, bos, where)
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as whole:
@@ -195,15 +195,15 @@ class _Reading:
                 gold=str(sample.get("target")),
                 responses=self._responses(sample["resps"], len(requests) * (1 + unconditional), where),
                 metrics={
-                    f"{metric},{name}": plain(sample[metric])
+                    f"{metric},{name}": to_plain_number(sample[metric])
                     for name, sample in samples.items()
-                    for metric in metric_names(sample)
+                    for metric in list_metrics(sample)
                 },
             )
         )
 
     def _requests(self, sample: Mapping[str, Any], where: str) -> list[list[Any]]:
-        requests = arguments(sample)
+        requests = read_arguments(sample)
         if not requests:
             raise DataError("does not say what was asked", where=where, hint="Take the file as lm_eval wrote it")
         if any(len(request) > 2 for request in requests):
@@ -294,6 +294,6 @@ class _Reading:
         return [float(response[0]), str(response[1]) == "True"]
 
 
-def doc_json(doc: Mapping[str, Any]) -> str:
+def format_doc(doc: Mapping[str, Any]) -> str:
     """A doc as text, from which it is read back as it is: no column gets another type."""
     return format_json(doc)

@@ -11,7 +11,7 @@ from meta_eval.boundary.names import split_excluded
 from meta_eval.errors import ConfigError, SourceError, suggestion
 from meta_eval.escaping import quoted
 from meta_eval.records.format import ALL
-from meta_eval.results.find import Found
+from meta_eval.results.find import TaskOutput
 
 _MOST_NAME = 2**10  # bytes of a commit
 
@@ -27,7 +27,7 @@ class Listing(Protocol):
     def groups(self) -> Mapping[str, tuple[str, ...]]: ...
 
 
-def select(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def select_tasks(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """The tasks that names mean, and the groups among them; a name after a minus is left out.
 
     Raises:
@@ -35,10 +35,10 @@ def select(record: Listing, names: Sequence[str], where: str) -> tuple[list[str]
     """
     wanted, excluded = split_excluded(names)
     (chosen, groups), (without, _) = _named(record, wanted, where), _named(record, excluded, where)
-    return without_tasks(chosen, groups, without, where)
+    return leave_tasks_out(chosen, groups, without, where)
 
 
-def without_tasks(
+def leave_tasks_out(
     names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str], where: str
 ) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """Tasks and groups without some tasks; a group of which nothing is left is gone.
@@ -72,7 +72,7 @@ def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str]
     return list(chosen), groups
 
 
-def snapshot_in(path: Path) -> Path:
+def find_snapshot(path: Path) -> Path:
     """The snapshot of a folder of the hub's cache (``datasets--owner--name``): the only one, or that of ``main``.
 
     Raises:
@@ -93,7 +93,9 @@ def snapshot_in(path: Path) -> Path:
     )
 
 
-def choose(runs: Mapping[str, Sequence[Found]], run: str | None, wanted: Sequence[str], name: str) -> dict[str, Found]:
+def choose_runs(
+    runs: Mapping[str, Sequence[TaskOutput]], run: str | None, wanted: Sequence[str], name: str
+) -> dict[str, TaskOutput]:
     """Of each task the run that is meant; the newest is never guessed.
 
     Args:
@@ -117,7 +119,7 @@ def choose(runs: Mapping[str, Sequence[Found]], run: str | None, wanted: Sequenc
     return chosen
 
 
-def _chosen(task: str, runs: Sequence[Found], run: str | None, name: str) -> Found:
+def _chosen(task: str, runs: Sequence[TaskOutput], run: str | None, name: str) -> TaskOutput:
     fitting = runs if run is None else [task_files for task_files in runs if _is_of(task_files, run)]
     if len(fitting) == 1 or (run is not None and not fitting):
         return (fitting or runs)[0]
@@ -129,11 +131,11 @@ def _chosen(task: str, runs: Sequence[Found], run: str | None, name: str) -> Fou
     )
 
 
-def _is_of(task_files: Found, run: str) -> bool:
-    return bool(task_files.time) and plain_time(task_files.time).startswith(plain_time(run))
+def _is_of(task_files: TaskOutput, run: str) -> bool:
+    return bool(task_files.time) and normalise_time(task_files.time).startswith(normalise_time(run))
 
 
-def plain_time(time: str) -> str:
+def normalise_time(time: str) -> str:
     """A time as lm-eval writes it into names; files and splits of the hub have colons or underscores in it."""
     return time.replace(":", "-").replace("_", "-")
 

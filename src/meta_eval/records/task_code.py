@@ -22,8 +22,8 @@ from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.boundary.yaml_files import MAX_BYTES, parse_yaml
 from meta_eval.errors import ConfigError, SourceError, TemplateError
-from meta_eval.templates.folder import Reading, closure, merged, place_of
-from meta_eval.templates.spec import FunctionRef, functions_in
+from meta_eval.templates.folder import Reading, list_needed_files, locate_file, merge_includes
+from meta_eval.templates.spec import FunctionRef, find_functions
 
 # After the name of a YAML that is copied: lm-eval reads it where another includes it, and never as a task.
 COPIED_SUFFIX = ".lm_eval"
@@ -78,15 +78,15 @@ class TaskCode:
         chain = set(self.chain)
         contents = {}
         for file in self.needed:
-            content = read_regular(place_of(self.root, file))
+            content = read_regular(locate_file(self.root, file))
             if file in chain:
-                contents[str(self.folder / included(file))] = _with_new_names(content, self.root / file)
+                contents[str(self.folder / copied_yaml_name(file))] = _with_new_names(content, self.root / file)
             else:
                 contents[str(self.folder / file)] = content
         return contents
 
 
-def included(file: PurePosixPath) -> PurePosixPath:
+def copied_yaml_name(file: PurePosixPath) -> PurePosixPath:
     """The name of a copied YAML, which lm-eval does not take for a task."""
     return file.with_name(file.name + COPIED_SUFFIX) if file.suffix == ".yaml" else file
 
@@ -103,7 +103,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
         TemplateError: Its YAML cannot be read.
     """
     places: list[tuple[Path, str, PurePosixPath]] = []
-    shipped = assets.path("meta_template")
+    shipped = assets.asset_path("meta_template")
     for folder, words in ((template_dir, "template_dir"), (shipped, "the templates that meta-eval ships")):
         if folder.is_dir():
             places.append((folder, words, PurePosixPath()))
@@ -113,7 +113,9 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
     for root, origin, prefix in places:
         reading = Reading(root)
         files = [
-            file for file in _of_name(root, "task", name) if isinstance(merged(reading, file, ())[0].get("task"), str)
+            file
+            for file in _of_name(root, "task", name)
+            if isinstance(merge_includes(reading, file, ())[0].get("task"), str)
         ]
         if len(files) > 1:
             raise SourceError(
@@ -122,16 +124,16 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
                 hint="Copy the one that is meant, with all that it includes, into template_dir",
             )
         if files:
-            settings, origins, chain = merged(reading, files[0], ())
+            settings, origins, chain = merge_includes(reading, files[0], ())
             if "class" in settings:
                 raise SourceError(
                     f"the task {name} is a class of Python, which reads its own dataset and no recorded docs",
                     where=str(root / files[0]),
                     hint="Leave it out of tasks",
                 )
-            needed = closure(reading, chain)
+            needed = list_needed_files(reading, chain)
             if prefix.name:  # what our own templates share is nothing of lm-eval's
-                named = {origins[key] / ref.module_file for key in origins for ref in functions_in(settings[key])}
+                named = {origins[key] / ref.module_file for key in origins for ref in find_functions(settings[key])}
                 others = _of_other_tasks(root, {file.parent for file in (*chain, *named)})
                 needed = tuple(
                     file
@@ -171,7 +173,7 @@ def _of_other_tasks(root: Path, own: Set[PurePosixPath]) -> frozenset[PurePosixP
     )
 
 
-def group_text(name: str) -> str | None:
+def read_group(name: str) -> str | None:
     """The YAML of a group of the installed lm-eval; None where it has none of this name."""
     installed = _installed()
     if installed is None:
@@ -187,7 +189,7 @@ def has_task(name: str, template_dir: Path | None = None) -> bool:
     return any(any(_of_name(root, "task", name)) for root in roots)
 
 
-def group_members(name: str) -> tuple[str, ...]:
+def list_group_members(name: str) -> tuple[str, ...]:
     """The tasks of a group or tag of the installed lm-eval, those of groups in it included; none of an unknown name.
 
     Raises:
@@ -196,7 +198,7 @@ def group_members(name: str) -> tuple[str, ...]:
     installed = _installed()
     if installed is None:
         return ()
-    text = group_text(name)
+    text = read_group(name)
     if text is None:
         return _tagged(installed[0], name)
     listed = parse_yaml(text, where=f"lm-eval's group {name}", constructors={"!function": FunctionRef}).tree.get("task")
@@ -206,7 +208,7 @@ def group_members(name: str) -> tuple[str, ...]:
             raise SourceError(
                 f"the group {name} holds a task with settings of its own", where=installed[1], hint="Name its tasks"
             )
-        tasks.update(dict.fromkeys((member,) if has_task(member) else group_members(member)))
+        tasks.update(dict.fromkeys((member,) if has_task(member) else list_group_members(member)))
     return tuple(tasks)
 
 
@@ -220,7 +222,7 @@ def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     for file, _ in _texts(root):
         if file.suffix != ".yaml" or file.parent not in folders:
             continue
-        settings = merged(reading, file, ())[0]
+        settings = merge_includes(reading, file, ())[0]
         tags, task = settings.get("tag"), settings.get("task")
         if isinstance(task, str) and tag in (tags if isinstance(tags, list) else [tags]):
             tasks[task] = None

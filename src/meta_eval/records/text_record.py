@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from meta_eval.boundary.hashing import hash_pieces, hash_text
 from meta_eval.errors import DataError
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.details.graded_docs import grader_code
+from meta_eval.records.details.graded_docs import make_grader_code
 from meta_eval.records.format import ALL, Grader, Reading, Record, RecordedTask, Score
-from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.stats import mean
 
 VERDICT = "em,none"
@@ -81,7 +81,7 @@ class TextRecord(Record):
         )  # fmt: skip
 
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
-        return Grader(grader_code("exact_match", task), VERDICT)
+        return Grader(make_grader_code("exact_match", task), VERDICT)
 
 
 def _row(answer: TextAnswer, where: str) -> RecordedDoc:
@@ -92,7 +92,7 @@ def _row(answer: TextAnswer, where: str) -> RecordedDoc:
         doc=doc,
         prompt=answer.prompt,
         continuations=(),
-        question_hash=hash_text(doc_json(doc)),
+        question_hash=hash_text(format_doc(doc)),
         prompt_hash=hash_text(answer.prompt),
         gold=answer.gold,
         responses=[[answer.answer]],

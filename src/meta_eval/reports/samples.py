@@ -12,7 +12,7 @@ from meta_eval.judging.model import Task
 from meta_eval.reports.model import Sample, ShownAnswer
 from meta_eval.results import answers as kept
 from meta_eval.results.samples import open_samples
-from meta_eval.results.scores import scores
+from meta_eval.results.scores import compute_scores
 
 Counter = Callable[[str], int]
 
@@ -32,7 +32,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
         if source is None or any(run.samples_file is None for run in source.runs):
             continue
         found = [
-            scores([docs[which] for docs in source.docs], source.verdict, run.lower_is_better)
+            compute_scores([docs[which] for docs in source.docs], source.verdict, run.lower_is_better)
             for which, run in enumerate(source.runs)
         ]
         if any(one is None or found[0] is None or one.positions != found[0].positions for one in found):
@@ -109,7 +109,7 @@ def _answer(
     text, likelihoods = _text(whole)
     tokens = None if likelihoods else _tokens(text, count_tokens)
     return ShownAnswer(
-        verdict, text, ours.extracted, flags, tokens, None if likelihoods else kept.limit_of(whole), likelihoods
+        verdict, text, ours.extracted, flags, tokens, None if likelihoods else kept.find_limit(whole), likelihoods
     )
 
 
@@ -149,7 +149,7 @@ def _columns(whole: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _prompt(whole: Mapping[str, Any]) -> str:
     """What the model was given; where each choice has a context of its own, all of them."""
-    contexts = list(dict.fromkeys(str(request[0]) for request in kept.arguments(whole)))
+    contexts = list(dict.fromkeys(str(request[0]) for request in kept.read_arguments(whole)))
     if len(contexts) > 1:
         return "\n\n".join(f"[{number}]\n{context}" for number, context in enumerate(contexts, start=1))
     return contexts[0] if contexts else str(_columns(whole).get("prompt", ""))
@@ -158,7 +158,7 @@ def _prompt(whole: Mapping[str, Any]) -> str:
 def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
     """What was generated; or of a choice the log-likelihood of each continuation, a line each, and that it is one."""
     responses = [one[0] if isinstance(one, list) and one else one for one in whole["resps"]]
-    requests = kept.arguments(whole)
+    requests = kept.read_arguments(whole)
     if responses and all(isinstance(one, list) and one for one in responses):
         lines = (
             f"{one[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from meta_eval.boundary.outputs import replacing
+from meta_eval.boundary.outputs import replace_file
 from meta_eval.judging.model import Alarm
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_tables import fidelity_tables
@@ -90,9 +90,9 @@ def write_view(path: Path, view: View, document: Document) -> None:
         OutputError: The file cannot be written.
     """
     content = view.render(document)
-    with replacing(path) as out:
+    with replace_file(path) as out:
         if isinstance(content, bytes):
-            assert isinstance(out, io.TextIOWrapper)  # noqa: S101 (what `replacing` opens)
+            assert isinstance(out, io.TextIOWrapper)  # noqa: S101 (what `replace_file` opens)
             out.buffer.write(content)
         else:
             out.writelines([content] if isinstance(content, str) else content)

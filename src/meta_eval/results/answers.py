@@ -14,15 +14,15 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
-from meta_eval.results.clusters import field_text
-from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, value_of
-from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, foreign
+from meta_eval.results.clusters import read_field
+from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, read_value
+from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, not_a_sample_error
 from meta_eval.templates.spec import MAX_GEN_TOKS
 
 __all__ = [
     "EXTRACTED", "LOWER_IS_BETTER", "NO_METRIC", "NO_SHARE", "TAIL", "Answer", "Doc", "ResultsError", "Value",
-    "Weighted", "arguments", "doc_number", "extracted", "foreign", "limit_hit", "limit_of", "metric_names", "output",
-    "parse", "read_metrics", "read_sample",
+    "Weighted", "find_limit", "is_truncated", "list_metrics", "not_a_sample_error", "parse_sample", "read_arguments",
+    "read_doc_number", "read_extraction", "read_metrics", "read_output", "read_sample",
 ]  # fmt: skip
 
 
@@ -30,7 +30,7 @@ __all__ = [
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
 
-def parse(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
+def parse_sample(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
     """A sample's text as the object that it is; ``cut`` where it ends a file without a line break.
 
     Raises:
@@ -42,7 +42,7 @@ def parse(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
         ends = ", and ends the file: it is cut off" if cut else ""
         raise ResultsError(f"is not JSON{ends}", where=where, hint="Take the file of a run that ended") from None
     if not isinstance(sample, dict):
-        raise foreign("is no object", where)
+        raise not_a_sample_error("is no object", where)
     return sample
 
 
@@ -74,23 +74,23 @@ def read_sample(
     name = _filter(sample, filter_name, where)
     try:
         doc = _doc(doc_id, sample, where, cluster_field)
-        extraction = extracted(sample)
+        extraction = read_extraction(sample)
         metrics = read_metrics(sample, where, may_be_nan)
         return doc, name, Answer(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
     except RecursionError:
-        raise foreign("is nested too deeply", where) from None
+        raise not_a_sample_error("is nested too deeply", where) from None
 
 
-def doc_number(sample: Mapping[str, Any]) -> int | None:
+def read_doc_number(sample: Mapping[str, Any]) -> int | None:
     """lm-eval's number of a sample's doc; None where there is none."""
     doc_id = sample.get("doc_id")
     return doc_id if isinstance(doc_id, int) and not isinstance(doc_id, bool) and doc_id >= 0 else None
 
 
 def _doc_id(sample: Mapping[str, Any], where: str) -> int:
-    doc_id = doc_number(sample)
+    doc_id = read_doc_number(sample)
     if doc_id is None:
-        raise foreign(f"doc_id is {sample.get('doc_id')!r:.80}", where)
+        raise not_a_sample_error(f"doc_id is {sample.get('doc_id')!r:.80}", where)
     return doc_id
 
 
@@ -107,7 +107,7 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None, where: str) -> s
 
 def _doc(doc_id: int, sample: Mapping[str, Any], where: str, cluster_field: str | None) -> Doc:
     if "doc" not in sample or not isinstance(sample.get("resps"), list):
-        raise foreign("doc or resps are missing", where)
+        raise not_a_sample_error("doc or resps are missing", where)
     # A doc of any task is JSON of any kind; Meta's have columns that are known.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
     question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
@@ -115,8 +115,8 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str, cluster_field: str 
     of_pack = isinstance(hashes, list) and isinstance(prompt, str)
     recorded = doc.get("recorded_is_correct", doc.get("previously_is_correct")) if of_meta else None
     gold, metrics, subtask = doc.get("gold"), doc.get("recorded_metrics"), doc.get("subtask_name")
-    cluster = field_text(doc, cluster_field or "cluster") if cluster_field or of_meta else None
-    answer, requests = output(sample), arguments(sample)
+    cluster = read_field(doc, cluster_field or "cluster") if cluster_field or of_meta else None
+    answer, requests = read_output(sample), read_arguments(sample)
     choices = doc.get("choices") if of_pack else None
     sent = _prompt_hash(sample, requests)
     count = len(choices) if isinstance(choices, list) and choices else len(requests) if len(requests) > 1 else None
@@ -165,7 +165,7 @@ def _prompt_hash(sample: Mapping[str, Any], requests: Sequence[Sequence[Any]]) -
     return _hash_of(sample, "prompt_hash", requests[0][0] if requests else None)
 
 
-def arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
+def read_arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
     """What the model was asked: for each request its prompt, and its generation settings or its continuation."""
     written = sample.get("arguments")
     if isinstance(written, dict):  # {"gen_args_0": {"arg_0": …, "arg_1": …}, …}
@@ -177,7 +177,7 @@ def arguments(sample: Mapping[str, Any]) -> list[list[Any]]:
     )
 
 
-def output(sample: Mapping[str, Any]) -> str | None:
+def read_output(sample: Mapping[str, Any]) -> str | None:
     """What the model wrote; None where it chose by likelihood."""
     first: Any = sample["resps"]
     while isinstance(first, list) and first:
@@ -200,12 +200,12 @@ def _is_likelihood(response: Any) -> bool:
 
 def _settings(sample: Mapping[str, Any]) -> dict[str, Any]:
     """The generation settings of the first request; none of a likelihood."""
-    requests = arguments(sample)
+    requests = read_arguments(sample)
     settings = requests[0][1] if requests and len(requests[0]) > 1 else None
     return settings if isinstance(settings, dict) else {}
 
 
-def limit_of(sample: Mapping[str, Any]) -> int | None:
+def find_limit(sample: Mapping[str, Any]) -> int | None:
     """The tokens that an answer was allowed: what its generation settings say, else lm-eval's own limit.
 
     None of a doc that was asked for no text.
@@ -217,7 +217,7 @@ def limit_of(sample: Mapping[str, Any]) -> int | None:
     return said if isinstance(said, int) and not isinstance(said, bool) else None
 
 
-def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> bool | None:
+def is_truncated(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | None) -> bool | None:
     """Whether an answer has as many tokens as it was allowed: by the engine's own word, else by counting.
 
     Every token stands for a byte at least, so a shorter answer cannot have hit the limit; a longer one must be counted.
@@ -227,7 +227,7 @@ def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | No
     ended = sample.get("finish_reason")
     if isinstance(ended, str):
         return ended == "length"
-    limit, answer = limit_of(sample), output(sample)
+    limit, answer = find_limit(sample), read_output(sample)
     if limit is None or answer is None:
         return None
     if len(answer) < limit and len(answer.encode("utf-8", "surrogatepass")) < limit:
@@ -235,7 +235,7 @@ def limit_hit(sample: Mapping[str, Any], count_tokens: Callable[[str], int] | No
     return count_tokens(answer) >= limit if count_tokens else None
 
 
-def extracted(sample: Mapping[str, Any]) -> str | None:
+def read_extraction(sample: Mapping[str, Any]) -> str | None:
     """What a filter took for the answer; of a choice by likelihood the likeliest continuation.
 
     None when it found nothing, or hands on the whole output.
@@ -248,17 +248,17 @@ def extracted(sample: Mapping[str, Any]) -> str | None:
         return None
     if len(responses) > 1 and all(map(_is_likelihood, responses)):
         likelihoods = [float(response[0]) for response in responses]
-        requests = arguments(sample)
+        requests = read_arguments(sample)
         chosen = max(range(len(responses)), key=likelihoods.__getitem__)
         known = all(map(math.isfinite, likelihoods)) and len(requests) == len(responses) and len(requests[chosen]) > 1
         return str(requests[chosen][1]).strip() if known else None
     first = responses[0]
     while isinstance(first, (list, tuple)) and len(first) == 1:
         first = first[0]
-    return str(first) if isinstance(first, str) and first != output(sample) else None
+    return str(first) if isinstance(first, str) and first != read_output(sample) else None
 
 
-def metric_names(sample: Mapping[str, Any]) -> list[str]:
+def list_metrics(sample: Mapping[str, Any]) -> list[str]:
     """The metrics that a sample says it has, in lm-eval's order."""
     names = sample.get("metrics")
     return list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NO_METRIC]
@@ -276,10 +276,10 @@ def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[st
         ResultsError: A metric is missing, or another one is no number.
     """
     values: dict[str, Value] = {}
-    for name in metric_names(sample):
+    for name in list_metrics(sample):
         if name not in sample:
-            raise foreign(f"the metric {name!r:.80} is missing", where)
-        value = value_of(name, sample[name])
+            raise not_a_sample_error(f"the metric {name!r:.80} is missing", where)
+        value = read_value(name, sample[name])
         score = value[-1] if isinstance(value, tuple) else value
         if isinstance(score, float) and not math.isfinite(score):
             if name in may_be_nan:

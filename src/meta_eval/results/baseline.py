@@ -23,13 +23,13 @@ from meta_eval.results.answers import (
     Answer,
     Doc,
     ResultsError,
-    arguments,
-    extracted,
-    metric_names,
+    list_metrics,
+    read_arguments,
+    read_extraction,
     read_metrics,
 )
-from meta_eval.results.clusters import content_keys, given_key, name_clusters
-from meta_eval.results.named import as_recorded, read_named
+from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
+from meta_eval.results.named import read_named, restore_recorded_answers
 from meta_eval.results.pieces import MAX_PIECE
 
 # How the reason of a missing baseline ends where verify can make it.
@@ -53,7 +53,7 @@ class Baseline:
     recorded: Mapping[str, tuple[Doc, ...]] = field(default_factory=dict)
 
 
-def out_folder(pack: Path, *, regraded: bool = False) -> Path:
+def verify_folder(pack: Path, *, regraded: bool = False) -> Path:
     """Where verify writes: beside the pack, for a pack is never changed."""
     real = Path(os.path.realpath(pack))  # unlike Path.resolve it takes links that lead to themselves
     return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
@@ -61,7 +61,7 @@ def out_folder(pack: Path, *, regraded: bool = False) -> Path:
 
 def baseline_file(pack: Path, task: str, *, named: bool = False) -> Path:
     """The file of one task; ``named`` of the record that ``baseline:`` names."""
-    return out_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
+    return verify_folder(pack) / ("named" if named else "baseline") / f"{task}.jsonl"
 
 
 def named_key(key: str, manifest: Manifest, task: str) -> str:
@@ -81,7 +81,11 @@ def read_baseline(pack: Path, manifest: Manifest) -> Baseline:
     keys = pack_keys(pack, manifest)
     docs: dict[str, tuple[Doc, ...]] = {}
     missing: dict[str, str] = {}
-    recorded = {task: as_recorded(read_named(pack, entry)) for task, entry in manifest.tasks.items() if entry.baseline}
+    recorded = {
+        task: restore_recorded_answers(read_named(pack, entry))
+        for task, entry in manifest.tasks.items()
+        if entry.baseline
+    }
     for task, entry in manifest.tasks.items():
         path = baseline_file(pack, task, named=task in recorded)
         try:
@@ -152,10 +156,10 @@ def _by_doc(
                 "answers": {},
             },
         )
-        extraction = extracted(sample)
+        extraction = read_extraction(sample)
         kept["answers"][sample["filter"]] = {
             "extracted": None if extraction is None else extraction[:EXTRACTED],
-            "metrics": {name: sample[name] for name in metric_names(sample)},
+            "metrics": {name: sample[name] for name in list_metrics(sample)},
         }
     for number, cluster in zip(keys, name_clusters(list(keys.values())), strict=True):
         docs[number]["cluster"] = cluster
@@ -165,8 +169,8 @@ def _by_doc(
 def _cluster_keys(sample: Mapping[str, Any]) -> tuple[str, ...]:
     doc = sample["doc"]
     prompts, gold = map(str, doc.get("input_final_prompts_hash") or ()), str(doc.get("gold"))
-    own = content_keys(doc["input_question_hash"], tuple(prompts), gold, arguments(sample))
-    return own if doc.get("cluster") is None else (given_key(doc["cluster"]), *own)
+    own = make_content_keys(doc["input_question_hash"], tuple(prompts), gold, read_arguments(sample))
+    return own if doc.get("cluster") is None else (make_given_key(doc["cluster"]), *own)
 
 
 def missing_text(key: str, reason: str, edited: Sequence[str] = ()) -> str:

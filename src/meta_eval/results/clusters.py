@@ -25,7 +25,7 @@ _LISTED = 20
 Fields = Mapping[str, str]
 
 
-def content_keys(
+def make_content_keys(
     question_hash: str, prompt_hashes: Sequence[str], gold: str, requests: Sequence[Sequence[Any]]
 ) -> tuple[str, ...]:
     """What tells whether two docs of one task are the same problem: one key in common is enough.
@@ -43,7 +43,7 @@ def content_keys(
     return tuple(keys)
 
 
-def given_key(cluster: str) -> str:
+def make_given_key(cluster: str) -> str:
     """The key of docs whose cluster is said, by a pack or by the user."""
     return f"{_GIVEN}{cluster}"
 
@@ -62,7 +62,7 @@ def name_clusters(keys: Sequence[Sequence[str]]) -> list[str | None]:
     return [None if root is None or counts[root] < 2 else root.removeprefix(_GIVEN) for root in clusters]
 
 
-def field_of(fields: Fields, task: str) -> str | None:
+def find_field(fields: Fields, task: str) -> str | None:
     """The field that is named for a task, by its name or by the first pattern (``mmlu_*``) that it matches."""
     if task in fields:
         return fields[task]
@@ -100,7 +100,7 @@ def read_fields(given: Sequence[str], where: str = "--cluster") -> dict[str, str
     return fields
 
 
-def field_text(doc: Mapping[str, Any], field: str) -> str | None:
+def read_field(doc: Mapping[str, Any], field: str) -> str | None:
     """The value of a doc's field as a cluster's name; None where it is missing or null."""
     value = doc.get(field)
     if value is None:
@@ -108,7 +108,7 @@ def field_text(doc: Mapping[str, Any], field: str) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
-def missing_field(field: str, columns: Sequence[str], where: str) -> ResultsError:
+def missing_field_error(field: str, columns: Sequence[str], where: str) -> ResultsError:
     """The error of a field that no doc of a task has."""
     listed = ", ".join(columns[:_LISTED])
     return ResultsError(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meta_eval.results.model import ResultsError
-from meta_eval.results.results_file import ResultsFile, looks_like_results, mapping, read_results_file
+from meta_eval.results.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
 
 # lm_eval writes the time with hyphens for colons.
 _TIME = r"(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)"
@@ -32,7 +32,7 @@ _Damaged = Callable[[Path, ResultsError], None]
 
 
 @dataclass(slots=True)
-class Found:
+class TaskOutput:
     """One task in one invocation of lm_eval.
 
     Attributes:
@@ -57,14 +57,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class OutputIndex:
     """What was found: by task the invocations, the newest first; and the results files, read."""
 
-    tasks: Mapping[str, Sequence[Found]]
+    tasks: Mapping[str, Sequence[TaskOutput]]
     results: Mapping[Path, ResultsFile]
 
 
-def find(paths: Sequence[Path], *, skip_damaged: bool = False, notices: list[str] | None = None) -> Files:
+def index_outputs(
+    paths: Sequence[Path], *, skip_damaged: bool = False, notices: list[str] | None = None
+) -> OutputIndex:
     """Find every task of every invocation below folders, and those that files are of.
 
     Args:
@@ -84,7 +86,7 @@ def find(paths: Sequence[Path], *, skip_damaged: bool = False, notices: list[str
         said.append(f"left out: {error}")
 
     results: dict[Path, ResultsFile] = {}
-    distinct: dict[tuple[Path | None, Path | None, str], Found] = {}
+    distinct: dict[tuple[Path | None, Path | None, str], TaskOutput] = {}
     for given in paths:
         if given.is_dir():
             files = [path for path in given.rglob("*") if path.suffix in _SUFFIXES]
@@ -93,17 +95,17 @@ def find(paths: Sequence[Path], *, skip_damaged: bool = False, notices: list[str
             chosen = _of_file(given, results, damaged)
         for task_files in chosen:
             distinct.setdefault((task_files.samples, task_files.results, task_files.task), task_files)
-    tasks: dict[str, list[Found]] = {}
+    tasks: dict[str, list[TaskOutput]] = {}
     for task_files in sorted(
         distinct.values(),
         key=lambda task_files: (task_files.time, str(task_files.samples or task_files.results)),
         reverse=True,
     ):
         tasks.setdefault(task_files.task, []).append(task_files)
-    return Files(dict(sorted(tasks.items())), results)
+    return OutputIndex(dict(sorted(tasks.items())), results)
 
 
-def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -> list[Found]:
+def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
     if not given.exists():
         raise ResultsError("there is no such file or folder", where=str(given))
     if not given.is_file():
@@ -135,14 +137,14 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
     return chosen
 
 
-def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[Found]:
+def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
     """Every task of every invocation that some files are of; samples and results of one belong together."""
     regular = sorted({_placed(path) for path in files if path.is_file()})
-    by_run: dict[tuple[Path, str, str], Found] = {}
+    by_run: dict[tuple[Path, str, str], TaskOutput] = {}
     for path in regular:
         named = _SAMPLES.fullmatch(path.name)
         if named and not _is_results(path):
-            by_run[path.parent, named["time"], named["task"]] = Found(named["task"], named["time"], samples=path)
+            by_run[path.parent, named["time"], named["task"]] = TaskOutput(named["task"], named["time"], samples=path)
     for path in filter(_is_results, regular):
         try:
             tree = results[path] = results.get(path) or read_results_file(path)
@@ -153,10 +155,10 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
         for task in tree.tasks:
             if named:
                 key = path.parent, named["time"], task
-                by_run.setdefault(key, Found(task, named["time"])).take_results(tree)
+                by_run.setdefault(key, TaskOutput(task, named["time"])).take_results(tree)
             else:
                 old = path.with_name(_old_name(tree, task))
-                by_run[path, "", task] = Found(task, tree.time, old if old in regular else None)
+                by_run[path, "", task] = TaskOutput(task, tree.time, old if old in regular else None)
                 by_run[path, "", task].take_results(tree)
     return list(by_run.values())
 
@@ -166,7 +168,7 @@ def _placed(path: Path) -> Path:
     return path.parent.resolve() / path.name
 
 
-def named_in(name: str) -> tuple[str | None, str] | None:
+def parse_file_name(name: str) -> tuple[str | None, str] | None:
     """The task (None of results) and the time in a name that lm_eval gave a file; None of every other name."""
     if samples := _SAMPLES.fullmatch(name):
         return samples["task"], samples["time"]
@@ -189,7 +191,7 @@ def _named(path: Path) -> re.Match[str] | None:
 
 def _old_name(tree: ResultsFile, task: str) -> str:
     """How lm-eval before 0.4.3 named the samples of a task."""
-    arguments = mapping(tree.tree.get("config")).get("model_args")
+    arguments = as_mapping(tree.tree.get("config")).get("model_args")
     name = re.sub("/|=", "__", arguments) if isinstance(arguments, str) else ""
     # A task named by a damaged file is no path.
     return f"{name}_{task}.jsonl".replace("/", "__").replace("\0", "")

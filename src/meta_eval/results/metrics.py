@@ -48,7 +48,7 @@ _TRUTH = {"True": True, "False": False}
 Value = float | tuple[str | None, float] | tuple[bool, ...] | tuple[tuple[bool, ...], tuple[bool, ...]] | Weighted
 
 
-def value_of(name: str, logged: Any) -> Value | None:
+def read_value(name: str, logged: Any) -> Value | None:
     """What lm-eval logged under the name of a metric; None for a shape that only its own aggregation understands."""
     return _weighted(logged) if name in _WEIGHTED else _value(logged)
 
@@ -73,7 +73,7 @@ def _value(value: Any) -> Value | None:
     return None
 
 
-def plain(logged: Any) -> Any:
+def to_plain_number(logged: Any) -> Any:
     """A metric's value as a Python number where numpy's or lm-eval's text of one ("False") stands there."""
     if isinstance(logged, str):
         return _TRUTH.get(logged, logged)
@@ -82,7 +82,7 @@ def plain(logged: Any) -> Any:
 
 def _number(value: Any) -> float | None:
     """A number, which may be infinite or none at all (NaN); None for what JSON does not call a number."""
-    value = plain(value)
+    value = to_plain_number(value)
     try:
         return float(value) if isinstance(value, (bool, int, float)) else None
     except OverflowError:

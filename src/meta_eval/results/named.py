@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.inputs import read_table, reason
+from meta_eval.boundary.inputs import describe_error, read_table
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.model import Doc
-from meta_eval.results.recorded import answers_of
+from meta_eval.results.recorded import read_filter_results
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,19 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
         ]  # fmt: skip
     except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, RecursionError) as error:
         raise PackError(
-            f"holds no answers of a baseline ({reason(error)})", where=str(path),
+            f"holds no answers of a baseline ({describe_error(error)})", where=str(path),
             hint="Run `meta-eval prepare` again",
         ) from None  # fmt: skip
 
 
-def as_recorded(answers: list[NamedAnswer]) -> tuple[Doc, ...]:
+def restore_recorded_answers(answers: list[NamedAnswer]) -> tuple[Doc, ...]:
     """The docs with every metric as it was recorded."""
     return tuple(
         Doc(
             doc_id=answer.doc, question_hash=answer.question_hash, prompt_hashes=(),
             prompt_unchanged=answer.same_prompt, subtask=None, cluster=None, gold="", choices=None,
             recorded_is_correct=None, recorded_metrics=None, tail="", empty=False, limit_hit=None,
-            answers=answers_of(answer.metrics, f"doc {answer.doc} of the baseline"),
+            answers=read_filter_results(answer.metrics, f"doc {answer.doc} of the baseline"),
         )
         for answer in answers
         if answer.metrics

@@ -26,7 +26,7 @@ _BETWEEN = b" \t\r\n,"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RawSample:
     """What ought to be one sample.
 
     Attributes:
@@ -42,7 +42,7 @@ class Piece:
     last: bool
 
 
-def pieces(path: Path, offset: int | None = None) -> Iterator[Piece]:
+def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSample]:
     """The samples of a file, in its order; blank lines are none.
 
     Args:
@@ -62,7 +62,7 @@ def pieces(path: Path, offset: int | None = None) -> Iterator[Piece]:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 
-def _lines(path: Path, file: BinaryIO) -> Iterator[Piece]:
+def _lines(path: Path, file: BinaryIO) -> Iterator[RawSample]:
     offset, number = 0, 1
     line = file.readline(MAX_PIECE + 1)
     while line:
@@ -71,11 +71,11 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[Piece]:
             raise _too_long(where)
         following = file.readline(MAX_PIECE + 1)
         if not line.isspace():
-            yield Piece(where, offset, line, not following)
+            yield RawSample(where, offset, line, not following)
         offset, number, line = offset + len(line), number + 1, following
 
 
-def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[Piece]:
+def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[RawSample]:
     """The elements of an array; what stands between two that is no comma is one too, and so is a missing end.
 
     What follows the array is one where it is the ``whole`` file.
@@ -100,12 +100,12 @@ def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[Piece]:
         depth += opens - closes
         if opens and depth == 2 and text[begin : token.start()].strip(_BETWEEN):
             number += 1
-            yield Piece(f"{path}, sample {number}", base + begin, bytes(text[begin : token.start()]), False)
+            yield RawSample(f"{path}, sample {number}", base + begin, bytes(text[begin : token.start()]), False)
         if opens and depth == 2:
             begin = token.start()
         if closes and depth == 1:
             number += 1
-            yield Piece(f"{path}, sample {number}", base + begin, bytes(text[begin:at]), False)
+            yield RawSample(f"{path}, sample {number}", base + begin, bytes(text[begin:at]), False)
             del text[:at]
             base, begin, at = base + at, 0, 0
         if depth == 0:
@@ -114,7 +114,7 @@ def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[Piece]:
         return
     rest = bytes(text[begin : at - 1] + text[at:] if depth == 0 else text[begin:]) + file.read(MAX_PIECE)
     if depth or rest.strip(_BETWEEN):
-        yield Piece(f"{path}, sample {number + 1}", base + begin, rest, True)
+        yield RawSample(f"{path}, sample {number + 1}", base + begin, rest, True)
 
 
 def _too_long(where: str) -> ResultsError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.results.results_file import ResultsFile, mapping, moment, number
+from meta_eval.results.results_file import ResultsFile, as_mapping, finite_number, to_datetime
 from meta_eval.secrets import HIDDEN, is_secret
 from meta_eval.templates.spec import MAX_GEN_TOKS
 
@@ -93,16 +93,16 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
     """
     tree: Mapping[str, Any] = results.tree if results else {}
     config = results.config(task) if results else {}
-    settings, kwargs = mapping(tree.get("config")), mapping(config.get("dataset_kwargs"))
+    settings, kwargs = as_mapping(tree.get("config")), as_mapping(config.get("dataset_kwargs"))
     arguments = _arguments(settings.get("model_args"))
-    date = number(tree.get("date"))
-    started = None if date is None else moment(date)
+    date = finite_number(tree.get("date"))
+    started = None if date is None else to_datetime(date)
     # The environment is a few KB of text; a bounded gap keeps the search linear in it.
     engine = re.search(r"\bvllm\D{1,12}(\d+\.\d+\S*)", str(tree.get("pretty_env_info")), re.IGNORECASE)
     generation = settings.get("gen_kwargs")
     given = _changed(generation if isinstance(generation, dict) else _arguments(generation))
-    shots = mapping(tree.get("n-shot")).get(task)
-    elsewhere = mapping(settings.get("meta_eval"))  # what `meta-eval grade` keeps of answers made elsewhere
+    shots = as_mapping(tree.get("n-shot")).get(task)
+    elsewhere = as_mapping(settings.get("meta_eval"))  # what `meta-eval grade` keeps of answers made elsewhere
     return Provenance(
         results_file=results.path if results else None,
         model=arguments.get("pretrained") or arguments.get("model") or _text(tree.get("model_name")) or folder,
@@ -111,8 +111,8 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         lm_eval=_text(tree.get("lm_eval_version")),
         engine=engine[1] if engine else None,
         date=None if started is None else started.isoformat(timespec="seconds"),
-        duration_s=number(elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")),
-        limit=number(settings.get("limit")),
+        duration_s=finite_number(elsewhere.get("seconds") if elsewhere else tree.get("total_evaluation_time_seconds")),
+        limit=finite_number(settings.get("limit")),
         gen_kwargs=given,
         chat_template=bool(tree.get("chat_template")),
         system_instruction=bool(tree.get("system_instruction")),
@@ -120,24 +120,24 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
         dataset_revision=_text(kwargs.get("revision")),
         docs_of_task=results.count(task, "original") if results else None,
         docs_run=results.count(task, "effective") if results else None,
-        completion_tokens=number(elsewhere.get("completion_tokens")),
-        tokens_per_second=number(elsewhere.get("tokens_per_second")),
+        completion_tokens=finite_number(elsewhere.get("completion_tokens")),
+        tokens_per_second=finite_number(elsewhere.get("tokens_per_second")),
         stopped=_stopped(elsewhere.get("stopped")),
-        cost=number(elsewhere.get("cost")),
+        cost=finite_number(elsewhere.get("cost")),
         shots=shots if isinstance(shots, int) else None,
-        decoding=_decoding({**mapping(config.get("generation_kwargs")), **given}),
+        decoding=_decoding({**as_mapping(config.get("generation_kwargs")), **given}),
     )
 
 
 def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings without those that make no other answer; a number written as text is that number."""
-    temperature = number(settings.get("temperature"))
+    temperature = finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
     said = {"max_gen_toks": MAX_GEN_TOKS}.items()  # to say it is to say nothing
     kept = {name: value for name, value in _changed(settings).items() if name not in idle and (name, value) not in said}
     return {
-        name: value if isinstance(value, bool) or number(value) is None else number(value)
+        name: value if isinstance(value, bool) or finite_number(value) is None else finite_number(value)
         for name, value in kept.items()
     }
 
@@ -166,7 +166,7 @@ def _stopped(told: Any) -> str | None:
     """``SHIP at a margin of 1 points after 1,953 of 12,032 docs``, of what run wrote."""
     if not isinstance(told, Mapping):
         return None
-    margin, docs, of = (number(told.get(name)) for name in ("margin", "docs", "of"))
+    margin, docs, of = (finite_number(told.get(name)) for name in ("margin", "docs", "of"))
     if margin is None or docs is None or of is None:
         return str(told.get("outcome"))[:20]
     return f"{str(told.get('outcome'))[:20]} at a margin of {100 * margin:g} points after {docs:,.0f} of {of:,.0f} docs"

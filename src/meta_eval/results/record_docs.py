@@ -15,7 +15,7 @@ _HASHES = ("input_question_hash", "input_final_prompts_hash")
 _COLUMNS = (*_HASHES, "gold", "subtask_name", "cluster", "recorded_is_correct", "recorded_metrics")
 
 
-def as_docs_of_record(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tuple[tuple[Doc, ...], int]:
+def match_record_docs(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tuple[tuple[Doc, ...], int]:
     """The docs that a pack has too, by the hashes of doc and prompt, with what the pack says of each.
 
     Args:

@@ -21,7 +21,7 @@ class Verdicts(Protocol):
     def recorded_metrics(self) -> str | None: ...
 
 
-def recorded_verdicts(
+def read_recorded_verdicts(
     docs: Sequence[Verdicts], metric: str, reading: str | None = None
 ) -> tuple[list[float | None], str]:
     """Meta's verdict on each doc, None where it recorded none, and where they stand.
@@ -58,17 +58,17 @@ def _metric(text: str | None, metric: str) -> float | None:
     return float(value)
 
 
-def as_recorded(docs: Sequence[Doc]) -> list[Doc]:
+def restore_recorded_docs(docs: Sequence[Doc]) -> list[Doc]:
     """The docs of a recorded run of lm-eval with every metric as it was recorded; without those that have none."""
     recorded = []
     for doc in docs:
         metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None
         if isinstance(metrics, dict) and metrics:
-            recorded.append(replace(doc, answers=answers_of(metrics, f"doc {doc.doc_id}")))
+            recorded.append(replace(doc, answers=read_filter_results(metrics, f"doc {doc.doc_id}")))
     return recorded
 
 
-def answers_of(metrics: Mapping[str, Any], where: str) -> dict[str, Answer]:
+def read_filter_results(metrics: Mapping[str, Any], where: str) -> dict[str, Answer]:
     """What each filter's metrics gave an answer; ``metrics`` by ``metric,filter``, as lm-eval wrote them.
 
     Raises:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.inputs import PointerError, TooDeepError, checked_tree, open_regular, read_regular
+from meta_eval.boundary.inputs import PointerError, TooDeepError, check_tree, open_regular, read_regular
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.escaping import quoted
 from meta_eval.results.answers import LOWER_IS_BETTER, NO_SHARE, ResultsError
@@ -93,17 +93,17 @@ class ResultsFile:
     @property
     def time(self) -> str:
         """When it was started, as lm-eval writes times into names; empty where it does not say (before 0.4.2)."""
-        date = number(self.tree.get("date"))
-        when = None if date is None else moment(date)
+        date = finite_number(self.tree.get("date"))
+        when = None if date is None else to_datetime(date)
         return "" if when is None else when.replace(tzinfo=None).isoformat().replace(":", "-")
 
     def config(self, task: str) -> Mapping[str, Any]:
-        return mapping(self.tree["configs"].get(task))
+        return as_mapping(self.tree["configs"].get(task))
 
     def aggregations(self, task: str) -> dict[str, str]:
         """How a task says that its metrics are averaged, by metric: ``mean``, ``f1``, ``nanmean``, …."""
         listed = self.config(task).get("metric_list")
-        entries = [mapping(entry) for entry in listed] if isinstance(listed, list) else []
+        entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
         return {
             str(entry.get("metric")): entry["aggregation"]
             for entry in entries
@@ -112,40 +112,40 @@ class ResultsFile:
 
     def aggregates(self, task: str) -> dict[str, Aggregate]:
         """By ``metric,filter``, in the file's order; what is no finite number is left out."""
-        return _aggregates(mapping(self.tree["results"].get(task)))
+        return _aggregates(as_mapping(self.tree["results"].get(task)))
 
     def lower_is_better(self, task: str) -> frozenset[str]:
         """The metrics of a task of which less is better: as the file says, else by their names."""
         listed = self.config(task).get("metric_list")
-        entries = [mapping(entry) for entry in listed] if isinstance(listed, list) else []
+        entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
         said = {str(entry.get("metric")): entry.get("higher_is_better") for entry in entries}
-        said |= mapping(mapping(self.tree.get("higher_is_better")).get(task))
+        said |= as_mapping(as_mapping(self.tree.get("higher_is_better")).get(task))
         known = {metric: higher for metric, higher in said.items() if isinstance(higher, bool)}
         return frozenset({metric for metric, higher in known.items() if not higher} | (LOWER_IS_BETTER - known.keys()))
 
     def count(self, task: str, which: str) -> int | None:
         """``original``: how many docs a task has; ``effective``: how many were run. Written since 0.4.3."""
-        count = mapping(mapping(self.tree.get("n-samples")).get(task)).get(which)
+        count = as_mapping(as_mapping(self.tree.get("n-samples")).get(task)).get(which)
         return count if isinstance(count, int) and not isinstance(count, bool) else None
 
     def task_hash(self, task: str) -> str | None:
         """What lm-eval made of the hashes of a task's samples, in their order. Written since 0.4.3."""
-        digest = mapping(self.tree.get("task_hashes")).get(task)
+        digest = as_mapping(self.tree.get("task_hashes")).get(task)
         return digest if isinstance(digest, str) else None
 
     def groups(self) -> dict[str, Group]:
         """The groups that have a score: all before 0.4.4, since then those that say how to average."""
-        children = dict(mapping(self.tree.get("group_subtasks")))
+        children = dict(as_mapping(self.tree.get("group_subtasks")))
         for task in () if children else self.tasks:  # 0.4.0 and 0.4.1 have only what each task says
             of = self.config(task).get("group")
             for group in of if isinstance(of, list) else [of]:
                 if isinstance(group, str):
                     children.setdefault(group, []).append(task)
         groups = {}
-        for name, averages in mapping(self.tree.get("groups")).items():
-            aggregates = _aggregates(mapping(averages))
+        for name, averages in as_mapping(self.tree.get("groups")).items():
+            aggregates = _aggregates(as_mapping(averages))
             if aggregates:
-                groups[name] = Group(name, aggregates, leaves(name, children), self.path)
+                groups[name] = Group(name, aggregates, list_leaf_tasks(name, children), self.path)
         return groups
 
 
@@ -173,7 +173,7 @@ def read_results_file(path: Path) -> ResultsFile:
     hint = "Take the file of a run that ended"
     try:
         tree, samples = split_samples(read_regular(path, limit=_MAX_BYTES))
-        tree = checked_tree(tree)
+        tree = check_tree(tree)
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
     except TooDeepError as error:
@@ -189,18 +189,18 @@ def read_results_file(path: Path) -> ResultsFile:
         if not isinstance(part, dict) or not all(isinstance(value, dict) for value in part.values()):
             raise ResultsError(f"has no {key!r}: this is no results file of lm_eval", where=str(path), hint=hint)
     for key in ("configs", "groups"):
-        for name in mapping(tree.get(key)):
+        for name in as_mapping(tree.get(key)):
             if not is_name(name):
                 raise ResultsError(f"{key}: {quoted(name)} is no name of a task or group", where=str(path), hint=RULE)
     return ResultsFile(path, tree, samples)
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
     """An object of a JSON tree; the empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
-def number(value: Any) -> float | None:
+def finite_number(value: Any) -> float | None:
     """A finite number, also one that lm-eval wrote as text; None for anything else."""
     try:
         result = float(value)
@@ -209,7 +209,7 @@ def number(value: Any) -> float | None:
     return result if math.isfinite(result) else None
 
 
-def moment(seconds: float) -> datetime | None:
+def to_datetime(seconds: float) -> datetime | None:
     """A point in time from seconds since 1970, UTC; None where it is none."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
@@ -223,15 +223,15 @@ def _aggregates(averages: Mapping[str, Any]) -> dict[str, Aggregate]:
         metric, comma, filter_name = key.partition(",")
         if not comma or metric.endswith("_stderr") or isinstance(value, (bool, str)):
             continue
-        average = number(value)
+        average = finite_number(value)
         if average is not None:
-            stderr = number(averages.get(f"{metric}_stderr,{filter_name}"))
+            stderr = finite_number(averages.get(f"{metric}_stderr,{filter_name}"))
             share = 0 <= average <= 1 and metric not in NO_SHARE
             aggregates[key] = Aggregate(average, stderr if stderr is not None and stderr >= 0 else None, share)
     return aggregates
 
 
-def leaves(group: str, children: Mapping[str, Any]) -> tuple[str, ...]:
+def list_leaf_tasks(group: str, children: Mapping[str, Any]) -> tuple[str, ...]:
     """The tasks below a group, each once, in their order; a group below itself ends there."""
     tasks: dict[str, None] = {}
     left, seen = [group], set[str]()

@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from meta_eval.pack.integrity import edited_notice
+from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.answers import LOWER_IS_BETTER
 from meta_eval.results.choice import Choice, Groups
-from meta_eval.results.clusters import Fields, check_fields, field_of
-from meta_eval.results.find import Files, Found, find
+from meta_eval.results.clusters import Fields, check_fields, find_field
+from meta_eval.results.find import OutputIndex, TaskOutput, index_outputs
 from meta_eval.results.model import ResultsError
 from meta_eval.results.provenance import Provenance, read_provenance
-from meta_eval.results.record_docs import as_docs_of_record
+from meta_eval.results.record_docs import match_record_docs
 from meta_eval.results.repeats import check_repeat
-from meta_eval.results.results_file import Group, mapping
+from meta_eval.results.results_file import Group, as_mapping
 from meta_eval.results.samples import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
 from meta_eval.results.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
@@ -87,7 +87,7 @@ def read_run(
             repeats were not run alike.
     """
     notices: list[str] = []
-    files = find(paths, skip_damaged=skip_damaged, notices=notices)
+    files = index_outputs(paths, skip_damaged=skip_damaged, notices=notices)
     if not files.tasks and not notices:
         raise ResultsError(
             "there is nothing here that lm_eval wrote (results_<time>.json, samples_<task>_<time>.jsonl)",
@@ -106,7 +106,7 @@ def read_run(
         for chosen in [[candidate] for candidate in candidates] if repeats else [candidates]:
             task_run = read_newest(
                 files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens,
-                cluster_field=field_of(clusters or {}, task), say=notices.append,
+                cluster_field=find_field(clusters or {}, task), say=notices.append,
             )  # fmt: skip
             if task_run is not None and task in tasks:
                 check_repeat(tasks[task], task_run)
@@ -120,13 +120,13 @@ def read_run(
         raise ResultsError("nothing is left that is not damaged", where=", ".join(map(str, paths)))
     if left_out:
         notices.append(f"left out by name: {', '.join(left_out)}")
-    one_model({task: result.provenance for task, result in tasks.items()})
+    check_one_model({task: result.provenance for task, result in tasks.items()})
     if not repeats and any(len(candidates) > 1 for candidates in files.tasks.values()):
         notices.append("the newest run of each task counts; with --repeats, runs of a task are averaged")
     return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older, left_out, known_groups)
 
 
-def _check_models(files: Files) -> None:
+def _check_models(files: OutputIndex) -> None:
     """Refuse runs of one task by several models, of which the newest would hide the others.
 
     Raises:
@@ -148,8 +148,8 @@ def _check_models(files: Files) -> None:
 
 
 def read_newest(
-    files: Files,
-    candidates: Sequence[Found],
+    files: OutputIndex,
+    candidates: Sequence[TaskOutput],
     *,
     skip_damaged: bool = False,
     count_tokens: Callable[[str], int] | None = None,
@@ -159,7 +159,7 @@ def read_newest(
     """The newest of several runs of one task; None where each is damaged, and damage is to be skipped.
 
     Args:
-        files: What `find` found.
+        files: The outputs, as `index_outputs` gives them.
         candidates: The runs of the task, the newest first.
         skip_damaged: See `read_run`.
         count_tokens, cluster_field: See `read_samples`.
@@ -210,7 +210,7 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
             if entry is not None and (fault := _other_docs(result, entry, manifest)):
                 results[at] = _of_record(result, entry, Path(pack), fault)
                 paired.append(task)
-    notices = [*run.notices, *filter(None, [edited_notice(Path(pack), manifest)])]
+    notices = [*run.notices, *filter(None, [describe_changes(Path(pack), manifest)])]
     if paired:
         notices.append(
             f"{_some(list(dict.fromkeys(paired)))}: not run with the pack {pack}; docs and prompts are those of the "
@@ -242,7 +242,7 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
     hint = "Name the pack that this run was made with, or run the task again with this one"
     if entry.record is None or result.provenance.docs_sha256 is not None or not result.docs:
         raise ResultsError(f"{result.task} {fault}", where=where, hint=hint)
-    docs, others = as_docs_of_record(result.docs, pack, entry)
+    docs, others = match_record_docs(result.docs, pack, entry)
     if others:
         raise ResultsError(
             f"{result.task} was not run with this pack, and {others:,} of {len(result.docs):,} docs are none of it or "
@@ -257,8 +257,8 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
 
 
 def _read(
-    task_files: Found,
-    files: Files,
+    task_files: TaskOutput,
+    files: OutputIndex,
     skip_damaged: bool,
     count_tokens: Callable[[str], int] | None,
     cluster_field: str | None,
@@ -268,7 +268,7 @@ def _read(
     folder = (task_files.samples or task_files.results or Path()).parent.name
     provenance = read_provenance(results, folder, task_files.task)
     aggregates = results.aggregates(task_files.task) if results else {}
-    block = mapping(mapping(results.config(task_files.task).get("metadata")).get("meta_eval")) if results else {}
+    block = as_mapping(as_mapping(results.config(task_files.task).get("metadata")).get("meta_eval")) if results else {}
     filters = tuple(dict.fromkeys(spec.partition(",")[2] for spec in aggregates))
     samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
     only_aggregated: tuple[str, ...] = ()
@@ -301,7 +301,7 @@ def _read(
                 of_record=bool(block.get("record")),
             )
     published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
-    metrics = [mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
+    metrics = [as_mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
     return TaskRun(
         task=task_files.task,
         time=task_files.time,
@@ -331,7 +331,7 @@ def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
     ]
 
 
-def _groups(files: Files, tasks: Mapping[str, TaskRun]) -> dict[str, Group]:
+def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, Group]:
     used = {result.provenance.results_file for result in tasks.values()}
     groups: dict[str, Group] = {}
     for path in sorted(path for path in files.results if path in used):
@@ -342,7 +342,7 @@ def _groups(files: Files, tasks: Mapping[str, TaskRun]) -> dict[str, Group]:
     return dict(sorted(groups.items()))
 
 
-def one_model(provenances: Mapping[str, Provenance]) -> None:
+def check_one_model(provenances: Mapping[str, Provenance]) -> None:
     """One run is of one model, or its numbers stand side by side for nothing.
 
     Args:

@@ -19,15 +19,15 @@ from meta_eval.results.answers import (
     Answer,
     Doc,
     ResultsError,
-    arguments,
-    doc_number,
-    foreign,
-    limit_hit,
-    parse,
+    is_truncated,
+    not_a_sample_error,
+    parse_sample,
+    read_arguments,
+    read_doc_number,
     read_sample,
 )
-from meta_eval.results.clusters import content_keys, given_key, missing_field, name_clusters
-from meta_eval.results.pieces import pieces
+from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
+from meta_eval.results.pieces import read_raw_samples
 
 _BUFFER = 2**17
 
@@ -72,7 +72,7 @@ def read_samples(
 
     Args:
         path: The file.
-        offset: See `pieces`.
+        offset: See `read_raw_samples`.
         skip_damaged: Leave damaged samples out, with a notice, instead of refusing the file.
         filters: The filters of samples that name none (lm-eval before 0.4.7), in the task's order: of a doc the first
             sample is of the first, and so on.
@@ -87,17 +87,17 @@ def read_samples(
     """
     reading = _Reading(path, tuple(filters))
     samples = 0
-    for piece in pieces(path, offset):
+    for piece in read_raw_samples(path, offset):
         samples += 1
         try:
-            sample = parse(piece.content, piece.where, cut=piece.last and not piece.content.endswith(b"\n"))
+            sample = parse_sample(piece.content, piece.where, cut=piece.last and not piece.content.endswith(b"\n"))
             name = None if "filter" in sample else reading.next_filter(sample)
             doc, name, answer = read_sample(
                 sample, offset=piece.offset, length=len(piece.content), filter_name=name, where=piece.where,
                 may_be_nan=may_be_nan, cluster_field=cluster_field,
             )  # fmt: skip
             if doc.doc_id not in reading.docs:
-                doc.limit_hit = limit_hit(sample, count_tokens)
+                doc.limit_hit = is_truncated(sample, count_tokens)
             reading.add(sample, piece.where, doc, name, answer)
         except ResultsError as error:
             if not skip_damaged:
@@ -106,7 +106,7 @@ def read_samples(
     if not samples:
         raise ResultsError("is empty", where=str(path), hint="Take the file of a run that ended")
     if cluster_field is not None and all(doc.cluster is None for doc in reading.docs.values()):
-        raise missing_field(cluster_field, sorted(reading.columns), str(path))
+        raise missing_field_error(cluster_field, sorted(reading.columns), str(path))
     return reading.whole(skip_damaged)
 
 
@@ -124,11 +124,11 @@ def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
                 file.seek(answer.offset)
                 where = f"{path}, byte {answer.offset}"
                 try:
-                    sample = parse(file.read(answer.length), where, cut=False)
+                    sample = parse_sample(file.read(answer.length), where, cut=False)
                 except ResultsError:
                     sample = {}
                 if is_deep(sample):
-                    raise foreign("is nested too deeply", where)
+                    raise not_a_sample_error("is nested too deeply", where)
                 if "doc" not in sample or not isinstance(sample.get("resps"), list):
                     hint = "Wait until the run has ended"
                     raise ResultsError("has changed since it was read", where=where, hint=hint)
@@ -179,7 +179,7 @@ class _Reading:
 
     def next_filter(self, sample: Mapping[str, Any]) -> str | None:
         """lm-eval logs all docs under the first filter, then all under the second; so does each of several ranks."""
-        number = doc_number(sample)
+        number = read_doc_number(sample)
         if not self.names or number is None:
             return None
         before = self.unnamed.get(number, 0)
@@ -218,8 +218,10 @@ class _Reading:
 
 
 def _cluster_keys(sample: Mapping[str, Any], doc: Doc) -> tuple[str, ...]:
-    own = content_keys(doc.question_hash if sample["doc"] else "", doc.prompt_hashes, doc.gold, arguments(sample))
-    return own if doc.cluster is None else (given_key(doc.cluster), *own)
+    own = make_content_keys(
+        doc.question_hash if sample["doc"] else "", doc.prompt_hashes, doc.gold, read_arguments(sample)
+    )
+    return own if doc.cluster is None else (make_given_key(doc.cluster), *own)
 
 
 def _agree(known: Answer | None, answer: Answer) -> bool:

@@ -69,7 +69,7 @@ class Scores:
         return stats.score_interval(self.values, self.labels, clusters=self.clusters)
 
 
-def scores(docs: Sequence[Doc], spec: str, lower_is_better: Container[str] = ()) -> Scores | None:
+def compute_scores(docs: Sequence[Doc], spec: str, lower_is_better: Container[str] = ()) -> Scores | None:
     """The scores of docs in ``metric,filter``; None where no doc has it or where it is no share (perplexity, BLEU).
 
     Args:
@@ -103,7 +103,7 @@ def _clusters(docs: Sequence[Doc]) -> tuple[Hashable, ...] | None:
     return tuple(doc.doc_id if doc.cluster is None else doc.cluster for doc in docs)
 
 
-def specs(docs: Sequence[Doc]) -> tuple[str, ...]:
+def list_metric_keys(docs: Sequence[Doc]) -> tuple[str, ...]:
     """Every ``metric,filter`` of a run, in the order in which lm-eval logs them."""
     return tuple(
         dict.fromkeys(
@@ -150,12 +150,12 @@ def check_averages(
             say(f"{where}: {problem}")
         say(f"{task}: not compared with lm-eval's own averages, since docs or filters are missing")
         return ()
-    logged, plain = set(specs(samples.docs)), results.aggregations(task)
+    logged, plain = set(list_metric_keys(samples.docs)), results.aggregations(task)
     of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
     of_pack = of_pack and not of_record  # of a record's tasks nobody knows how they average
     own = []
     for spec, theirs in aggregates.items():
-        ours = scores(samples.docs, spec) if spec in logged else None
+        ours = compute_scores(samples.docs, spec) if spec in logged else None
         if ours is None or math.isclose(ours.value, theirs.value, abs_tol=SAME_VALUE, rel_tol=0):
             continue
         both = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"

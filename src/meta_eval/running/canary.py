@@ -33,7 +33,7 @@ from meta_eval.answers.answer_matching import until
 from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
-from meta_eval.catalog.families import families, family_of
+from meta_eval.catalog.families import find_family, list_families
 from meta_eval.running.canary_evidence import Evidence, evidence, forced_asks, other_bos, other_number
 from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
@@ -158,7 +158,7 @@ def compared(ask: EngineRequest, said: EngineResponse, recorded: Recorded, cut: 
 
 def _heads() -> tuple[str, ...]:
     """How an answer begins that is the head of a turn."""
-    tokens = (token for family in families() for token in (family.header[0], family.bos))
+    tokens = (token for family in list_families() for token in (family.header[0], family.bos))
     return (*tokens, "assistant\n", "assistant<|")
 
 
@@ -293,7 +293,7 @@ class Canary:
         if said and not given:
             raise CanaryError(f"none of {len(said)} first requests is answered: {said[0][1].error}", hint=_GO_ON)
         seen = self._compared(given)
-        long_from = family_of(self.client.model.rpartition("/")[2]).rope_scaled_from
+        long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
         long = [one for one in seen if (one.tokens or 0) > long_from]
         forced = forced_asks([ask for ask, _ in given], self.recorded, self.cut) if self.bos is not None else []
         found = evidence(self.client, forced)

@@ -14,7 +14,7 @@ from meta_eval.answers.answer_files import Answer, Answers
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import MANIFEST
-from meta_eval.pack.prompt_lengths import tokenizer_file
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.running.client import TOO_LONG
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.probe_requests import Probing
@@ -107,7 +107,7 @@ def write(
 
 def tokenizer_hash(model: str) -> str:
     """The SHA-256 of a model's tokenizer.json; empty where it is not on this machine."""
-    file = tokenizer_file(model)
+    file = find_tokenizer_file(model)
     return "" if file is None else hash_file(Path(file))
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.logs import log
-from meta_eval.pack.prompt_lengths import token_counter
+from meta_eval.pack.prompt_lengths import make_token_counter
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
 from meta_eval.running.engine_faults import diagnosed
 from meta_eval.running.vllm_client import _into
@@ -42,7 +42,7 @@ class LmEvalClient(Client):
         super().__init__(settings, model=model, logs=logs, end=end)
         self._where = f"backend {settings.backend}"
         self._log = logs / f"{settings.backend}.log"
-        self._count = token_counter(settings.tokenizer_of(model))
+        self._count = make_token_counter(settings.tokenizer_of(model))
         self._answered = self._unseen = False
         self._ends = self.end
 

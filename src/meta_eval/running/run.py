@@ -19,9 +19,9 @@ from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError, UserError
 from meta_eval.logs import Progress, log, silent
-from meta_eval.pack.integrity import check
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
-from meta_eval.pack.prompt_lengths import tokenizer_file
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.running.canary import Canary, Summary, counted
 from meta_eval.running.canary_docs import first_of
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
@@ -140,7 +140,7 @@ def run(
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     backend = backend_of(settings)
     progress(f"reading the tokenizer of {model}")
-    if not grade_only and tokenizer_file(settings.tokenizer_of(model)) is None:
+    if not grade_only and find_tokenizer_file(settings.tokenizer_of(model)) is None:
         backend.check_installed(settings)
     tokens = tokens_of(
         settings.tokenizer_of(model),
@@ -315,7 +315,7 @@ def prepared(config: Config, config_place: str, *, edited: bool, progress: Progr
         manifest = read_manifest(pack)
         changed = _changed(manifest, config)
         if not changed:
-            check(pack, manifest, edited=edited)
+            check_unchanged(pack, manifest, edited=edited)
             return pack
         log.warning(f"{pack} was prepared with another {', '.join(changed)}: preparing it again")
     from meta_eval.records.prepare import prepare

@@ -18,7 +18,7 @@ from meta_eval.answers.grading import Grading
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.server import serve_arguments
 from meta_eval.backends.settings import RunSettings, Settings
-from meta_eval.boundary.ownership import check_folder, replacing_folder
+from meta_eval.boundary.ownership import check_folder, replace_folder
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError
 from meta_eval.logs import Progress, log, silent
@@ -139,7 +139,7 @@ def write(
     options = [*(f"--tasks={name}" for name in tasks), *(name for name, given in flags.items() if given), *options]
     common = ["--config", config_place, *(word for one in overrides for word in ("--set", one)), *options]
     folder = folder.absolute()
-    with replacing_folder(folder, _KIND, shared=True) as new:
+    with replace_folder(folder, _KIND, shared=True) as new:
         for name, text in scripts(settings, jobs, folder, common, pack=pack).items():
             new.write(name, text.encode())
     return folder / "submit.sh"

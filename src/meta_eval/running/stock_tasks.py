@@ -19,10 +19,10 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.errors import PackError, UserError
-from meta_eval.pack.integrity import check
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.pack.task_choice import choose_asked
+from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.forced_requests import ToForce
 
 GROUP = "meta_fidelity"
@@ -99,8 +99,8 @@ def write_stock(
             where=f"backend {backend.name}",
             hint="Use vllm or hf",
         )
-    names = choose_asked(manifest, tasks)
-    check(pack, manifest, edited=edited)
+    names = choose_tasks_to_ask(manifest, tasks)
+    check_unchanged(pack, manifest, edited=edited)
     wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), 0, Answers())
     tokenizer = find_tokenizer(settings.tokenizer_of())
     encoder = None
@@ -124,7 +124,7 @@ def write_stock(
             (there / f"{GROUP}.yaml").write_text(f"group: {GROUP}\ntask:\n{listed}", encoding="utf-8")
             for source in ("pack_docs.py", "stock_fidelity.py", "work_dir.gitignore"):
                 target = ".gitignore" if source == "work_dir.gitignore" else source
-                (there / target).write_bytes(assets.read(source))
+                (there / target).write_bytes(assets.read_asset(source))
             if folder.exists():
                 folder.rmdir()
             there.rename(folder)

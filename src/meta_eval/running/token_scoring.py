@@ -17,12 +17,12 @@ from meta_eval.answers.requests import Request
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.boundary.inputs import expand
+from meta_eval.boundary.inputs import expand_home
 from meta_eval.logs import Progress, log, silent
-from meta_eval.pack.integrity import check
+from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.pack.prompt_lengths import tokenizer_file
-from meta_eval.pack.task_choice import choose_asked
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
+from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.canary import counted
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
 from meta_eval.running.fidelity_tables import Tables, tokenizer_hash, write
@@ -102,9 +102,9 @@ def force(
     """
     check_shard(shard)
     manifest = read_manifest(pack)
-    names = choose_asked(manifest, tasks)
-    check(pack, manifest, edited=edited)
-    model, output = settings.model_name, expand(settings.output_path, where="output_path") / FOLDER
+    names = choose_tasks_to_ask(manifest, tasks)
+    check_unchanged(pack, manifest, edited=edited)
+    model, output = settings.model_name, expand_home(settings.output_path, where="output_path") / FOLDER
     backend = backend_of(settings)
     if answers:
         return _of_files(answers, pack, manifest, names, settings, docs, top_k, output)
@@ -118,7 +118,7 @@ def force(
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
             wanted.check(backend)
             progress(f"reading the tokenizer of {model}")
-            if tokenizer_file(settings.tokenizer_of(model)) is None:
+            if find_tokenizer_file(settings.tokenizer_of(model)) is None:
                 backend.check_installed(settings)
             tokens = tokens_of(
                 settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,

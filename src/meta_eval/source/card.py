@@ -153,7 +153,7 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
             hint=f"It has: {', '.join(chosen[0].splits)}",
         )
     else:
-        data = [name for name in ordered if is_data(name)]
+        data = [name for name in ordered if is_data_file(name)]
         matches = [name for name in data if _has_word(name, split)]
         if not matches and split == "train" and not any(_has_word(name, word) for name in data for word in _SPLITS):
             matches = data
@@ -163,13 +163,13 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
         raise SourceError(
             f"no file holds the split {split!r}",
             where=where,
-            hint=f"Its data files are: {_listing(name for name in ordered if is_data(name))}",
+            hint=f"Its data files are: {_listing(name for name in ordered if is_data_file(name))}",
         )
     _refuse_lost_shards(matches, where)
     return tuple(sorted(matches))
 
 
-def is_data(name: str) -> bool:
+def is_data_file(name: str) -> bool:
     """Whether a file is one of rows, by its name: parquet, JSON lines or JSON, and in no folder with a dot."""
     parts = name.split("/")
     return bool(_DATA.search(name)) and not any(part.startswith(".") for part in parts) and parts[-1] not in _NOT_ROWS

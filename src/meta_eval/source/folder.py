@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meta_eval.boundary.hashing import hash_bytes, hash_file
-from meta_eval.boundary.inputs import expand, read_regular
-from meta_eval.catalog.names import NOBODY, Identity, common_identity
+from meta_eval.boundary.inputs import expand_home, read_regular
+from meta_eval.catalog.names import NOBODY, Identity, merge_identities
 from meta_eval.errors import SourceError
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset
@@ -33,7 +33,7 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     Raises:
         SourceError: It is no folder, cannot be read, or holds no subset.
     """
-    root = expand(folder)
+    root = expand_home(folder)
     names = _names(root, folder)
     card = _card(root, names, folder)
     table, notices = cards.find_subsets(card, names, where=folder)
@@ -47,9 +47,9 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
             hint="Expected is a snapshot of an evals dataset from the hub, or files such as mmlu_pro.parquet",
         )
     if identity == NOBODY:
-        identity = common_identity(entry.config for entry in table.values())
+        identity = merge_identities(entry.config for entry in table.values())
         if identity.model is None:
-            identity = common_identity([root.resolve().name])
+            identity = merge_identities([root.resolve().name])
     files = _hash(root, sorted({*metrics, *(name for subset in whole for name in table[subset].files)}), folder)
     return EvalsDataset("folder", folder, _revision(files), identity, whole, table, files.get, notices, metrics)
 
@@ -60,13 +60,13 @@ def open_original(folder_or_file: str) -> OriginalDataset:
     Raises:
         SourceError: It is not there, cannot be read, or holds no data file.
     """
-    root = expand(folder_or_file)
+    root = expand_home(folder_or_file)
     if root.is_file():
         files = _hash(root.parent, [root.name], folder_or_file)
         return OriginalDataset(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
     names = _names(root, folder_or_file)
     text = _card(root, names, folder_or_file)
-    files = _hash(root, [name for name in names if cards.is_data(name)], folder_or_file)
+    files = _hash(root, [name for name in names if cards.is_data_file(name)], folder_or_file)
     if not files.by_name:
         raise SourceError("holds no data file", where=folder_or_file, hint="Expected is parquet, .jsonl or .json")
     return OriginalDataset(

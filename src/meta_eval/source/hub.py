@@ -20,14 +20,21 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.boundary.inputs import read_regular, reason
-from meta_eval.boundary.names import is_inside, is_name
-from meta_eval.catalog.names import NOBODY, Identity, common_identity
+from meta_eval.boundary.inputs import describe_error, read_regular
+from meta_eval.boundary.names import is_name, stays_inside
+from meta_eval.catalog.names import NOBODY, Identity, merge_identities
 from meta_eval.errors import SourceError
 from meta_eval.logs import without_secrets
 from meta_eval.source import card as cards
 from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Repository
-from meta_eval.source.hub_faults import HubPlace, UnreachableError, diagnose, no_file, no_hub, not_cached
+from meta_eval.source.hub_faults import (
+    HubPlace,
+    UnreachableError,
+    diagnose_fault,
+    no_file_error,
+    no_hub_error,
+    not_cached_error,
+)
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -100,7 +107,7 @@ class HubClient:
             try:
                 return action()
             except failures as exc:
-                fault = diagnose(exc, place)
+                fault = diagnose_fault(exc, place)
                 if not left or not fault.passes or (fault.wait or 0) > self.longest_wait:
                     raise fault.error from exc
                 self.sleep(max(fault.wait or 0.0, delay * (0.75 + self.jitter() / 2)))
@@ -133,7 +140,7 @@ def open_evals_dataset(
             hint="An evals dataset has configs such as Llama-3.1-8B-Instruct-evals__mmlu_pro__details",
         )
     if identity == NOBODY:
-        identity = common_identity(entry.config for entry in table.values())
+        identity = merge_identities(entry.config for entry in table.values())
     notices += snapshot.notices
     subsets = tuple(sorted(table))
     metrics = cards.find_metrics(card, snapshot.names)
@@ -228,7 +235,7 @@ class _Snapshot:
         """One file, downloaded if the cache lacks it, its content compared with what the hub says of it."""
         place = HubPlace(self.api.endpoint, self.dataset_id, self.commit, name)
         if name not in self.digests:
-            raise not_cached(place) if self.cached else no_file(place)
+            raise not_cached_error(place) if self.cached else no_file_error(place)
         for _ in range(2):  # a file may have rotted in the cache, and then the second copy is a fresh one
             file = self.client.ask(lambda: self._fetch_once(name), place)
             if file is not None:
@@ -293,7 +300,7 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
     try:
         return snapshot, read_regular(path, limit=cards.MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        raise SourceError(f"{cards.CARD} cannot be read: {reason(error)}", where=dataset_id) from None
+        raise SourceError(f"{cards.CARD} cannot be read: {describe_error(error)}", where=dataset_id) from None
 
 
 def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, dict[str, _Digests]]:
@@ -305,7 +312,11 @@ def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, 
             for sibling in info.siblings or ()
         }
         told = [text for digest in digests.values() for text in (digest.sha256, digest.blob_id) if text is not None]
-        if not is_name(info.sha) or not all(isinstance(text, str) for text in told) or not all(map(is_inside, digests)):
+        if (
+            not is_name(info.sha)
+            or not all(isinstance(text, str) for text in told)
+            or not all(map(stays_inside, digests))
+        ):
             raise TypeError
         return str(info.sha), digests
 
@@ -320,7 +331,7 @@ def _answer_of_hub(place: HubPlace) -> Iterator[None]:
     except (HfHubHTTPError, HFValidationError):
         raise
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise no_hub(place) from error
+        raise no_hub_error(place) from error
 
 
 def _from_cache(client: HubClient, api: HfApi, place: HubPlace, error: UnreachableError) -> _Snapshot:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meta_eval import catalog
-from meta_eval.boundary.inputs import expand
+from meta_eval.boundary.inputs import expand_home
 from meta_eval.errors import ConfigError, SourceError, suggestion
 from meta_eval.logs import log
 from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Subset
@@ -28,12 +28,12 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
     if name == SAMPLE:
         from meta_eval.source import sample
 
-        return sample.parts()
+        return sample.list_parts()
     dataset: EvalsDataset
     if _is_path(name, "evals_dataset"):
         from meta_eval.source import folder
 
-        dataset = folder.open_evals_dataset(name, identity=catalog.identify(name))
+        dataset = folder.open_evals_dataset(name, identity=catalog.identify_dataset(name))
     else:
         from meta_eval.source import hub
 
@@ -41,17 +41,17 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
         if dataset_id != name:
             log.warning(f"{name} is called {dataset_id} today")
         if not catalog.is_listed(dataset_id):
-            near = suggestion(dataset_id, catalog.dataset_ids())
+            near = suggestion(dataset_id, catalog.list_dataset_ids())
             log.warning(
                 f"{dataset_id} is not one of the evals datasets that Meta published for Llama 3.1, 3.2 and 3.3{near}"
             )
-        dataset = hub.open_evals_dataset(dataset_id, revision=revision, identity=catalog.identify(dataset_id))
+        dataset = hub.open_evals_dataset(dataset_id, revision=revision, identity=catalog.identify_dataset(dataset_id))
     for notice in dataset.notices:
         log.warning(notice)
     return (dataset,)
 
 
-def listed_dataset(name: str) -> EvalsDataset | None:
+def find_listed_dataset(name: str) -> EvalsDataset | None:
     """A published evals dataset as the catalog knows it: enough to say what it offers, without asking the hub.
 
     None for every other name.
@@ -59,8 +59,8 @@ def listed_dataset(name: str) -> EvalsDataset | None:
     dataset_id = catalog.canonical_id(name)
     if not catalog.is_listed(dataset_id) or Path(name).exists():
         return None
-    identity = catalog.identify(dataset_id)
-    subsets = catalog.subsets(str(identity.family), str(identity.variant))
+    identity = catalog.identify_dataset(dataset_id)
+    subsets = catalog.list_subsets(str(identity.family), str(identity.variant))
     stem = dataset_id.partition("/")[2]
     table = {subset: Subset(f"{stem}__{subset}__details", (subset,)) for subset in subsets}
 
@@ -88,11 +88,11 @@ def open_original(name: str, *, revision: str | None, where: str) -> OriginalDat
 
 def _is_path(name: str, where: str) -> bool:
     """Whether a name means this machine: something lies there. What is no hub id either is refused."""
-    path = expand(name, where=where)
+    path = expand_home(name, where=where)
     if path.exists():
         return True
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
-        meta = f"meta-llama/{catalog.identify(name).model}-evals"
+        meta = f"meta-llama/{catalog.identify_dataset(name).model}-evals"
         near = f"; did you mean {meta!r}?" if catalog.is_listed(meta) else suggestion(name, [SAMPLE])
         raise ConfigError(
             f"{name!r} is no file or folder here, and no hub id{near}",

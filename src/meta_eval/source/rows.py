@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from meta_eval.boundary.inputs import MAX_DEPTH, MAX_FILE, is_deep, open_parquet, reason
+from meta_eval.boundary.inputs import MAX_DEPTH, MAX_FILE, describe_error, is_deep, open_parquet
 from meta_eval.errors import SourceError
 from meta_eval.escaping import quoted
 from meta_eval.source.base import DataFile
@@ -106,7 +106,7 @@ def _parquet_rows(file: DataFile, where: str) -> Iterator[Row]:
     except SourceError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
-        raise SourceError(f"truncated or corrupt parquet ({reason(error)})", where=where, hint=_HINT) from error
+        raise SourceError(f"truncated or corrupt parquet ({describe_error(error)})", where=where, hint=_HINT) from error
 
 
 def _values(column: Any, name: str, where: str, start: int) -> list[Any]:
@@ -119,7 +119,7 @@ def _values(column: Any, name: str, where: str, start: int) -> list[Any]:
         values: list[Any] = column.to_pylist()
     except Exception as error:  # pyarrow raises many kinds
         raise SourceError(
-            f"column {quoted(name)} cannot be read: {reason(error)}",
+            f"column {quoted(name)} cannot be read: {describe_error(error)}",
             where=f"{where}, row {start + _first_unreadable(column)}",
             hint="Correct the value, or write the column as text",
         ) from error
@@ -152,7 +152,7 @@ def _json_rows(file: DataFile, where: str) -> Iterator[Row]:
             except UnicodeEncodeError as error:
                 raise _bad_line("it holds half of a surrogate pair, which is no text", where, number) from error
             except (ValueError, RecursionError) as error:
-                raise _bad_line(f"this is not a JSON object ({reason(error)})", where, number) from error
+                raise _bad_line(f"this is not a JSON object ({describe_error(error)})", where, number) from error
             if not isinstance(row, dict):
                 raise _bad_line("this is JSON, but not an object", where, number)
             # What opens less often is not that deep.

@@ -30,7 +30,7 @@ _IDENTITIES: Final = (
 
 
 @cache
-def parts() -> tuple[EvalsDataset, ...]:
+def list_parts() -> tuple[EvalsDataset, ...]:
     """The parts of the sample: 3.1 instruct, 3.1 base, 3.2 instruct, 3.2 base, 3.3 instruct.
 
     Raises:
@@ -40,13 +40,13 @@ def parts() -> tuple[EvalsDataset, ...]:
 
 
 @cache
-def original(name: str) -> OriginalDataset:
+def open_sample_original(name: str) -> OriginalDataset:
     """The original dataset that the sample's rows are joined with by the join of a name.
 
     Raises:
         SourceError: The installed package lacks the sample, or the sample lacks the original.
     """
-    table = tables().get(("originals", name))
+    table = read_tables().get(("originals", name))
     if table is None:
         raise _incomplete(f"originals/{name}")
     data = _data_file(table)  # whatever split is asked for
@@ -54,7 +54,7 @@ def original(name: str) -> OriginalDataset:
 
 
 @cache
-def tables() -> Mapping[tuple[str, str], sample_rows.Table]:
+def read_tables() -> Mapping[tuple[str, str], sample_rows.Table]:
     """All subsets and originals, by folder (``<model>-evals`` or ``originals``) and name.
 
     Raises:
@@ -62,14 +62,14 @@ def tables() -> Mapping[tuple[str, str], sample_rows.Table]:
     """
     folder = Path(str(files("meta_eval"))) / "sample"
     try:
-        return {(table.folder, table.name): table for table in sample_rows.tables(folder)}
+        return {(table.folder, table.name): table for table in sample_rows.make_tables(folder)}
     except OSError as error:
         raise _incomplete(str(error.filename or folder)) from error
 
 
 def _part(identity: Identity) -> EvalsDataset:
     folder = f"{identity.model}-evals"
-    data = {name: _data_file(tables()[of, name]) for of, name in sorted(tables()) if of == folder}
+    data = {name: _data_file(read_tables()[of, name]) for of, name in sorted(read_tables()) if of == folder}
     table = {name: Subset(f"{folder}__{name}__details", (name,)) for name in data}
     revision = _revision(tuple(data.values()))
     return EvalsDataset("sample", DATASET_ID, revision, identity, tuple(data), table, data.__getitem__)

@@ -19,7 +19,7 @@ import yaml
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.inputs import read_regular
-from meta_eval.catalog.families import families
+from meta_eval.catalog.families import list_families
 from meta_eval.source.rows import Row
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TEXTS: Final = "texts.yaml"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_FAMILY: Final = families()[0]
+_FAMILY: Final = list_families()[0]
 # What every eval_config of Meta's says alike, by task type.
 _SAMPLING: Final = {"num_generations": 1, "temperature": 0.0, "top_k": 0, "top_p": 0}
 _CONFIG: Final = {
@@ -71,7 +71,7 @@ class Table:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows).encode()
 
 
-def tables(folder: Path) -> Iterator[Table]:
+def make_tables(folder: Path) -> Iterator[Table]:
     """Everything that the YAML files of a folder define, sorted by file.
 
     Raises:

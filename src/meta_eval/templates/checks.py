@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from meta_eval.boundary.inputs import read_regular, reason
+from meta_eval.boundary.inputs import describe_error, read_regular
 from meta_eval.errors import TemplateError, suggestion
 from meta_eval.escaping import quoted
-from meta_eval.templates.spec import FunctionRef, Template, functions_in
+from meta_eval.templates.spec import FunctionRef, Template, find_functions
 
 # The fields of lm-eval's TaskConfig, 0.4.11 to 0.4.13, and what a YAML may hold besides.
 KEYS = frozenset(
@@ -84,7 +84,7 @@ def check_functions(place: Callable[[PurePosixPath], Path], template: Template) 
         TemplateError: A module cannot be read or parsed, or lacks the function.
     """
     for key, value in template.settings.items():
-        for reference in functions_in(value):
+        for reference in find_functions(value):
             path = place(template.origins[key] / reference.module_file)
             names = _defined(path)
             if names is not None and reference.function not in names:
@@ -143,7 +143,7 @@ def _check_filter(part: Mapping[str, Any], key: str, where: str) -> None:
         re.compile(pattern)
     except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise TemplateError(
-            f"{key}.regex_pattern: {quoted(pattern)} is no regular expression: {reason(error)}", where=where
+            f"{key}.regex_pattern: {quoted(pattern)} is no regular expression: {describe_error(error)}", where=where
         ) from None
 
 
@@ -169,7 +169,7 @@ def _entries(given: Any, key: str, where: str) -> list[Mapping[str, Any]]:
     return given
 
 
-def defines(path: Path, function: str) -> bool:
+def defines_function(path: Path, function: str) -> bool:
     """Whether a module defines or imports a name at its top, as far as can be told without running it.
 
     Raises:
@@ -185,7 +185,7 @@ def _defined(path: Path) -> Set[str] | None:
     except SyntaxError as error:
         raise TemplateError(f"is not Python: {error.msg}", where=f"{path}:{error.lineno or 1}") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        raise TemplateError(f"cannot be read: {reason(error)}", where=str(path)) from None
+        raise TemplateError(f"cannot be read: {describe_error(error)}", where=str(path)) from None
 
 
 @lru_cache(maxsize=64)

@@ -21,12 +21,12 @@ from pydantic import ValidationError
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import InputError, read_text
-from meta_eval.boundary.names import RULE, is_inside, is_name
+from meta_eval.boundary.names import RULE, is_name, stays_inside
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
 from meta_eval.errors import TemplateError, suggestion
 from meta_eval.escaping import quoted
 from meta_eval.templates.checks import check_settings
-from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, functions_in
+from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class TemplateFolder:
 
 
 _MOST_INCLUDES = 32
-# What `merged` gives: settings, the folder of each key, the file and its includes.
+# What `merge_includes` gives: settings, the folder of each key, the file and its includes.
 Merged = tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]
 _FUNCTIONS = {"!function": FunctionRef}
 
@@ -75,7 +75,7 @@ def _parsed(text: str, where: str) -> Any:
     return parse_yaml(text, where=where, constructors=_FUNCTIONS).tree
 
 
-def discover(root: Path) -> TemplateFolder:
+def read_templates(root: Path) -> TemplateFolder:
     """Read every template below a folder.
 
     Raises:
@@ -116,7 +116,7 @@ class Reading:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.place = cache(lambda file: place_of(root, file))
+        self.place = cache(lambda file: locate_file(root, file))
         self.tree = cache(lambda file: _tree(self.place(file)))
         self.companions = cache(lambda folder: tuple(_companions(root, folder)))
         self.within = cache(self._within)
@@ -130,7 +130,7 @@ class Reading:
 
 def _template(reading: Reading, file: PurePosixPath) -> Template:
     root = reading.root
-    settings, origins, chain = merged(reading, file, ())
+    settings, origins, chain = merge_includes(reading, file, ())
     where = str(root / file)
     name = settings.get("task")
     if not isinstance(name, str) or not name:
@@ -153,10 +153,10 @@ def _template(reading: Reading, file: PurePosixPath) -> Template:
             _need_name(f"metadata.meta_eval.{key}", entry, where)
     check_settings(settings, where)
     own = reading.tree(file)
-    inherited = merged(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
-    needed = closure(reading, chain)
+    inherited = merge_includes(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
+    needed = list_needed_files(reading, chain)
     for inside in needed:
-        if not is_inside(inside.as_posix()):
+        if not stays_inside(inside.as_posix()):
             raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
     template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
@@ -182,7 +182,7 @@ def _need_name(key: str, name: object, where: str) -> None:
         raise TemplateError(f"{key}: {quoted(name)} is no name", where=where, hint=RULE)
 
 
-def merged(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
+def merge_includes(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
     """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins.
 
     Args:
@@ -219,7 +219,7 @@ def _merged(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, .
     chain: tuple[PurePosixPath, ...] = (file,)
     if include:
         target = _include_of(reading, file, {"include": include})
-        settings, origins, inner_chain = merged(reading, target, (*above, file))
+        settings, origins, inner_chain = merge_includes(reading, target, (*above, file))
         chain += inner_chain
     settings.update(local)
     origins = {key: at for key, at in origins.items() if key not in local}
@@ -256,7 +256,7 @@ def _below(reading: Reading, folder: PurePosixPath, relative: str, where: str) -
         ) from None
 
 
-def closure(reading: Reading, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
+def list_needed_files(reading: Reading, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
     """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
 
     A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;
@@ -272,7 +272,7 @@ def closure(reading: Reading, chain: Sequence[PurePosixPath]) -> tuple[PurePosix
     for file in chain:
         of_module: dict[str, tuple[str, FunctionRef]] = {}
         for key, value in reading.tree(file).items():
-            for reference in functions_in(value):
+            for reference in find_functions(value):
                 of_module.setdefault(reference.module_file, (key, reference))
         for name, (key, reference) in of_module.items():
             where = f"{reading.root / file}: {key}"
@@ -299,7 +299,7 @@ def _hidden(file: PurePosixPath) -> bool:
     return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
 
 
-def place_of(root: Path, file: PurePosixPath) -> Path:
+def locate_file(root: Path, file: PurePosixPath) -> Path:
     """Where a file of a template folder lies: there, or among the shipped ones where it is a shared one."""
     return next((place for place in _places(root, file) if place.exists()), root / file)
 
@@ -308,7 +308,7 @@ def _places(root: Path, file: PurePosixPath) -> Iterator[Path]:
     yield root / file
     shared = next((number for number, part in enumerate(file.parts) if part.startswith("_")), None)
     if shared is not None:
-        yield assets.path("meta_template").joinpath(*file.parts[shared:])
+        yield assets.asset_path("meta_template").joinpath(*file.parts[shared:])
 
 
 def _spec_error(error: ValidationError, where: str) -> TemplateError:

@@ -11,7 +11,7 @@ from meta_eval.catalog import fidelity
 from meta_eval.catalog.names import Identity
 from meta_eval.source.base import EvalsDataset
 from meta_eval.templates.folder import TemplateFolder
-from meta_eval.templates.selection import refusal
+from meta_eval.templates.selection import explain_refusal
 from meta_eval.templates.spec import Template
 
 
@@ -60,10 +60,10 @@ def list_tasks(folder: TemplateFolder, datasets: Sequence[EvalsDataset] | None) 
     lines = []
     for template in sorted(folder.tasks.values(), key=lambda task: task.name):
         if datasets is None:
-            listed = map(catalog.identify, catalog.dataset_ids())
+            listed = map(catalog.identify_dataset, catalog.list_dataset_ids())
             identities = [identity for identity in listed if _fits(template, identity)]
         else:
-            identities = [part.identity for part in datasets if refusal(template, part) is None][:1]
+            identities = [part.identity for part in datasets if explain_refusal(template, part) is None][:1]
             if not identities:
                 continue
         lines.append(_line(template, identities, every_family=datasets is None))
@@ -74,7 +74,7 @@ def _fits(template: Template, identity: Identity) -> bool:
     return (
         identity.variant in template.spec.variants
         and identity.family in template.spec.families
-        and template.spec.subset in catalog.subsets(identity.family, identity.variant)
+        and template.spec.subset in catalog.list_subsets(identity.family, identity.variant)
     )
 
 
@@ -85,7 +85,7 @@ def _line(template: Template, identities: Iterable[Identity], *, every_family: b
         for identity in identities
         if identity.model
         for wanted in spec.published
-        for number in catalog.published(identity.model, spec.subset)
+        for number in catalog.find_published(identity.model, spec.subset)
         if wanted.averaging in (None, number.averaging) and wanted.benchmark in (None, number.benchmark)
     ]
     families = {identity.family for identity in identities}

@@ -12,7 +12,7 @@ from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import ConfigError, TemplateError, suggestion
 from meta_eval.escaping import quoted
 from meta_eval.templates import rewrite
-from meta_eval.templates.folder import TemplateFolder, discover, place_of
+from meta_eval.templates.folder import TemplateFolder, locate_file, read_templates
 from meta_eval.templates.spec import Template
 
 
@@ -40,8 +40,8 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         raise ConfigError(
             f"{quoted(name)} is no name for a task: in a folder whose name begins with '_' none is looked for"
         )
-    shipped = discover(assets.path("meta_template"))
-    local = discover(template_dir) if any(template_dir.rglob("*.yaml")) else None
+    shipped = read_templates(assets.asset_path("meta_template"))
+    local = read_templates(template_dir) if any(template_dir.rglob("*.yaml")) else None
     target = template_dir / name
     if target.exists() or (local is not None and name in local.tasks):
         raise ConfigError("is there already", where=str(target), hint="Choose another name")
@@ -51,14 +51,14 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         path = template_dir / file
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(read_regular(place_of(source.root, file)))
+            path.write_bytes(read_regular(locate_file(source.root, file)))
     target.mkdir(parents=True)
     files = []
     for file in own:
         path = target / (f"{name}.yaml" if file == template.file else file.name)
-        content = read_text(place_of(source.root, file))
+        content = read_text(locate_file(source.root, file))
         if file == template.file:
-            content = rewrite.renamed_task(content, name=name, subset=subset, where=str(source.root / file))
+            content = rewrite.rename_task(content, name=name, subset=subset, where=str(source.root / file))
         path.write_text(content, encoding="utf-8")
         files.append(path)
     yaml = target / f"{name}.yaml"

@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from meta_eval.boundary.inputs import reason
+from meta_eval.boundary.inputs import describe_error
 from meta_eval.errors import TemplateError
 
 # Beside each task's YAML; see assets/pack_docs.py.
@@ -44,7 +44,7 @@ def _load(text: str, where: str) -> CommentedMap:
         tree = _yaml().load(text)
     except (YAMLError, ValueError, RecursionError) as error:
         raise TemplateError(
-            f"cannot be rewritten: {reason(error)}", where=where, hint="Write it as the shipped templates are"
+            f"cannot be rewritten: {describe_error(error)}", where=where, hint="Write it as the shipped templates are"
         ) from None
     if not isinstance(tree, CommentedMap):
         raise TemplateError("must be a YAML mapping", where=where)
@@ -127,7 +127,7 @@ def bundle_task(
     return _dump(tree)
 
 
-def next_token_task(text: str, *, inherited: Collection[str], where: str = _SOMEWHERE) -> str:
+def rewrite_for_next_token(text: str, *, inherited: Collection[str], where: str = _SOMEWHERE) -> str:
     """A choice task's YAML that asks one prompt a doc for one token, by assets/next_token.py beside it.
 
     Args:
@@ -144,7 +144,7 @@ def next_token_task(text: str, *, inherited: Collection[str], where: str = _SOME
     return _dump(tree)
 
 
-def hub_task(text: str, *, dataset_path: str, dataset_name: str, revision: str, where: str = _SOMEWHERE) -> str:
+def rewrite_for_hub(text: str, *, dataset_path: str, dataset_name: str, revision: str, where: str = _SOMEWHERE) -> str:
     """A task's YAML that reads its rows from the hub, at one commit."""
     tree = _load(text, where)
     _replace_key(tree, "dataset_path", "dataset_path", dataset_path)
@@ -153,7 +153,7 @@ def hub_task(text: str, *, dataset_path: str, dataset_name: str, revision: str, 
     return _dump(tree)
 
 
-def renamed_task(text: str, *, name: str, subset: str, where: str = _SOMEWHERE) -> str:
+def rename_task(text: str, *, name: str, subset: str, where: str = _SOMEWHERE) -> str:
     """A task's YAML as that of a new task which reads another subset and answers no published number yet."""
     tree = _load(text, where)
     tree["task"] = name
@@ -174,7 +174,7 @@ def renamed_task(text: str, *, name: str, subset: str, where: str = _SOMEWHERE) 
     return _dump(tree)
 
 
-def group(text: str | None, *, name: str, members: Sequence[str], where: str = _SOMEWHERE) -> str:
+def write_group(text: str | None, *, name: str, members: Sequence[str], where: str = _SOMEWHERE) -> str:
     """A group's YAML with the members that were prepared; made anew when the template folder has none."""
     tree = _load(text, where) if text is not None else CommentedMap({"group": name})
     tree["task"] = CommentedSeq(members)

@@ -23,10 +23,12 @@ class Selection:
 
 Offers = dict[str, list[EvalsDataset]]
 
-_ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; {assets.path('docs/code_tasks.md')} says what it holds"
+_ALLOW_CODE = (
+    f"Set allow_code: true to run them in a sandbox; {assets.asset_path('docs/code_tasks.md')} says what it holds"
+)
 
 
-def refusal(template: Template, dataset: EvalsDataset) -> str | None:
+def explain_refusal(template: Template, dataset: EvalsDataset) -> str | None:
     """Why an evals dataset does not offer a task, in words; None when it does."""
     spec, identity = template.spec, dataset.identity
     if identity.variant is not None and identity.variant not in spec.variants:
@@ -41,7 +43,7 @@ def refusal(template: Template, dataset: EvalsDataset) -> str | None:
     return None
 
 
-def select(
+def select_tasks(
     folder: TemplateFolder,
     names: Sequence[str],
     datasets: Sequence[EvalsDataset],
@@ -58,7 +60,7 @@ def select(
             offers it.
         where: The place of ``names``, for messages.
         allow_code: Whether tasks that run what the model wrote are offered; groups leave them out otherwise, which
-            `withheld` tells.
+            `find_withheld_tasks` tells.
 
     Returns:
         The tasks in the order of their first mention, and for every group asked for its members.
@@ -79,7 +81,7 @@ def select(
             if name in fitting and name not in offered:
                 raise ConfigError(f"{asked!r} runs programs that the model writes", where=where, hint=_ALLOW_CODE)
             if name not in offered:
-                reasons = "; ".join(filter(None, (refusal(folder.tasks[name], part) for part in datasets)))
+                reasons = "; ".join(filter(None, (explain_refusal(folder.tasks[name], part) for part in datasets)))
                 raise ConfigError(
                     f"{asked!r} cannot be prepared: {reasons}", where=where, hint=_offers(folder, offered)
                 )
@@ -124,7 +126,9 @@ def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str
     return excluded
 
 
-def withheld(folder: TemplateFolder, groups: Iterable[str], datasets: Sequence[EvalsDataset]) -> tuple[str, ...]:
+def find_withheld_tasks(
+    folder: TemplateFolder, groups: Iterable[str], datasets: Sequence[EvalsDataset]
+) -> tuple[str, ...]:
     """The tasks that groups leave out because they run what the model wrote and nobody has allowed that."""
     fitting = _fitting(folder, datasets)
     code = {name: parts for name, parts in fitting.items() if folder.tasks[name].unsafe_code}
@@ -135,7 +139,7 @@ def _fitting(folder: TemplateFolder, datasets: Sequence[EvalsDataset]) -> Offers
     return {
         name: parts
         for name, template in folder.tasks.items()
-        if (parts := [part for part in datasets if refusal(template, part) is None])
+        if (parts := [part for part in datasets if explain_refusal(template, part) is None])
     }
 
 

@@ -138,7 +138,7 @@ class Template:
         return tuple(
             (key, self.origins[key] / reference.module_file)
             for key, value in self.settings.items()
-            for reference in functions_in(value)
+            for reference in find_functions(value)
         )
 
     @property
@@ -188,13 +188,13 @@ def _names(items: object, key: str) -> tuple[str, ...]:
     return tuple(str(item[key]) for item in items if key in item) if isinstance(items, list) else ()
 
 
-def functions_in(value: object) -> Iterable[FunctionRef]:
+def find_functions(value: object) -> Iterable[FunctionRef]:
     """Every ``!function`` in a value of a YAML, however deep."""
     if isinstance(value, FunctionRef):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from functions_in(inner)
+            yield from find_functions(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from functions_in(inner)
+            yield from find_functions(inner)

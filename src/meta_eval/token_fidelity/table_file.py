@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
-from meta_eval.boundary.inputs import open_parquet, parse_json, reason
-from meta_eval.boundary.outputs import replacing
+from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json
+from meta_eval.boundary.outputs import replace_file
 from meta_eval.errors import UserError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def write(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, A
     import pyarrow.parquet as pq
 
     arrow, number, tokens = _arrow(schema), 0, 0
-    with replacing(path) as text:
+    with replace_file(path) as text:
         out = cast("BinaryIO", cast("Any", text).buffer)
         with pq.ParquetWriter(out, arrow, compression="zstd") as writer:
             left = iter(rows)
@@ -127,10 +127,10 @@ def read_header(path: Path, schema: Schema) -> Header:
             words = (parquet.metadata.metadata or {}).get(_KEY)
             arrow, rows = parquet.schema_arrow, parquet.metadata.num_rows
     except OSError as error:
-        raise TokensError(f"cannot be read ({reason(error)})", where=str(path), hint=hint) from None
+        raise TokensError(f"cannot be read ({describe_error(error)})", where=str(path), hint=hint) from None
     except (pa.ArrowException, ValueError) as error:
         raise TokensError(
-            f"is no parquet file, or a damaged one ({reason(error)})", where=str(path), hint=hint
+            f"is no parquet file, or a damaged one ({describe_error(error)})", where=str(path), hint=hint
         ) from None
     try:
         given = parse_json(words or b"")
@@ -190,7 +190,7 @@ def batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, An
                     for number in range(batch.num_rows)
                 ]
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise damaged(f"cannot be read ({reason(error)})", str(path)) from None
+        raise damaged(f"cannot be read ({describe_error(error)})", str(path)) from None
 
 
 def _value(scalar: Any, word: str) -> Any:

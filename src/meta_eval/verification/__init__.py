@@ -7,8 +7,8 @@ Meta's. What the graders said is kept beside the pack (`meta_eval.results.baseli
 
 from __future__ import annotations
 
-from meta_eval.results.baseline import out_folder
+from meta_eval.results.baseline import verify_folder
 from meta_eval.verification.pack_verification import verify
 from meta_eval.verification.proof import Proof, Status, TaskProof
 
-__all__ = ["Proof", "Status", "TaskProof", "out_folder", "verify"]
+__all__ = ["Proof", "Status", "TaskProof", "verify", "verify_folder"]

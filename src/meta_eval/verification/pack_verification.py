@@ -9,15 +9,15 @@ from typing import Any
 
 from meta_eval.boundary.isolation import contained
 from meta_eval.boundary.json_text import format_json
-from meta_eval.boundary.outputs import replacing
+from meta_eval.boundary.outputs import replace_file
 from meta_eval.errors import ConfigError, PackError, UserError, documented
 from meta_eval.logs import Progress, log, silent
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
-from meta_eval.pack.task_choice import choose
+from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.replay import has_recorded_answer
-from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, out_folder, pack_keys
-from meta_eval.results.find import Files
+from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, pack_keys, verify_folder
+from meta_eval.results.find import OutputIndex
 from meta_eval.results.named import read_named
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.proof import Proof, Status, TaskProof
@@ -68,13 +68,13 @@ def verify(
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
     pack, regrade = Path(pack), None if regrade is None else Path(regrade)
     manifest = read_manifest(pack)
-    chosen = choose(manifest, tasks)
+    chosen = choose_tasks(manifest, tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
-    changed = integrity.check(pack, manifest, edited=edited)
+    changed = integrity.check_unchanged(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
     keys = pack_keys(pack, manifest)
     proof = Proof(pack, regrade, changed)
-    folder = out_folder(pack, regraded=regrade is not None)
+    folder = verify_folder(pack, regraded=regrade is not None)
     for name in chosen:
         entry = manifest.tasks[name]
         wanted = entry.min_agreement if min_agreement is None else min_agreement
@@ -112,7 +112,7 @@ def verify(
 
 
 def _check(
-    evaluator: Evaluator, name: str, entry: TaskEntry, files: Files | None, allow_code: bool, progress: Progress
+    evaluator: Evaluator, name: str, entry: TaskEntry, files: OutputIndex | None, allow_code: bool, progress: Progress
 ) -> tuple[Evaluated, Tallies]:
     task = evaluator.load(name)
     docs = task.eval_docs
@@ -156,7 +156,7 @@ def _check_baseline(
     path, key = baseline_file(evaluator.pack, name, named=True), named_key(key, manifest, name)
     if not answers:
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
-        _write(path, missing_text(key, missing, edited), out_folder(evaluator.pack))
+        _write(path, missing_text(key, missing, edited), verify_folder(evaluator.pack))
         return
     evaluated = evaluator.evaluate(
         name,
@@ -176,7 +176,7 @@ def _check_baseline(
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded otherwise today")
     text = baseline_text(key, evaluated.samples, lambda _: True, edited, {one.doc: one.same_prompt for one in answers})
-    _write(path, text, out_folder(evaluator.pack))
+    _write(path, text, verify_folder(evaluator.pack))
 
 
 def _judge(tallies: Tallies, entry: TaskEntry, wanted: float, *, of_baseline: bool) -> tuple[Status, str | None]:
@@ -209,7 +209,7 @@ def _write(path: Path, text: str, folder: Path) -> None:
             ignore.write_text(_GITIGNORE, encoding="utf-8")
     except OSError as error:
         raise PackError(f"cannot be written ({error})", where=str(path)) from None
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(text)
 
 

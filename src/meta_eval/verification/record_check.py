@@ -14,8 +14,8 @@ from typing import Any
 
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.answers import TAIL, extracted, metric_names, output
-from meta_eval.results.metrics import plain
+from meta_eval.results.answers import TAIL, list_metrics, read_extraction, read_output
+from meta_eval.results.metrics import to_plain_number
 from meta_eval.thresholds import SAME_VALUE
 from meta_eval.verification.tallies import Explanations, Tallies, Tally
 
@@ -40,7 +40,7 @@ def tally_record(
     result = Tallies(entry.verdict, Tally(), {}, [], "recorded metrics")
     for number in sorted(rows):
         doc = next(iter(rows[number].values()))["doc"]
-        today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in metric_names(row)}
+        today = {f"{metric},{name}": row[metric] for name, row in rows[number].items() for metric in list_metrics(row)}
         recorded = given[number] if given is not None else _recorded(doc["recorded_metrics"], number)
         tallies = [result.total]
         if isinstance(doc.get("subtask_name"), str):
@@ -103,7 +103,7 @@ def _line(
 ) -> dict[str, Any]:
     """One line of ``<task>.jsonl``."""
     row = by_filter.get(entry.verdict.partition(",")[2]) or next(iter(by_filter.values()))
-    answer = output(row)
+    answer = read_output(row)
     told = [f"{name} is {_in_file(today.get(name))} here and was {recorded[name]}" for name in differing]
     lost = [name for name in differing if name not in today]
     return {
@@ -111,7 +111,7 @@ def _line(
         "question_hash": row["doc"]["input_question_hash"],
         "subtask": row["doc"].get("subtask_name"),
         "output_tail": None if answer is None else answer[-TAIL:],
-        "extracted": extracted(row),
+        "extracted": read_extraction(row),
         "gold": str(row.get("target")),
         "ours": _number(today.get(entry.verdict)),
         "recorded": _number(recorded.get(entry.verdict)),
@@ -125,12 +125,12 @@ def _in_file(value: Any) -> Any:
     """A value as it stands in a file: lm-eval's own rule for what is no JSON."""
     from lm_eval.utils import handle_non_serializable
 
-    return json.loads(json.dumps(plain(value), default=handle_non_serializable))
+    return json.loads(json.dumps(to_plain_number(value), default=handle_non_serializable))
 
 
 def _same(today: Any, recorded: Any) -> bool:
     """Whether a value is the recorded one, which went through a file: there a set is a list in any order."""
-    today, recorded = plain(today), plain(recorded)
+    today, recorded = to_plain_number(today), to_plain_number(recorded)
     if isinstance(today, (list, tuple, set, frozenset)) and isinstance(recorded, list):
         if isinstance(today, (set, frozenset)):
             today, recorded = (sorted(map(_in_file, one), key=str) for one in (today, recorded))
@@ -144,5 +144,5 @@ def _same(today: Any, recorded: Any) -> bool:
 
 def _number(value: Any) -> float | None:
     """A verdict that is one number; None for what only its own average understands."""
-    value = plain(value)
+    value = to_plain_number(value)
     return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None

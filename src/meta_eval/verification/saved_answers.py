@@ -9,11 +9,11 @@ from typing import Any
 
 from meta_eval.errors import PackError
 from meta_eval.replay import Answers
-from meta_eval.results.find import Files, find
-from meta_eval.results.metrics import plain
+from meta_eval.results.find import OutputIndex, index_outputs
+from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import read_provenance
-from meta_eval.results.run import one_model, read_newest
+from meta_eval.results.run import check_one_model, read_newest
 from meta_eval.results.samples import open_samples
 
 
@@ -32,14 +32,14 @@ class Saved:
     verdicts: dict[int, float | None]
 
 
-def find_samples(folder: Path, tasks: Sequence[str]) -> Files:
+def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
     """The runs of some tasks below a folder that left samples, by task.
 
     Raises:
         PackError: There are none for any of the tasks.
         ResultsError: The newest of them are of several models, or a results file is damaged.
     """
-    files = find([folder])
+    files = index_outputs([folder])
     found = {
         task: with_samples
         for task, runs in files.tasks.items()
@@ -52,12 +52,12 @@ def find_samples(folder: Path, tasks: Sequence[str]) -> Files:
             hint="Name the --output_path of a run that had --log_samples",
         )
     newest = {task: files.results.get(runs[0].results) if runs[0].results else None for task, runs in found.items()}
-    one_model({task: read_provenance(results, "", task) for task, results in newest.items()})
-    return Files(found, files.results)
+    check_one_model({task: read_provenance(results, "", task) for task, results in newest.items()})
+    return OutputIndex(found, files.results)
 
 
 def read_saved(
-    files: Files, task: str, docs: Sequence[Mapping[str, Any]], verdict: str, say: Callable[[str], None]
+    files: OutputIndex, task: str, docs: Sequence[Mapping[str, Any]], verdict: str, say: Callable[[str], None]
 ) -> Saved:
     """Read the newest samples of a task against the docs of today's pack.
 
@@ -121,5 +121,5 @@ def _likelihood(pair: Sequence[Any]) -> tuple[float, bool]:
 def _number(value: Any) -> float | None:
     if isinstance(value, tuple) and len(value) == 2:
         value = value[1]
-    value = plain(value)
+    value = to_plain_number(value)
     return float(value) if isinstance(value, (bool, int, float)) else None

@@ -16,9 +16,9 @@ from typing import Any
 from meta_eval.errors import TemplateError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.replay import has_recorded_answer
-from meta_eval.results.answers import TAIL, extracted, metric_names, output
-from meta_eval.results.metrics import plain
-from meta_eval.results.recorded import recorded_verdicts
+from meta_eval.results.answers import TAIL, list_metrics, read_extraction, read_output
+from meta_eval.results.metrics import to_plain_number
+from meta_eval.results.recorded import read_recorded_verdicts
 from meta_eval.thresholds import SAME_VERDICT
 
 
@@ -164,7 +164,7 @@ def tally_task(name: str, entry: TaskEntry, samples: Sequence[Mapping[str, Any]]
         rows.setdefault(sample["doc_id"], {})[sample["filter"]] = sample
     numbers = sorted(rows)
     docs = [_Recorded.of(next(iter(rows[number].values()))["doc"]) for number in numbers]
-    recorded, against = recorded_verdicts(docs, entry.recorded_metric or reading.partition(",")[0])
+    recorded, against = read_recorded_verdicts(docs, entry.recorded_metric or reading.partition(",")[0])
     result = Tallies(compared, Tally(), {}, [], against if context.saved is None else "saved verdicts")
     for number, meta in zip(numbers, recorded, strict=True):
         row, ours = _scored(rows[number], compared, name)
@@ -201,7 +201,7 @@ def _scored(by_filter: Mapping[str, Mapping[str, Any]], spec: str, name: str) ->
     if row is None or metric not in row:
         raise TemplateError(
             f"the verdict {spec!r} is not among what was scored: filters {', '.join(by_filter)}, "
-            f"metrics {', '.join(metric_names(next(iter(by_filter.values()))))}",
+            f"metrics {', '.join(list_metrics(next(iter(by_filter.values()))))}",
             where=name,
             hint="Set metadata.meta_eval.verdict (or reading) of the template",
         )
@@ -216,7 +216,7 @@ def as_number(value: Any, where: str) -> float:
     """
     if isinstance(value, (list, tuple)) and len(value) == 2:
         value = value[1]
-    value = plain(value)
+    value = to_plain_number(value)
     if isinstance(value, (bool, int, float)) and math.isfinite(value):
         return float(value)
     raise TemplateError(
@@ -242,10 +242,10 @@ def _disagreement(
     """One line of ``<task>.jsonl``; ``reads`` where the metric is a reading and no verdict."""
     row = by_filter[chosen]
     doc = row["doc"]
-    answer = output(row)
+    answer = read_output(row)
     # A scorer that reads the whole output itself says what it takes of it, where no filter did.
     scorer = context.extract if answer is not None and not row.get("unextracted") else None
-    found = scorer(answer) if scorer and answer is not None else extracted(row)
+    found = scorer(answer) if scorer and answer is not None else read_extraction(row)
     others = [
         name
         for name, other in by_filter.items()
@@ -266,7 +266,7 @@ def _disagreement(
         **({"saved": judged.theirs} if context.saved is not None else {}),
         "why": why,
         "detail": detail,
-        "metrics": {name: row[name] for name in metric_names(row)},
+        "metrics": {name: row[name] for name in list_metrics(row)},
     }
     if answer is None:
         line["choices"] = [str(argument[1]).strip() for argument in row["arguments"]]

@@ -17,7 +17,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from meta_eval.catalog import Fact, Percent, read
+from meta_eval.catalog import Fact, Percent, read_catalog
 from meta_eval.catalog.names import Variant
 from meta_eval.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 
@@ -148,7 +148,7 @@ def checks() -> tuple[Comparison, ...]:
     comparisons: list[Comparison] = []
     for file in sorted(files(__name__).iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".yaml"):
-            comparisons += _File.model_validate(read(f"fidelity/{file.name}")).checks
+            comparisons += _File.model_validate(read_catalog(f"fidelity/{file.name}")).checks
     ids = [check.id for check in comparisons]
     if len(ids) != len(set(ids)):
         raise ValueError(f"fidelity: ids stand twice: {sorted({name for name in ids if ids.count(name) > 1})}")

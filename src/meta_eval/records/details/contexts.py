@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-def without_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
+def strip_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     """Ids without what the tokenizer puts in front of a text, however often it is there."""
     plain = tokenizer.encode("a", add_special_tokens=False).ids
     added = tokenizer.encode("a").ids[: -len(plain) or None]
@@ -22,12 +22,12 @@ def without_bos(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     return ids
 
 
-def are_ids(some: Any) -> bool:
+def are_token_ids(some: Any) -> bool:
     """Whether some of a file can be token ids."""
     return isinstance(some, (list, tuple)) and all(type(token_id) is int and 0 <= token_id < 2**32 for token_id in some)
 
 
-def contexts_of(
+def recover_contexts(
     prompt: str, requests: Sequence[Sequence[int]], ending: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[tuple[str, ...], str] | None:
     """The prompt of each request and the ending behind all of them, as text; None where the ids do not tell them.
@@ -48,7 +48,7 @@ def contexts_of(
 
 
 def _split(ids: list[int], ending: list[int], left_out: int, tokenizer: Tokenizer) -> tuple[str, str] | None:
-    whole = without_bos(ids, tokenizer) + ending[len(ending) - left_out :]
+    whole = strip_bos(ids, tokenizer) + ending[len(ending) - left_out :]
     if not ending or len(whole) <= len(ending) or whole[-len(ending) :] != ending:
         return None
     context = tokenizer.decode(whole[: -len(ending)], skip_special_tokens=False)

@@ -15,17 +15,17 @@ from typing import Any
 
 from meta_eval import stats
 from meta_eval.boundary.hashing import hash_file, hash_text
-from meta_eval.boundary.inputs import open_parquet, parse_json, read_regular, reason
+from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json, read_regular
 from meta_eval.errors import SourceError
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.details.first_board import NESTED, DetailsRow, columns_of, read_board_row
-from meta_eval.records.details.graded_docs import GradedDocs, grader_code, read_details, verdict_of
+from meta_eval.records.details.first_board import NESTED, DetailsRow, choose_columns, read_board_row
+from meta_eval.records.details.graded_docs import GradedDocs, choose_verdict_metric, make_grader_code, read_details
 from meta_eval.records.details.lighteval import read_lighteval_row
 from meta_eval.records.details.token_check import TokenCheck
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs
-from meta_eval.records.selection import choose, plain_time
-from meta_eval.results.find import Found
+from meta_eval.records.selection import choose_runs, normalise_time
+from meta_eval.results.find import TaskOutput
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?)\.parquet", re.DOTALL)
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT.+)\.json")
@@ -69,12 +69,12 @@ class DetailsRecord(Record):
 
     def __init__(self, place: Place, run: str | None, wanted: Sequence[str]) -> None:
         known = {(details.name, details.time): details for details in _found(place.files)}
-        runs: dict[str, list[Found]] = {}
+        runs: dict[str, list[TaskOutput]] = {}
         for details in sorted(known.values(), key=lambda details: (details.name, details.time), reverse=True):
-            runs.setdefault(details.name, []).append(Found(details.name, details.time, samples=Path(details.file)))
+            runs.setdefault(details.name, []).append(TaskOutput(details.name, details.time, samples=Path(details.file)))
         groups = _groups(known.values())
         asked = [task for name in wanted for task in groups.get(name, (name,))]
-        chosen = choose(dict(sorted(runs.items())), run, asked, place.name)
+        chosen = choose_runs(dict(sorted(runs.items())), run, asked, place.name)
         self._place = place
         self._details = {task: known[task, run.time] for task, run in chosen.items()}
         there = {group: tuple(member for member in members if member in chosen) for group, members in groups.items()}
@@ -115,12 +115,14 @@ class DetailsRecord(Record):
     def grader(self, task: str, recorded: RecordedTask, reading: Reading) -> Grader:  # noqa: ARG002
         graded = recorded.about
         assert isinstance(graded, GradedDocs)  # noqa: S101 (what `read` left there)
-        return Grader(grader_code(graded.kind, task), verdict_of(graded.metrics, task), delimiter=graded.delimiter)
+        return Grader(
+            make_grader_code(graded.kind, task), choose_verdict_metric(graded.metrics, task), delimiter=graded.delimiter
+        )
 
     def _samples(self, details: Details, check: TokenCheck, where: str) -> Iterator[DetailsRow]:
-        rows = rows_of(
+        rows = read_details_rows(
             self._place.fetch(details.file),
-            lambda names: columns_of(names, tokens=check.tokenizer is not None),
+            lambda names: choose_columns(names, tokens=check.tokenizer is not None),
             f"{where}, {details.file}",
         )
         for number, row in enumerate(rows):
@@ -143,7 +145,7 @@ def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, Score]:
     return scores
 
 
-def rows_of(
+def read_details_rows(
     path: Path, columns: Callable[[Sequence[str]], Sequence[str]], where: str, batch: int = 256
 ) -> Iterator[dict[str, Any]]:
     """The rows of a details file.
@@ -165,7 +167,7 @@ def rows_of(
                 yield from some.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(
-            f"is no parquet file that can be read: {reason(error)}", where=where,
+            f"is no parquet file that can be read: {describe_error(error)}", where=where,
             hint="Fetch it again",
         ) from None  # fmt: skip
 
@@ -180,7 +182,9 @@ def _found(names: Sequence[str]) -> Iterator[Details]:
         shots = next((part for part in reversed(parts[1:]) if part.isdecimal()), None)
         if len(parts) == 4:  # lighteval before 0.10: suite|task|shots|truncation of shots
             shots = parts[2]
-        yield Details(re.sub(r"[^A-Za-z0-9_.]+", "_", source_name), source_name, shots, plain_time(match["time"]), file)
+        yield Details(
+            re.sub(r"[^A-Za-z0-9_.]+", "_", source_name), source_name, shots, normalise_time(match["time"]), file
+        )
 
 
 def _groups(known: Any) -> dict[str, tuple[str, ...]]:
@@ -201,7 +205,7 @@ def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[st
     """Whose details they are: what the results of the run say, else the name of the dataset or folder."""
     for file in names:
         match = _RESULTS.fullmatch(PurePosixPath(file).name)
-        if match is None or plain_time(match["time"]) not in times:
+        if match is None or normalise_time(match["time"]) not in times:
             continue
         try:
             tree = parse_json(read_regular(fetch(file), limit=_MOST_RESULTS))

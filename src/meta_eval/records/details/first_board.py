@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
-from meta_eval.records.details.contexts import are_ids, contexts_of
+from meta_eval.records.details.contexts import are_token_ids, recover_contexts
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -88,7 +88,7 @@ class DetailsRow:
         return [self.prompt + continuation for continuation in self.continuations] or [self.prompt]
 
 
-def columns_of(names: Sequence[str], *, tokens: bool) -> list[str]:
+def choose_columns(names: Sequence[str], *, tokens: bool) -> list[str]:
     """The columns that are read, of those that there are.
 
     Args:
@@ -176,8 +176,8 @@ def _contexts(
         DataError: Nobody can tell them.
     """
     requests, ending = _tokens(row), row["cont_tokens"][0]
-    if tokenizer is not None and requests is not None and are_ids(ending):
-        contexts = contexts_of(prompt, requests, ending, tokenizer)
+    if tokenizer is not None and requests is not None and are_token_ids(ending):
+        contexts = recover_contexts(prompt, requests, ending, tokenizer)
         if contexts is not None and len(contexts[0]) == len(row["choices"]):
             return contexts
     raise _own_prompts(where)
@@ -214,7 +214,7 @@ def _tokens(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
         return None
     requests = given if isinstance(given[0], list) else [given]
     counts = padded if isinstance(padded, list) else [padded] * len(requests)
-    if len(counts) != len(requests) or not all(map(are_ids, requests)):
+    if len(counts) != len(requests) or not all(map(are_token_ids, requests)):
         return None
     return tuple(
         tuple(ids[: len(ids) - count] if isinstance(count, int) and 0 < count < len(ids) else ids)

@@ -20,9 +20,9 @@ from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog import boards
 from meta_eval.errors import DataError
 from meta_eval.records.details.first_board import DetailsRow
-from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, doc_json
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.records.task_code import TaskCode
-from meta_eval.templates.folder import Reading, closure, merged
+from meta_eval.templates.folder import Reading, list_needed_files, merge_includes
 from meta_eval.thresholds import SAME_RECORDED_METRIC
 
 Kind = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
@@ -44,22 +44,22 @@ _FOLDER = "details"
 _VERDICTS = ("mc2,none", "acc_norm,none", "acc,none")
 
 
-def grader_code(kind: Kind, name: str) -> TaskCode:
+def make_grader_code(kind: Kind, name: str) -> TaskCode:
     """The code that grades a task of details."""
-    root = assets.path(_FOLDER)
+    root = assets.asset_path(_FOLDER)
     file = PurePosixPath(f"{kind}.yaml")
     reading = Reading(root)
-    settings, origins, chain = merged(reading, file, ())
+    settings, origins, chain = merge_includes(reading, file, ())
     return TaskCode(
-        name, root, file, settings, origins, chain, closure(reading, chain), "meta-eval", PurePosixPath(_FOLDER),
-        PurePosixPath(f"{name}.yaml"),
+        name, root, file, settings, origins, chain, list_needed_files(reading, chain), "meta-eval",
+        PurePosixPath(_FOLDER), PurePosixPath(f"{name}.yaml"),
     )  # fmt: skip
 
 
-def verdict_of(metrics: Iterable[str], name: str) -> str:
+def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
     """The ``metric,filter`` of single verdicts: what a board shows of the task, else the likeliest to be meant."""
     there = [f"{metric},none" for metric in metrics]
-    parts = [part for board in boards.boards().values() for part in board.parts if name in part.tasks]
+    parts = [part for board in boards.list_boards().values() for part in board.parts if name in part.tasks]
     shown = [spec for part in parts for spec in part.metrics]
     return next((metric for metric in (*shown, *_VERDICTS) if metric in there), there[0])
 
@@ -287,7 +287,7 @@ def _row(
         doc=doc,
         prompt=sample.prompt,
         continuations=continuations,
-        question_hash=hash_text(doc_json(doc)),
+        question_hash=hash_text(format_doc(doc)),
         prompt_hash=hash_text(sample.prompt),
         gold=gold,
         prompts=sample.prompts,

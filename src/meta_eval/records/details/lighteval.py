@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.errors import DataError
-from meta_eval.records.details.contexts import without_bos
+from meta_eval.records.details.contexts import strip_bos
 from meta_eval.records.details.first_board import DetailsRow
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _prompt(
         raise DataError("has examples in front of its question that cannot be read", where=where) from None
     if tokenizer is None or not isinstance(ids, list) or not ids:
         return plain, True
-    bare = without_bos([int(token_id) for token_id in ids], tokenizer)
+    bare = strip_bos([int(token_id) for token_id in ids], tokenizer)
     if tokenizer.encode(plain, add_special_tokens=False).ids == bare:
         return plain, False
     text = tokenizer.decode(bare, skip_special_tokens=False)

@@ -15,13 +15,13 @@ from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import SourceError
 from meta_eval.escaping import quoted
 from meta_eval.records.format import ALL
-from meta_eval.records.selection import choose, select
-from meta_eval.results.answers import ResultsError, parse
-from meta_eval.results.find import Files, Found, find, named_in
-from meta_eval.results.pieces import pieces
+from meta_eval.records.selection import choose_runs, select_tasks
+from meta_eval.results.answers import ResultsError, parse_sample
+from meta_eval.results.find import OutputIndex, TaskOutput, index_outputs, parse_file_name
+from meta_eval.results.pieces import read_raw_samples
 from meta_eval.results.provenance import Provenance, read_provenance
-from meta_eval.results.results_file import ResultsFile, leaves, mapping, read_results_file
-from meta_eval.results.run import one_model
+from meta_eval.results.results_file import ResultsFile, as_mapping, list_leaf_tasks, read_results_file
+from meta_eval.results.run import check_one_model
 from meta_eval.source.base import Repository
 
 
@@ -38,7 +38,7 @@ class RecordFiles:
 
     name: str
     revision: str
-    outputs: Files
+    outputs: OutputIndex
     groups: Mapping[str, tuple[str, ...]]
 
     @property
@@ -65,24 +65,24 @@ def holds_record(path: Path) -> bool:
     if not path.exists() or (path.is_file() and path.suffix not in (".json", ".jsonl")):
         return False
     try:
-        files = find([path], skip_damaged=True)
+        files = index_outputs([path], skip_damaged=True)
     except ResultsError:
         return False
     return any(has_samples(run) for runs in files.tasks.values() for run in runs) or bool(files.results)
 
 
-def has_samples(run: Found) -> bool:
+def has_samples(run: TaskOutput) -> bool:
     """Whether what is named like the samples of a run begins with a sample of lm-eval."""
-    for piece in pieces(run.samples, run.offset) if run.samples else ():
+    for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
         try:
-            sample = parse(piece.content, piece.where, cut=False)
+            sample = parse_sample(piece.content, piece.where, cut=False)
         except ResultsError:
             return False
         return {"doc_id", "doc", "resps", "arguments"} <= set(sample)
     return False
 
 
-def find_here(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> RecordFiles:
+def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> RecordFiles:
     """The files of a recorded run on this machine.
 
     Args:
@@ -96,7 +96,7 @@ def find_here(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> 
         SourceError: It holds no samples.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
-    files = find([path])
+    files = index_outputs([path])
     with_samples = {task: [run for run in runs if has_samples(run)] for task, runs in files.tasks.items()}
     if not any(with_samples.values()):
         raise SourceError(
@@ -104,11 +104,11 @@ def find_here(name: str, path: Path, run: str | None, wanted: Sequence[str]) -> 
             where=name,
             hint="Run lm_eval with --log_samples",
         )
-    chosen = choose({task: runs for task, runs in with_samples.items() if runs}, run, wanted, name)
+    chosen = choose_runs({task: runs for task, runs in with_samples.items() if runs}, run, wanted, name)
     return _checked(name, {task: [run] for task, run in chosen.items()}, files.results, path)
 
 
-def find_on_hub(repository: Repository, run: str | None, wanted: Sequence[str], where: str) -> RecordFiles:
+def find_hub_run(repository: Repository, run: str | None, wanted: Sequence[str], where: str) -> RecordFiles:
     """The files of a recorded run on the hub, fetched as far as they are needed.
 
     Args:
@@ -123,12 +123,12 @@ def find_on_hub(repository: Repository, run: str | None, wanted: Sequence[str], 
         SourceError: A file is missing, gated, cut off or corrupt.
         ResultsError: A results file is damaged, or the runs are of several models.
     """
-    chosen = choose(_runs(repository), run, wanted, repository.dataset_id)
-    known = Files({task: [run] for task, run in chosen.items()}, _results(repository, chosen))
+    chosen = choose_runs(_runs(repository), run, wanted, repository.dataset_id)
+    known = OutputIndex({task: [run] for task, run in chosen.items()}, _results(repository, chosen))
     listed = RecordFiles(repository.dataset_id, repository.revision, known, _groups_of(known))
-    names, _ = select(listed, wanted, where)
+    names, _ = select_tasks(listed, wanted, where)
     samples = {task: _fetched(repository, chosen[task].samples) for task in names}
-    fetched_files = find(list(samples.values()))
+    fetched_files = index_outputs(list(samples.values()))
     of_task = {
         task: [run for run in fetched_files.tasks[task] if run.samples is not None and run.samples.name == path.name]
         for task, path in samples.items()
@@ -139,7 +139,7 @@ def find_on_hub(repository: Repository, run: str | None, wanted: Sequence[str], 
 
 def _checked(
     name: str,
-    chosen: Mapping[str, Sequence[Found]],
+    chosen: Mapping[str, Sequence[TaskOutput]],
     results: Mapping[Path, ResultsFile],
     path: Path,
     revision: str | None = None,
@@ -161,16 +161,16 @@ def _checked(
         if not is_name(task):
             raise SourceError(f"{quoted(task)} is no name of a task", where=name, hint=RULE)
     used = {run.results for runs in chosen.values() for run in runs}
-    files = Files(chosen, {file: tree for file, tree in results.items() if file in used})
-    one_model({task: _provenance(files, runs[0], task) for task, runs in chosen.items()})
+    files = OutputIndex(chosen, {file: tree for file, tree in results.items() if file in used})
+    check_one_model({task: _provenance(files, runs[0], task) for task, runs in chosen.items()})
     return RecordFiles(name, revision or _revision(path, files), files, _groups_of(files))
 
 
-def _provenance(files: Files, run: Found, task: str) -> Provenance:
+def _provenance(files: OutputIndex, run: TaskOutput, task: str) -> Provenance:
     return read_provenance(files.results[run.results] if run.results else None, "", task)
 
 
-def _revision(path: Path, files: Files) -> str:
+def _revision(path: Path, files: OutputIndex) -> str:
     """Over the names and contents of the files that are read, wherever the folder lies."""
     root = (path if path.is_dir() else path.parent).resolve()
     paths = {run.samples for runs in files.tasks.values() for run in runs} | set(files.results)
@@ -181,13 +181,13 @@ def _revision(path: Path, files: Files) -> str:
     return f"sha256:{hash_text(''.join(lines))}"
 
 
-def _groups_of(files: Files) -> dict[str, tuple[str, ...]]:
+def _groups_of(files: OutputIndex) -> dict[str, tuple[str, ...]]:
     """The groups that the run had, with the tasks of them that left samples; of a name that is a task's none."""
     groups: dict[str, tuple[str, ...]] = {}
     for results in files.results.values():
-        children = mapping(results.tree.get("group_subtasks"))
+        children = as_mapping(results.tree.get("group_subtasks"))
         for name in children:
-            members = tuple(task for task in leaves(name, children) if task in files.tasks)
+            members = tuple(task for task in list_leaf_tasks(name, children) if task in files.tasks)
             if members and name not in files.tasks and is_name(name):
                 groups[name] = members
     return {**groups, ALL: tuple(files.tasks)}
@@ -198,28 +198,28 @@ def holds_samples(repository: Repository) -> bool:
     return any(_task(name) for name in repository.names)
 
 
-def _runs(repository: Repository) -> dict[str, list[Found]]:
+def _runs(repository: Repository) -> dict[str, list[TaskOutput]]:
     """Of each task its runs, by the names of files; a path is here one inside the dataset."""
-    runs: dict[str, list[Found]] = {}
+    runs: dict[str, list[TaskOutput]] = {}
     results = {
         (PurePosixPath(name).parent, named[1]): Path(name)
         for name in repository.names
-        if (named := named_in(PurePosixPath(name).name)) and named[0] is None
+        if (named := parse_file_name(PurePosixPath(name).name)) and named[0] is None
     }
     for name in sorted(repository.names):
         path = PurePosixPath(name)
-        task, time = named_in(path.name) or (None, "")
+        task, time = parse_file_name(path.name) or (None, "")
         if task is not None:
-            runs.setdefault(task, []).append(Found(task, time, Path(name), results.get((path.parent, time))))
+            runs.setdefault(task, []).append(TaskOutput(task, time, Path(name), results.get((path.parent, time))))
     return runs
 
 
 def _task(name: str) -> str | None:
-    named = named_in(PurePosixPath(name).name)
+    named = parse_file_name(PurePosixPath(name).name)
     return named[0] if named else None
 
 
-def _results(repository: Repository, chosen: Mapping[str, Found]) -> dict[Path, ResultsFile]:
+def _results(repository: Repository, chosen: Mapping[str, TaskOutput]) -> dict[Path, ResultsFile]:
     return {
         run.results: read_results_file(_fetched(repository, run.results))
         for run in {str(run.results): run for run in chosen.values()}.values()

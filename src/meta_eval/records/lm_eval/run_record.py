@@ -10,15 +10,15 @@ from meta_eval.errors import DataError
 from meta_eval.logs import log
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.format import Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
-from meta_eval.records.lm_eval.run_files import RecordFiles, find_here, find_on_hub, holds_record, holds_samples
-from meta_eval.records.pack_task import filters_of
-from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs, asked_with_bos, bos_of, read_rows
+from meta_eval.records.lm_eval.run_files import RecordFiles, find_hub_run, find_local_run, holds_record, holds_samples
+from meta_eval.records.pack_task import list_filters
+from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.records.task_code import TaskCode, find_allowed_code
-from meta_eval.results.answers import arguments
-from meta_eval.results.results_file import ResultsFile, mapping
+from meta_eval.results.answers import read_arguments
+from meta_eval.results.results_file import ResultsFile, as_mapping
 from meta_eval.results.run import TaskRun, read_newest
 from meta_eval.results.samples import open_samples
-from meta_eval.results.scores import scores, specs
+from meta_eval.results.scores import compute_scores, list_metric_keys
 
 _GENERATED = "generate_until"
 _AVERAGING = {"mean": "micro", "macro": "macro", "mean of four": "mean of four"}
@@ -36,9 +36,9 @@ class LmEvalFormat(RecordFormat):
 
     def open_run(self, place: Place, run: str | None, wanted: Sequence[str], where: str) -> Record:
         if place.repository is not None:
-            return LmEvalRecord(find_on_hub(place.repository, run, wanted, where))
+            return LmEvalRecord(find_hub_run(place.repository, run, wanted, where))
         assert place.path is not None  # noqa: S101 (a place is here or on the hub)
-        return LmEvalRecord(find_here(place.name, place.path, run, wanted))
+        return LmEvalRecord(find_local_run(place.name, place.path, run, wanted))
 
 
 class LmEvalRecord(Record):
@@ -63,7 +63,7 @@ class LmEvalRecord(Record):
             asked = _output_type(run, reading.output_type)
         results = self._files.results(task)
         rows = read_rows(run, results, asked, where)
-        logged = specs(run.docs)
+        logged = list_metric_keys(run.docs)
         return RecordedTask(
             rows=rows,
             output_type=asked,
@@ -82,23 +82,23 @@ class LmEvalRecord(Record):
                 f"{task}: the record is of version {recorded.entry.task_version} of the task, and {code.origin} has "
                 f"version {code.version}; verify says whether they grade alike"
             )
-        return Grader(code, _verdict(code, recorded), filters_of(code))
+        return Grader(code, _verdict(code, recorded), list_filters(code))
 
     def _entry(self, task: str, results: ResultsFile | None, rows: RecordedDocs) -> RecordEntry:
         provenance = self._files.provenance(task)
         tree: Mapping[str, Any] = results.tree if results else {}
-        versions, shots = mapping(tree.get("versions")).get(task), mapping(tree.get("n-shot")).get(task)
+        versions, shots = as_mapping(tree.get("versions")).get(task), as_mapping(tree.get("n-shot")).get(task)
         return RecordEntry(
             model=provenance.model,
             time=self._files.outputs.tasks[task][0].time or None,
             results_file=results.path.name if results else None,
             lm_eval=provenance.lm_eval,
             backend=provenance.backend,
-            bos=bos_of(results),
+            bos=find_bos(results),
             chat_template=provenance.chat_template,
             shots=None if shots is None else str(shots),
             task_version=None if versions is None else str(versions),
-            asked_with_bos=asked_with_bos(provenance, rows),
+            asked_with_bos=was_asked_with_bos(provenance, rows),
         )
 
 
@@ -106,7 +106,7 @@ def _output_type(run: TaskRun, of_pack: str) -> str:
     """How a baseline was asked, by its first sample: a choice may have been asked for by the next token."""
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as whole:
-        requests = arguments(whole(next(iter(run.docs[0].answers.values()))))
+        requests = read_arguments(whole(next(iter(run.docs[0].answers.values()))))
     settings = requests[0][1] if requests and len(requests[0]) > 1 else None
     if isinstance(settings, dict):
         return _GENERATED
@@ -117,7 +117,7 @@ def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, Score]:
     """The record's own scores: those that are means of docs, or averages of labels."""
     entries = {}
     for spec in logged:
-        score = scores(run.docs, spec)
+        score = compute_scores(run.docs, spec)
         if score is not None:
             value = stats.mean(score.values) if score.labels is None else score.value
             entries[spec] = Score(value, _AVERAGING.get(score.kind), score.kind == "mean")
@@ -126,7 +126,7 @@ def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, Score]:
 
 def _verdict(code: TaskCode, recorded: RecordedTask) -> str:
     """The ``metric,filter`` of single verdicts: what a template says, else the first that is a share of each doc."""
-    wanted = mapping(mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
+    wanted = as_mapping(as_mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
     if isinstance(wanted, str) and wanted in recorded.specs:
         return wanted
     means = (spec for spec, score in recorded.scores.items() if score.is_mean)
