@@ -48,8 +48,8 @@ def test_a_table_has_the_columns_of_the_first_row() -> None:
 
 def test_pandas_is_not_imported_for_docs_of_the_usual_kinds() -> None:
     code = (
-        "import sys; from meta_eval.pack.doc_table import table_of;"
-        "table_of([{'a': 'x', 'b': True, 'c': None, 'd': [{'key': 'A', 'text': None}], 'e': 1.5, 'f': 2, 'g': ['x']}]);"
+        "import sys; from meta_eval.pack.doc_table import make_table;"
+        "make_table([{'a': 'x', 'b': True, 'c': None, 'd': [{'key': 'A', 'text': None}], 'e': 1.5, 'f': 2, 'g': ['x']}]);"
         "print('pandas' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
