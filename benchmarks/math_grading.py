@@ -4,9 +4,9 @@ r"""Time and errors of grading 5,000 answers to MATH: both of our graders on all
     python benchmarks/math_grading.py --data math-evaluation-harness
 
 Each answer is the solution of a MATH problem in prose, without its box, and ends in the sentence that Meta's prompt
-asks for. 55 of 100 box the gold as it stands, 15 an equal value written otherwise (tools/fidelity/math_rewrites.py has
-the ways), 30 something else: four in five of them with other digits, the rest as math_rewrites makes them wrong. So it
-is known of each whether it is right.
+asks for. 55 of 100 box the gold as it stands, 15 an equal value written otherwise
+(tools/grader_validation/math_rewrites.py has the ways), 30 something else: four in five of them with other digits,
+the rest as math_rewrites makes them wrong. So it is known of each whether it is right.
 
 The recipe's scorer is rebuilt from its description: the last box, Minerva's normalisation, equal texts, else sympy with
 five seconds each, one answer after the other in one process. lm-eval's leaderboard has these very steps. Ours is what
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools" / "fidelity"))
+sys.path.insert(0, str(ROOT / "tools" / "grader_validation"))
 
 SEED = 13
 SIDES = ("recipe", "ours, 2 processes", "ours, 1 process")

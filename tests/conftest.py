@@ -36,8 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Rooms none of whose files takes more than 4 s of CPU time.
-_QUICK = frozenset(("catalog", "engines", "fidelity", "joins", "report", "source", "templates", "tools"))
+# Folders none of whose files takes more than 4 s of CPU time.
+_QUICK = frozenset(("catalog", "joins", "source", "templates", "tools"))
 
 
 # Where the Python of an environment is named that has another tool, by the marker of the tests that need it.

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pages import configuration, fidelity, tasks
+from pages import configuration, grader_validation, tasks
 from pages.tables import replace_tables
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {"configuration": configuration, "fidelity": fidelity, "tasks": tasks}
+PAGES = {"configuration": configuration, "grader_validation": grader_validation, "tasks": tasks}
 
 
 def environment() -> Environment:
@@ -29,7 +29,7 @@ def environment() -> Environment:
         "default_of": configuration.default_of,
         "escaped": lambda text: text.replace("|", "\\|"),
         "numbers": tasks.numbers,
-        "short": fidelity.short,
+        "short": grader_validation.short,
     }
     return made
 

@@ -6,7 +6,7 @@ import pytest
 from golden import shipped
 
 from meta_eval import catalog
-from meta_eval.catalog import fidelity
+from meta_eval.catalog import grader_validation
 from meta_eval.templates import Template
 
 TASKS = shipped().tasks
@@ -69,4 +69,4 @@ def test_a_published_number_belongs_to_a_metric_and_a_filter_of_the_task(task: T
 
 @each_task
 def test_the_format_that_a_template_claims_is_what_its_rows_were_compared_with(task: Template) -> None:
-    assert task.spec.format == fidelity.format_status(task.name)
+    assert task.spec.format == grader_validation.format_status(task.name)

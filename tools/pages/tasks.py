@@ -7,7 +7,7 @@ from typing import Any
 
 from meta_eval.templates import read_templates
 from meta_eval.templates.listing import TaskLine, list_tasks
-from pages.fidelity import TITLES
+from pages.grader_validation import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from meta_eval import catalog
-from meta_eval.catalog import fidelity
+from meta_eval.catalog import grader_validation
 from meta_eval.catalog.names import Identity
 from meta_eval.source.base import EvalsDataset
 from meta_eval.templates.folder import TemplateFolder
@@ -105,5 +105,5 @@ def _line(template: Template, identities: Iterable[Identity], *, every_family: b
         join=spec.join,
         published=tuple((model, n.value, n.averaging, n.same_settings) for model, n in numbers),
         format=spec.format,
-        grading=fidelity.grading_in_words(template.name, template.verdict),
+        grading=grader_validation.grading_in_words(template.name, template.verdict),
     )

@@ -1,7 +1,7 @@
 """The figures of one table: how likely a copy finds the recorded answers. Shares from 0 to 1, natural logarithms.
 
 Every interval counts docs, not tokens (`meta_eval.stats.ratio`). What the figures are worth without a baseline says
-docs/fidelity_check.md.
+docs/fidelity.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,143 @@
+"""The committed comparisons: true to themselves, bound to tasks that exist, and shown to the user."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from golden import shipped
+from places import REPOSITORY
+from pydantic import ValidationError
+
+from meta_eval import catalog
+from meta_eval.catalog import grader_validation
+from meta_eval.catalog.grader_validation import Comparison
+from meta_eval.templates.listing import list_tasks
+
+TASKS = shipped().tasks
+each_check = pytest.mark.parametrize(
+    "check", grader_validation.checks(), ids=[check.id for check in grader_validation.checks()]
+)
+
+
+# Of a rule that was read off some of these.
+MANY = {"answers": 1000, "agreed": 1000, "rest": []}
+
+
+def a_check(**keys: Any) -> Comparison:
+    return Comparison(
+        **{
+            "id": "x", "subsets": {"pretrain": ["bbh"]}, "tasks": ["meta_bbh"], "aspect": "grading",
+            "compared_with": "official scorer", "reference": "r", "source": "s", "real": True, "answers": 100,
+            "agreed": 98, "command": "c", "rest": [{"count": 2, "why": "w"}], "metric": "em,official", **keys,
+        }
+    )  # fmt: skip
+
+
+@each_check
+def test_a_check_speaks_of_subsets_and_tasks_that_exist(check: Comparison) -> None:
+    for variant, subsets in check.subsets.items():
+        published = {s for family in ("3.1", "3.2", "3.3") for s in catalog.list_subsets(family, variant)}
+        assert set(subsets) <= published
+    for name in check.tasks:
+        assert TASKS[name].spec.subset in {s for subsets in check.subsets.values() for s in subsets}
+
+
+@each_check
+def test_a_check_names_a_metric_of_its_tasks(check: Comparison) -> None:
+    if check.metric is not None:
+        metric, _, name = check.metric.partition(",")
+        for task in check.tasks:
+            assert metric in TASKS[task].metrics
+            assert name in ("", *TASKS[task].filters)
+
+
+@each_check
+def test_the_command_of_a_check_runs_a_script_of_the_repository(check: Comparison) -> None:
+    if check.command is not None:
+        python, script, *_ = check.command.split()
+        assert python == "python"
+        assert script.startswith("tools/grader_validation/")
+        assert (REPOSITORY / script).is_file()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"rest": []}, {"rest": [{"count": 3, "why": "w"}]}, {"agreed": 101, "rest": []}, {"agreed": None}, {"command": None},
+        {"metric": None}, {"held_out": {"answers": 101, "agreed": 98, "how": "h"}}, {"held_out": {"answers": 50, "agreed": 51, "how": "h"}},
+    ],
+    ids=[
+        "not explained", "too much explained", "more agreed than compared", "half a count", "no command",
+        "no metric", "more held out than compared", "more agreed than held out",
+    ],
+)  # fmt: skip
+def test_a_number_that_cannot_be_is_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="x"):
+        a_check(**keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "proves"),
+    [
+        ({}, True),
+        ({"metric": "em_macro,official"}, True),  # its mean over subtasks
+        ({"metric": "em,flexible-extract"}, False),
+        ({"metric": "exact_match,official"}, False),
+        ({"answers": 99, "agreed": 99, "rest": []}, False),
+        ({**MANY, "held_out": {"answers": 100, "agreed": 99, "how": "h"}}, True),
+        ({**MANY, "held_out": {"answers": 100, "agreed": 97, "how": "h"}}, False),
+        ({**MANY, "held_out": {"answers": 0, "agreed": 0, "how": "h"}}, False),
+        ({"agreed": 97, "rest": [{"count": 3, "why": "w"}]}, False),
+        ({"real": False}, False),
+        ({"compared_with": "reference implementation"}, False),
+        ({"aspect": "format"}, False),
+    ],
+    ids=[
+        "official and real", "its macro average", "another filter", "another metric", "too few",
+        "held out", "held out and too many differ", "none held out", "too many differ", "made up", "no official scorer",
+        "format only",
+    ],
+)  # fmt: skip
+def test_only_the_verdict_on_real_answers_under_an_official_scorer_proves_a_grader(
+    keys: dict[str, Any], proves: bool
+) -> None:
+    assert a_check(**keys).proves("em,official") is proves
+
+
+def test_the_list_of_tasks_says_what_the_verdict_of_each_was_compared_with() -> None:
+    lines = {line.task: line for line in list_tasks(shipped(), None)}
+    for name, line in lines.items():
+        assert line.grading == grader_validation.grading_in_words(name, TASKS[name].verdict)
+        check = grader_validation.grading(name, TASKS[name].verdict)
+        assert (check is None) == (line.grading == "-")
+        if check is not None and check.metric is not None:
+            assert check.metric.replace("_macro,", ",") == TASKS[name].verdict
+    assert grader_validation.grading_in_words("my_own_task", "exact_match,none") == "-"
+
+
+def test_what_was_compared_by_another_metric_earns_nothing() -> None:
+    by_filter = {
+        check.metric for check in grader_validation.of_task("meta_gsm8k") if check.compared_with == "official scorer"
+    }
+    assert by_filter == {"exact_match,flexible-extract"}
+    assert grader_validation.grading_in_words("meta_gsm8k", "exact_match,flexible-extract").startswith("verified")
+    assert grader_validation.grading_in_words("meta_gsm8k", TASKS["meta_gsm8k"].verdict).startswith("compared")
+
+
+def test_the_pages_are_what_checks_templates_and_configuration_say() -> None:
+    done = subprocess.run([sys.executable, "tools/write_pages.py", "--check"], cwd=REPOSITORY, check=False)
+    assert done.returncode == 0
+
+
+def test_the_readme_counts_the_subsets_that_are_verified() -> None:
+    verified = {
+        (variant, TASKS[line.task].spec.subset)
+        for line in list_tasks(shipped(), None)
+        for variant in line.variants
+        if line.grading.startswith("verified")
+    }
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert f"Grading of {len(verified)} subsets is *verified*" in " ".join(text.split())

@@ -1,0 +1,86 @@
+"""GSM8K: our verdicts compared with OpenAI's, our reading with Meta's, and both with a run of three Llamas.
+
+    git clone https://github.com/openai/grade-school-math && git -C grade-school-math checkout 3101c7d5
+    git clone https://github.com/macklinhrw/llm-reasoning && git -C llm-reasoning checkout 786fbc4
+    python tools/grader_validation/gsm8k.py --data grade-school-math --runs llm-reasoning
+
+OpenAI's 5,276 recorded solutions of GPT-3 models end with "A: 18" and not with the words that Meta's prompt asks for,
+so that flexible-extract reads them. How numbers are compared is the same in both filters, what is read is not.
+
+llm-reasoning holds the eleven rows of Llama 3.2's gsm8k details on which the last number is not what Meta parsed (the
+rows that it left out as no number, or as longer than 100 characters, are not known), and three runs of its own over
+all questions with Meta's prompts, judged by the last number.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from template_graders import arguments, check_commit, compared, counted, lines, row, show, template_module, verdicts
+
+FILE = "grade_school_math/data/example_model_solutions.jsonl"
+PARSED = "results/archive/parsing_mismatches-2024-11-29-*.json"
+RUNS = "results/evaluation_results-Llama-*-Instruct-2024-12-02-*.json"
+YAML = "gsm8k/gsm8k_8shot_cot.yaml"
+
+
+def main() -> None:
+    parser = arguments(__doc__, "checkout of openai/grade-school-math")
+    parser.add_argument("--runs", type=Path, required=True, help="checkout of macklinhrw/llm-reasoning")
+    given = parser.parse_args()
+    check_commit(given.data, "3101c7d5")
+    check_commit(given.runs, "786fbc4")
+    show(
+        {"gsm8k_gpt3": gpt3(given.data), "gsm8k_meta_parses": parsed(given.runs), "gsm8k_llama_runs": runs(given.runs)}
+    )
+
+
+def gpt3(folder: Path) -> dict[str, Any]:
+    """Our verdicts beside OpenAI's."""
+    grader = template_module("gsm8k/utils.py")
+    docs, outputs, theirs = [], [], []
+    for one in lines(folder / FILE):
+        gold = one["ground_truth"].rpartition("A:")[2].strip()
+        for recorded in one.values():
+            if isinstance(recorded, dict):
+                docs.append(grader.make_doc(row(one["question"], [gold])))
+                outputs.append(recorded["solution"])
+                theirs.append(recorded["is_correct"])
+    return compared(verdicts(YAML, "flexible-extract", outputs, docs, grader), theirs)
+
+
+def parsed(folder: Path) -> dict[str, Any]:
+    """The number that strict-match reads beside the one that Meta parsed."""
+    rows = [one for file in sorted(folder.glob(PARSED)) for one in json.loads(file.read_text("utf-8"))]
+    read = template_module("gsm8k/utils.py").final_answer
+    agreed = sum((found := read(one["text"])) is not None and Fraction(found) == one["llama_parsed"] for one in rows)
+    how = "The rule was read off these eleven rows; no others are public."
+    return {**counted(agreed, len(rows)), "held_out": {"answers": 0, "agreed": 0, "how": how}}
+
+
+def runs(folder: Path) -> dict[str, Any]:
+    """Our verdicts on the runs beside those by the last number."""
+    grader = template_module("gsm8k/utils.py")
+    answered = [one for file in sorted(folder.glob(RUNS)) for one in results(file)]
+    docs = [grader.make_doc(row(one["question"], [f"{one['correct']:.12g}"])) for one in answered]
+    outputs = [one["response"] for one in answered]
+    wordless = "the words that the prompt asks for are missing: theirs takes the last number, ours none"
+
+    def why(number: int) -> str:
+        return wordless if grader.final_answer(outputs[number]) is None else "not looked into"
+
+    ours = verdicts(YAML, "strict-match", outputs, docs, grader)
+    return compared(ours, [one["is_correct"] for one in answered], why)
+
+
+def results(file: Path) -> list[dict[str, Any]]:
+    tree = json.loads(file.read_text("utf-8"))
+    found: list[dict[str, Any]] = tree["results"] if isinstance(tree, dict) else tree
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Compare the nexus grader with the evaluation in NexusRaven-V2's notebook, on generated answers.
+
+    git clone https://github.com/nexusflowai/NexusRaven-V2 CHECKOUT        # at 7794bc6
+    pip install pyyaml
+    python tools/grader_validation/nexus.py --data CHECKOUT
+
+The notebook defines dummy functions for each of its benchmarks and runs answers with them; its data sets are not in the
+repository. This executes the notebook's own definitions and its own comparison on calls that are generated here from
+the signatures (arguments by place and by name, left-out, false, unknown and superfluous ones, calls inside calls,
+several calls, list brackets, line breaks, words around them), and asks our grader about the same pairs, with the
+signatures in a prompt as the notebook writes them. Run it where running the notebook would be safe.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import inspect
+import io
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import template_graders as frame
+
+NOTEBOOK = Path("evaluation_notebook", "GPT4_Evaluation", "Benchmark_GPT4.ipynb")
+BLANK = "a blank before the call, which the notebook takes off its own model's answers and no other's, and we always"
+VALUES = (
+    "'x'", "''", "'2023-03-01 00:00'", "5", "0", "1.5", "True", "False", "None", "[]", "['a', 'b']", "{'k': 1}", "-1",
+)  # fmt: skip
+DRESSES = (
+    "[{}]", "({})", "`{}`", "Call: {}", "{}\nThat is it.", "x = {}", " {}", "{}.text", "{}[0]", "print({})", "{} + 1",
+    "{} # done", "[{}][0]", "{};",
+)  # fmt: skip
+
+
+def benchmarks(checkout: Path) -> Iterator[dict[str, Any]]:
+    """The names that each benchmark of the notebook defines."""
+    cells = json.loads((checkout / NOTEBOOK).read_text(encoding="utf-8"))["cells"]
+    for cell in cells:
+        code = "".join(cell["source"])
+        if cell["cell_type"] == "code" and "correctness.append" in code:
+            names: dict[str, Any] = {}
+            tree = ast.parse(code)
+            kept = [
+                node
+                for node in tree.body
+                if isinstance(node, ast.FunctionDef | ast.ImportFrom | ast.Import)
+                or (isinstance(node, ast.Assign) and "correctness" in ast.unparse(node.targets[0]))
+            ]
+            exec("from typing import *\ncorrectness = []", names)
+            exec(compile(ast.Module(kept, []), str(NOTEBOOK), "exec"), names)
+            yield names
+
+
+def official(names: dict[str, Any], call: str, gold: str) -> bool:
+    """The notebook's comparison, which takes an answer that records nothing for a wrong one."""
+    names["correctness"].clear()
+    correctness = names["correctness"]
+    if call and bool(re.match(r"\w+\(.*\)", call)):
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            exec(call, names)
+    made = copy.deepcopy(correctness)
+    if not made:
+        return False
+    correctness.clear()
+    exec(gold.strip(), names)
+    return made == copy.deepcopy(correctness)
+
+
+def arguments(function: Any) -> list[str]:
+    """Some arguments that fit a function."""
+    found, by_place = [], True
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        needed = parameter.default is parameter.empty
+        by_place = by_place and (needed or random.random() < 0.2)
+        if needed or random.random() < 0.2:
+            value = random.choice(VALUES)
+            found.append(value if by_place and random.random() < 0.5 else f"{parameter.name}={value}")
+            by_place = by_place and "=" not in found[-1].split("(")[0].split("'")[0]
+    return found
+
+
+def call(functions: dict[str, Any]) -> tuple[str, list[str]]:
+    name = random.choice(list(functions))
+    given = arguments(functions[name])
+    if given and random.random() < 0.15:
+        inner, others = call(functions)
+        at = random.randrange(len(given))
+        head = given[at].partition("=")[0] + "=" if re.match(r"\w+=", given[at]) else ""
+        given[at] = f"{head}{inner}({', '.join(others)})"
+    return name, given
+
+
+def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A gold, and answers that are more or less the same."""
+    parts = [call(functions) for _ in range(random.choice((1, 1, 1, 2)))]
+
+    def text(of: list[tuple[str, list[str]]], between: str = "; ") -> str:
+        return between.join(f"{name}({', '.join(given)})" for name, given in of)
+
+    gold = text(parts)
+    name, given = parts[0]
+    named = name, [item for item in given if re.match(r"\w+=", item)]
+    optional = [
+        key for key, one in inspect.signature(functions[name]).parameters.items() if one.default is not one.empty
+    ]
+    more = f"{random.choice(optional or ['unknown'])}={random.choice(VALUES)}"
+    yield gold, gold
+    yield gold, text(parts, "\n")
+    yield gold, text(parts, ", ")
+    yield gold, random.choice(DRESSES).format(gold)
+    yield gold, gold.replace("(", "(\n", 1)
+    yield gold, text(parts[::-1])
+    yield gold, text([*parts, (name, given)])
+    yield gold, text([(name, [*given, more]), *parts[1:]])
+    yield gold, text([(name, given[:-1]), *parts[1:]])
+    yield gold, text([named, *parts[1:]])
+    yield gold, text([(name, [*given[: len(given) - len(named[1])], *named[1][::-1]]), *parts[1:]])
+    yield gold, text([(name, [random.choice(VALUES), *given]), *parts[1:]])
+    yield gold, text([(name, [re.sub(r"(?<==).*", random.choice(VALUES), item) for item in given]), *parts[1:]])
+    yield gold, text([(random.choice(list(functions)), given), *parts[1:]])
+    yield gold, f"{text(parts)}; nobody()"
+
+
+def main() -> None:
+    folder = frame.checkout(__doc__, "nexusflowai/NexusRaven-V2", "7794bc6")
+    random.seed(8)
+    nexus = frame.template_module("tools/nexus.py")
+    found: list[tuple[bool, bool, str]] = []
+    for names in benchmarks(folder):
+        functions = {name: one for name, one in names.items() if inspect.isfunction(one) and one.__module__ != "typing"}
+        prompt = "".join(f"Function:\ndef {name}{inspect.signature(one)}:\n" for name, one in functions.items())
+        for gold, answer in (pair for _ in range(60) for pair in pairs(functions)):
+            try:
+                verdict = official(names, answer, gold)
+            except (TypeError, SyntaxError):  # the gold itself does not run: no benchmark has such a one
+                continue
+            known = nexus.headers(prompt, [gold])
+            program = nexus.program(answer)
+            right = program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known)
+            found.append((right, verdict, BLANK if answer[:1] == " " else "other"))
+    frame.show({"nexus_generated": frame.tallied(found)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""What the comparisons share: arguments, a template's filters and graders as lm-eval loads them, counts, and output.
+
+What is compared with what stands in src/meta_eval/catalog/grader_validation/ alone; a script measures, and prints its
+entries with the counts of today.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TEMPLATES = REPOSITORY / "meta_template"
+FENCE = "```"
+ASSISTANT = "<|start_header_id|>assistant<|end_header_id|>\n\n"
+CATALOG = REPOSITORY / "src" / "meta_eval" / "catalog" / "grader_validation"
+
+
+@functools.cache
+def module(path: Path) -> ModuleType:
+    """A Python file, imported by its path as lm-eval does."""
+    spec = importlib.util.spec_from_file_location(str(path.with_suffix("")), path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {path}")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@functools.cache
+def template_module(file: str) -> ModuleType:
+    """``gsm8k/utils.py``, ``tools/bfcl.py`` below the template folder, as the files beside it import it."""
+    path = TEMPLATES / file
+    spec = importlib.util.spec_from_file_location(str(path), TEMPLATES / "_common" / "load.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {path}")
+    load = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(load)
+    found: ModuleType = load.module(f".{path.stem}")
+    return found
+
+
+def arguments(doc: str | None, data: str) -> argparse.ArgumentParser:
+    """A comparison's command line, of which ``--data`` names what it reads."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help=data)
+    return parser
+
+
+def checkout(doc: str | None, repository: str, commit: str) -> Path:
+    """The checkout that a command line names as all that a comparison reads."""
+    folder: Path = arguments(doc, f"checkout of {repository}").parse_args().data
+    check_commit(folder, commit)
+    return folder
+
+
+def lines(path: Path) -> list[Any]:
+    """What a file of JSON lines holds."""
+    with path.open(encoding="utf-8") as file:
+        return list(map(json.loads, file))
+
+
+@functools.cache
+def settings(path: Path) -> dict[str, Any]:
+    """A task's YAML with its includes; a ``!function`` is the function."""
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def function(loader: yaml.SafeLoader, node: Any) -> Any:
+        file, _, name = str(loader.construct_scalar(node)).rpartition(".")
+        # lm-eval's own functions are left alone: a filter_list names none of them.
+        beside = path.parent / f"{file}.py"
+        return getattr(module(beside), name) if beside.is_file() else None
+
+    Loader.add_constructor("!function", function)
+    tree: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=Loader)
+    include = tree.pop("include", None)
+    return {**settings(path.parent / include), **tree} if include else tree
+
+
+def filtered(task: dict[str, Any], name: str, outputs: Sequence[str], docs: Sequence[Any]) -> list[str]:
+    """What the filters of one name of a task leave of one output a doc."""
+    import lm_eval.filters  # noqa: F401 (registers them)
+    from lm_eval.api.registry import get_filter
+
+    resps: Any = [[output] for output in outputs]
+    for step in next(one["filter"] for one in task["filter_list"] if one["name"] == name):
+        arguments = {key: value for key, value in step.items() if key != "function"}
+        resps = list(get_filter(step["function"])(**arguments).apply(resps, docs))
+    return [one[0] if isinstance(one, list) else one for one in resps]
+
+
+def verdicts(file: str, name: str, outputs: Sequence[str], docs: Sequence[Any], grader: ModuleType) -> list[bool]:
+    """Our exact_match of one output a doc, by the filters of one name of a template's YAML."""
+    found = filtered(settings(TEMPLATES / file), name, outputs, docs)
+    return [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+
+
+def extracted(file: str, name: str, output: str) -> str:
+    """What the filters of one name of a template's YAML leave of one output."""
+    return filtered(settings(TEMPLATES / file), name, [output], [{}])[0]
+
+
+def row(question: str, golds: Sequence[str], subtask: str | None = None, **more: Any) -> dict[str, Any]:
+    """A row of a details subset that holds no more than a grader reads."""
+    digest = hashlib.sha256(question.encode()).hexdigest()
+    return {
+        "input_question": question,
+        "input_final_prompts": [question],
+        "input_correct_responses": list(golds),
+        "input_question_hash": digest,
+        "input_final_prompts_hash": [digest],
+        "input_choice_list": None,
+        "subtask_name": subtask,
+        **more,
+    }
+
+
+def percent(scores: Sequence[float]) -> float:
+    """The mean of scores between 0 and 1, or of verdicts, in percent, to two decimals."""
+    return round(100 * math.fsum(scores) / len(scores), 2)
+
+
+def compared(
+    ours: Sequence[bool], theirs: Sequence[bool], why: Callable[[int], str] = lambda _: "not looked into"
+) -> dict[str, Any]:
+    """The counts and scores of an entry; ``why`` tells of a doc, by its number, why the verdicts on it differ."""
+    theirs = [bool(one) for one in theirs]  # numpy has bools of its own
+    apart = Counter(why(n) for n, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+    return {
+        "answers": len(ours),
+        "agreed": len(ours) - apart.total(),
+        "ours": percent(ours),
+        "theirs": percent(theirs),
+        "rest": reasons(apart),
+    }
+
+
+def tallied(verdicts: Iterable[tuple[bool, bool, str]]) -> dict[str, Any]:
+    """As `compared`, of answers one by one: our verdict, theirs, and why they would differ."""
+    ours, theirs, why = zip(*verdicts, strict=True)
+    return compared(ours, theirs, why.__getitem__)
+
+
+def reasons(apart: Counter[str]) -> list[dict[str, Any]]:
+    """The ``rest`` of an entry: how often verdicts differ for each reason."""
+    return [{"count": count, "why": why} for why, count in apart.most_common()]
+
+
+def counted(
+    agreed: int, answers: int, *, ours: float | None = None, theirs: float | None = None, why: str = "not looked into"
+) -> dict[str, Any]:
+    """The counts of an entry, the same reason for all that do not agree, and the scores in percent."""
+    rest = [{"count": answers - agreed, "why": why}] if agreed < answers else []
+    return {"answers": answers, "agreed": agreed, "ours": ours, "theirs": theirs, "rest": rest}
+
+
+def check_commit(folder: Path, commit: str) -> None:
+    """Say so where a checkout is at another commit than the numbers were taken at; without git, nothing."""
+    asked = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    found = done.stdout.strip()
+    if done.returncode == 0 and found and not found.startswith(commit):
+        print(f"{folder} is at {found[:12]}; the recorded numbers are of {commit}", file=sys.stderr)
+
+
+def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
+    """The catalog's entries as YAML, each whole by itself, with what was measured now; the key is an entry's id."""
+    checks = [one for file in CATALOG.glob("*.yaml") for one in yaml.safe_load(file.read_text("utf-8"))["checks"]]
+    known = {one["id"]: one for one in checks}
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (PyYAML's signature)
+            return True
+
+    found = [{**known[name], **counts} for name, counts in measured.items()]
+    yaml.dump({"checks": found}, sys.stdout, Dumper, sort_keys=False, allow_unicode=True, width=118)

@@ -1,0 +1,60 @@
+"""docs/grader_validation.md, from the comparisons in the catalog."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from meta_eval import catalog, thresholds
+from meta_eval.catalog import grader_validation
+from meta_eval.catalog.grader_validation import Comparison
+from meta_eval.templates.folder import read_templates
+
+ROOT = Path(__file__).resolve().parents[2]
+TITLES = {"instruct": "Instruct models", "pretrain": "Base models"}
+
+
+def values() -> dict[str, Any]:
+    """What grader_validation.md.j2 is filled with."""
+    return {
+        "titles": TITLES,
+        "rows": rows,
+        "checks": grader_validation.checks(),
+        "proven": thresholds.MIN_VALIDATED_AGREEMENT,
+        "many": thresholds.MIN_VALIDATED_ROWS,
+    }
+
+
+def rows(variant: str) -> list[dict[str, Any]]:
+    """What is known of each subset."""
+    templates = tuple(read_templates(ROOT / "meta_template").tasks.values())
+    words = grader_validation.grading_in_words
+    found = []
+    for subset in sorted({one for family in ("3.1", "3.2", "3.3") for one in catalog.list_subsets(family, variant)}):  # type: ignore[arg-type]
+        here = [t for t in templates if t.spec.subset == subset and variant in t.spec.variants]
+        tasks = sorted(task.name for task in here)
+        checks = [check for check in grader_validation.checks() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]
+        found.append({
+            "subset": subset,
+            "tasks": tasks,
+            "format": " / ".join(sorted(set(map(grader_validation.format_status, tasks)))),
+            "formats": [check for check in checks if check.aspect == "format"],
+            "grading": " / ".join(sorted({words(task.name, task.verdict) for task in here})),
+            "gradings": [check for check in checks if check.aspect == "grading"],
+        })  # fmt: skip
+    return found
+
+
+def short(check: Comparison) -> str:
+    """A comparison in one cell."""
+    what = f"[{check.compared_with}](#{check.id})"
+    if check.answers is None or check.agreement is None:
+        return what
+    kind = "real answers" if check.real else "cases made up"
+    scores = "" if check.ours is None or check.theirs is None else f"; score {check.ours:g}, theirs {check.theirs:g}"
+    part = check.held_out
+    held = (
+        "" if part is None else f"; held out {part.agreed:,} of {part.answers:,}" if part.answers else "; none held out"
+    )
+    by = f", by `{check.metric}`" if check.metric else ""
+    return f"{what}: {check.agreement * 100:.2f} % of {check.answers:,} {kind}{by}{held}{scores}"
