@@ -291,7 +291,7 @@ def main() -> int:
                 ]
         for is_unnamed, (draws, told, single, missed) in counts.items():
             print(
-                f"\n{'faults without a cause of their own' if is_unnamed else 'named faults'}: of {draws:,} draws "
+                f"\n{'faults without a signature' if is_unnamed else 'named faults'}: of {draws:,} draws "
                 f"{told:,} are told; one wrong cause is named in {single} (at most "
                 f"{100 * at_most(single, draws):.2f} % of draws), groups without the right cause in {missed}"
             )

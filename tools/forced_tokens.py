@@ -262,7 +262,7 @@ def other_words() -> Tokenizer:
 
 
 def unnamed() -> list[Copy]:
-    """Faults that no cause was written for: a group of causes may be named, and no single one."""
+    """Faults that no signature was written for, and scaled logits; on the model that meta-eval ships."""
     return [
         Copy("qk_int4", weights=of_projections(("q_proj", "k_proj"), rounded(3, 32))),
         Copy("qk_shards", weights=of_projections(("k_proj",), halves_swapped)),

@@ -109,8 +109,9 @@ GROSS_NATS = 0.1
 # such a model, the share of likeliest tokens among all others: one that is sound has more.
 ENDS_SOONER = 0.3
 SOUND_OTHER_MODEL = 0.4
-# Docs on either side of a length, and of a task, for bits that are the same here and not there to tell anything.
-MIN_DOCS_OF_BITS = 3
+# Docs that show what is exact: on either side of a length, and of a task, bits that are the same here and not there;
+# and tokens that are all moved by one factor.
+MIN_EXACT_DOCS = 3
 # The recorded tokens' median rank beyond which a model cannot have said them, and their mean log-probability: a model
 # of other words is far below either, a damaged one hardly is.
 LOST_RANK = 50

@@ -1,8 +1,8 @@
 """Each mistake of a set-up is named with the causes that leave its trace, and as no other cause alone.
 
 The tables were made by ``tools/forced_tokens.py --docs 48 --small``: a taught tiny Llama beside itself, set up wrongly
-in one way each, and behind the changed prompts of the probes. Those in ``unnamed`` are of faults that no cause was written
-for, of the tiny Llama that meta-eval ships (``--docs 27 --longest 1100 --small --float32``).
+in one way each, and behind the changed prompts of the probes. Those in ``unnamed`` are of faults that no signature was
+written for, and of scaled logits, of the tiny Llama that meta-eval ships (``--docs 27 --longest 1100 --small --float32``).
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ CACHE = "coarser numbers while it computes: a quantised KV cache, or activations
 QUANTISED = "coarser weights (quantised), or slightly other ones"
 DTYPE = "another dtype than the baseline's"
 DAMAGE = "other weights, or weights put together wrongly (a mis-sharded layer)"
-FUNCTION = "another function of the same weights: activation, scale of the logits"
+FUNCTION = "another function of the same weights, such as its activation"
+LOGITS = "scaled logits: a temperature, or another scale of the logits"
 NORMS = "another normalisation, such as its epsilon"
 CHAT = "a chat model under prompts for a base model"
 TOKENIZER = "another tokenizer than the weights'"
@@ -69,6 +70,14 @@ START = Group(
     "Look for a context that is shorter than the pack's max_model_len, for truncate_prompt_tokens, and for "
     "sliding_window of its config.json",
 )
+SCALED = Group(
+    LOGITS,
+    "scaled logits",
+    (LOGITS,),
+    "every token is so many times as far below the likeliest one as it is for the baseline",
+    "Ask for log-probabilities before any temperature (of vLLM: logprobs_mode=raw_logprobs), and compare the scale of "
+    "logits of its config.json (logit_scale, logits_scaling) with the model's",
+)
 ATTENTION = Group(
     "attention weighs other tokens",
     "attention",
@@ -80,7 +89,7 @@ ATTENTION = Group(
 WEIGHTS = Group(
     "weights, or what is computed with them",
     "weights",
-    (QUANTISED, DAMAGE, FUNCTION, NORMS, DTYPE),
+    (QUANTISED, DAMAGE, FUNCTION, LOGITS, NORMS, DTYPE),
     "it is off behind a single token, and by the same amounts one place further",
     "Run both in one dtype: bfloat16 beside float32 looks like this, and only an A/A pair of one dtype tells. Compare "
     "its config.json and the checksums of its weights with the model's, and load them on one device",
@@ -107,7 +116,7 @@ WORDS = Group(
     "Compare the tokenizer's file with the one that the weights came with",
 )
 
-GROUPS = (NO_BOS, MORE_BOS, PROMPT, START, ATTENTION, WEIGHTS, ROUNDING, MODEL, WORDS)
+GROUPS = (NO_BOS, MORE_BOS, PROMPT, START, SCALED, ATTENTION, WEIGHTS, ROUNDING, MODEL, WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +155,13 @@ FAULTS = (
     Fault("noise1", "layers perturbed by 1 %", QUANTISED, (WEIGHTS,)),
     Fault("noise3", "layers perturbed by 3 %", QUANTISED, (WEIGHTS,)),
     Fault("noise10", "layers perturbed by 10 %", QUANTISED, (WEIGHTS,)),
+    Fault("logit_scale", "logits times 1.15", LOGITS, (SCALED,)),
     # Faults that no signature was written for.
     Fault("qk_int4", "queries and keys in 3 bits", QUERIES),
     Fault("qk_shards", "heads of keys swapped", QUERIES),
     Fault("attention_scale", "attention scale times 1.4", SCALE),
     Fault("window", "sliding window of 512", WINDOW),
     Fault("window64", "sliding window of 64", WINDOW),
-    Fault("logit_scale", "logits times 1.15", FUNCTION),
     Fault("gelu", "GELU for SiLU", FUNCTION),
     Fault("norm_eps", "another epsilon of norms", NORMS),
     Fault("half_layer", "half a layer left out", DAMAGE),

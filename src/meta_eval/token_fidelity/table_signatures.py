@@ -12,7 +12,8 @@ from meta_eval.thresholds import (
     GROSS_NATS,
     LATE_POSITIONS,
     LATE_TIMES_EARLY,
-    MIN_DOCS_OF_BITS,
+    MAX_LEFT_BEHIND_MISTAKE,
+    MIN_EXACT_DOCS,
     OPENING_MAY_STAND_OUT,
     OPENING_STANDS_OUT,
     OPENING_TOKENS,
@@ -32,7 +33,7 @@ def find_step(case: Case) -> Finding | None:
     sums, counts = case.table.sums(case.distance)
     lengths = np.array([answer.prompt_tokens for answer in case.table.answers])[counts > 0]
     touched = sums[counts > 0] > 0
-    if min(touched.sum(), (~touched).sum()) < MIN_DOCS_OF_BITS or lengths[touched].min() <= lengths[~touched].max():
+    if min(touched.sum(), (~touched).sum()) < MIN_EXACT_DOCS or lengths[touched].min() <= lengths[~touched].max():
         return None
     return make_finding(
         f"the {int((~touched).sum()):,} docs with prompts of up to {int(lengths[~touched].max()):,} tokens do not "
@@ -49,9 +50,9 @@ def find_touched_tasks(case: Case) -> Finding | None:
     for task in case.table.tasks:
         own = [answer.task == task and bool(count) for answer, count in zip(case.table.answers, counts, strict=True)]
         touched = sums[own] > 0
-        if touched.all() and len(touched) >= MIN_DOCS_OF_BITS:
+        if touched.all() and len(touched) >= MIN_EXACT_DOCS:
             hit.append(task)
-        elif not touched.any() and len(touched) >= MIN_DOCS_OF_BITS:
+        elif not touched.any() and len(touched) >= MIN_EXACT_DOCS:
             same.append(task)
         else:
             return None
@@ -134,6 +135,25 @@ def find_gross_error(case: Case) -> Finding | None:
     return make_finding(everywhere, *groups)
 
 
+def find_scaled_logits(case: Case) -> Finding | None:
+    """Where both have the same likeliest token: another one so many times as far below it, and hardly anything else."""
+    before, after = case.both.before, case.both.after
+    below = ~before.first & (before.top_ids == after.top_ids) & (before.top_ids >= 0)
+    if not below.any():
+        return None
+    ours, theirs = before.margins.astype(float), after.margins.astype(float)
+    factor = float((ours * theirs)[below].sum() / (ours**2)[below].sum())
+    apart, left = (before.mean(np.abs(theirs - of_ours * ours), below) for of_ours in (1.0, factor))
+    interval = left.positive_interval(FIDELITY_LEVEL)
+    is_exact = left.docs >= MIN_EXACT_DOCS and interval is not None and interval.upper < case.margin
+    if not is_exact or not case.exceeds_margin(apart) or left.value > MAX_LEFT_BEHIND_MISTAKE * apart.value:
+        return None
+    return make_finding(
+        f"tokens are {factor:.3g} times as far below the likeliest as for the baseline, to {left.value:.2g} nats",
+        causes.SCALED,
+    )
+
+
 def find_other_model(case: Case) -> Finding | None:
     """A sound model that ends its answers sooner than the baseline, and whose error is no rounding."""
     ends = measure_sooner_ends(case)
@@ -182,6 +202,7 @@ def describe_spread(case: Case) -> Finding:
 TABLE_SIGNATURES = (
     Signature(find_step, Precedence.BITS),
     Signature(find_touched_tasks, Precedence.BITS),
+    Signature(find_scaled_logits),
     Signature(find_other_model, probes=True),
     Signature(find_probed_opening, probes=True),
     Signature(find_opening, probes=False),
