@@ -19,10 +19,10 @@ from meta_eval.backends.settings import RunSettings
 from meta_eval.judging.decide import Decision, Evidence, decide
 from meta_eval.judging.judge import cluster_names, judge
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
-from meta_eval.results.answers import Answer, Doc
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
+from meta_eval.results.sample_parser import Answer, Doc
 from meta_eval.results.samples import read_samples
 from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Drop

@@ -30,7 +30,7 @@ from rows import make_row, write_rows
 from runs import entry, manifest, published, write_run
 
 from meta_eval.errors import UserError
-from meta_eval.templates import rewrite
+from meta_eval.templates import task_yaml
 
 ENDS = {0, 1, 2, 3, 130}
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -49,7 +49,7 @@ fuzz = lambda few: settings(  # noqa: E731
 @pytest.fixture(scope="module", autouse=True)
 def yaml_once() -> Iterator[None]:
     """A template's YAML, written anew, is the same for the same docs, and half of what an example of prepare costs."""
-    write_anew, known = rewrite.bundle_task, dict[str, str]()
+    write_anew, known = task_yaml.bundle_task, dict[str, str]()
 
     def bundle_task(text: str, *, where: str, **keys: Any) -> str:
         key = f"{text}{keys}"
@@ -57,7 +57,7 @@ def yaml_once() -> Iterator[None]:
             known[key] = write_anew(text, where=where, **keys)
         return known[key]
 
-    with patch.object(rewrite, "bundle_task", bundle_task):
+    with patch.object(task_yaml, "bundle_task", bundle_task):
         yield
 
 

@@ -15,7 +15,7 @@ from meta_eval.boundary.hashing import hash_text
 from meta_eval.errors import DataError, JoinError
 from meta_eval.joins import JOINS, ifeval
 from meta_eval.joins.base import Joined, KnownDifference, OriginalRows
-from meta_eval.joins.match import match_known, match_one_to_one
+from meta_eval.joins.text_matching import match_known, match_one_to_one
 from meta_eval.source.rows import Place
 
 PLACE = Place("my/evals", "ifeval__strict")

@@ -19,7 +19,7 @@ from meta_eval.config import Config
 from meta_eval.errors import ConfigError, DataError, JoinError
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined, OriginalRows
-from meta_eval.joins.match import match_one_to_one, match_shown
+from meta_eval.joins.text_matching import match_one_to_one, match_shown
 from meta_eval.source.card import split_files
 from meta_eval.source.rows import Place
 from meta_eval.templates.selection import find_withheld_tasks, select_tasks

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from meta_eval import export, grade
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.next_token_scoring import NotOneTokenError, find_choice_ids
-from meta_eval.results.answers import is_truncated
+from meta_eval.results.sample_parser import is_truncated
 
 TASK = "meta_mmlu_pretrain"
 

@@ -23,9 +23,9 @@ from meta_eval.errors import UserError
 from meta_eval.logs import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.meta_pack import assemble_pack
+from meta_eval.pack.pack_rebuild import rebuild_pack
 from meta_eval.pack.publication import PUBLICATION
 from meta_eval.pack.publishing import publish_pack
-from meta_eval.pack.rebuild import rebuild_pack
 
 # A choice, a join, a grader with modules of its own, and docs with data beside them.
 TASKS = "meta_mmlu_pretrain,meta_ifeval,meta_math_hard,meta_gorilla_api_bench__huggingface"
@@ -272,7 +272,7 @@ def assembled() -> Callable[..., object]:
 def test_what_differs_is_named_by_its_key_and_nothing_is_written(
     key: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, assembled: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr("meta_eval.pack.rebuild.assemble_pack", lambda *_: assembled())
+    monkeypatch.setattr("meta_eval.pack.pack_rebuild.assemble_pack", lambda *_: assembled())
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, CHANGES[key])
     with pytest.raises(UserError, match="what came out is not what was published") as error:
@@ -301,7 +301,7 @@ def test_no_value_in_any_place_of_a_publication_passes_for_what_was_made(
         node = node[key]
     before, node[key] = node[key], data.draw(anything)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("meta_eval.pack.rebuild.assemble_pack", lambda *_: assembled())
+        patch.setattr("meta_eval.pack.pack_rebuild.assemble_pack", lambda *_: assembled())
         (Path(folder) / PUBLICATION).write_text(json.dumps(tree), encoding="utf-8")
         if key in ("format", "meta_eval") or (node[key] == before and type(node[key]) is type(before)):
             return

@@ -18,7 +18,7 @@ from meta_eval.answers.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.errors import UserError
-from meta_eval.results.pieces import MAX_PIECE
+from meta_eval.results.raw_samples import MAX_PIECE
 
 # What an engine that counts in UTF-16 leaves of a character that it cuts through; no file of UTF-8 holds it.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")

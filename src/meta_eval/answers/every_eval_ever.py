@@ -26,9 +26,9 @@ from meta_eval.boundary.staging import NewFiles
 from meta_eval.errors import PackError
 from meta_eval.logs import Progress, silent
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
-from meta_eval.results.answers import read_arguments
 from meta_eval.results.model import ResultsError
 from meta_eval.results.run import TaskRun, read_run
+from meta_eval.results.sample_parser import read_arguments
 from meta_eval.results.samples import open_samples
 from meta_eval.version import __version__
 

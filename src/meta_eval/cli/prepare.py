@@ -96,7 +96,7 @@ def _of_configuration(config: Path, overrides: list[str], template_dir: Path | N
 
 
 def _of_publication(folder: Path, config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
-    from meta_eval.pack.rebuild import rebuild_pack
+    from meta_eval.pack.pack_rebuild import rebuild_pack
 
     with working("starting") as progress:
         prepared = rebuild_pack(

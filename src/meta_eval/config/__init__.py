@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meta_eval.config.load import config_place, is_missing_default, load_config, override_settings
+from meta_eval.config.config_loader import config_place, is_missing_default, load_config, override_settings
 from meta_eval.config.messages import ALLOWED
 from meta_eval.config.model import Config, Originals
 

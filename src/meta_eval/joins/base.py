@@ -18,7 +18,7 @@ from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.inputs import describe_error
 from meta_eval.catalog.families import list_families
 from meta_eval.errors import DataError, JoinError
-from meta_eval.joins.match import Matching, match_known, match_one_to_one, match_shown
+from meta_eval.joins.text_matching import Matching, match_known, match_one_to_one, match_shown
 
 if TYPE_CHECKING:
     from meta_eval.source.rows import Place, Row
@@ -171,7 +171,7 @@ class RowJoin(Join):
         return matching
 
     def join(self, rows: Sequence[Row], place: Place, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
-        """One to one; see `meta_eval.joins.match` for the rule.
+        """One to one; see `meta_eval.joins.text_matching` for the rule.
 
         Raises:
             JoinError: A row has no original, or several, and ``allow_unmatched`` is False; or nothing matched at all.

@@ -17,12 +17,12 @@ from meta_eval.judging.judge import RUN_A, draft
 from meta_eval.judging.model import Alarmed, Judgement
 from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.answers import NO_SHARE
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
+from meta_eval.results.sample_parser import NO_SHARE
 from meta_eval.thresholds import NAMED
 
 

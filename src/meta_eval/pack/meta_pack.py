@@ -15,7 +15,7 @@ from meta_eval import assets, catalog
 from meta_eval.backends.registry import find_backend
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError
-from meta_eval.joins.read import Originals
+from meta_eval.joins.original_reader import Originals
 from meta_eval.logs import Progress, log
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.pack_builder import Pack, build_pack

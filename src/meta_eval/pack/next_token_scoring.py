@@ -17,7 +17,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.config import Config
 from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.templates import rewrite
+from meta_eval.templates import task_yaml
 from meta_eval.templates.checks import defines_function
 from meta_eval.templates.spec import FunctionRef, Template
 
@@ -57,8 +57,8 @@ class NextToken:
             template: The task.
         """
         yaml, folder = template.file.as_posix(), template.file.parent
-        text = rewrite.rewrite_for_next_token(files[yaml].decode(), inherited=template.inherited, where=yaml)
-        own = (folder / f"{rewrite.CHOOSING_MODULE}.py").as_posix()
+        text = task_yaml.rewrite_for_next_token(files[yaml].decode(), inherited=template.inherited, where=yaml)
+        own = (folder / f"{task_yaml.CHOOSING_MODULE}.py").as_posix()
         return {yaml: text.encode(), own: assets.read_asset("next_token.py")}
 
 

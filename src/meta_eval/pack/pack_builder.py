@@ -25,7 +25,7 @@ from meta_eval.pack.manifest import (
 )
 from meta_eval.pack.punkt import read_punkt
 from meta_eval.pack.task_preparation import Context, PreparedTask
-from meta_eval.templates import rewrite
+from meta_eval.templates import task_yaml
 from meta_eval.templates.folder import TemplateFolder
 from meta_eval.version import __version__
 
@@ -134,7 +134,7 @@ def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tupl
     file = templates.group_files.get(name)
     text = read_text(templates.root / file) if file else None
     path = file.as_posix() if file else f"{name}.yaml"
-    return path, rewrite.write_group(text, name=name, members=members, where=str(file)).encode()
+    return path, task_yaml.write_group(text, name=name, members=members, where=str(file)).encode()
 
 
 def _canonical(templates: TemplateFolder, name: str) -> str:

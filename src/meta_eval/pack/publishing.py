@@ -1,7 +1,8 @@
 """A pack without its rows, for others to rebuild: a dataset repository of settings, hashes and templates.
 
 Rows are gated, and a pack quotes them. What makes a pack of them is not: the same templates, the same commits of the
-datasets and the same settings give the same bytes. Templates are published to be read; `rebuild` runs none of them.
+datasets and the same settings give the same bytes. Templates are published to be read:
+`pack_rebuild` runs none of them.
 """
 
 from __future__ import annotations

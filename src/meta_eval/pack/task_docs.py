@@ -21,7 +21,7 @@ from meta_eval.boundary.memory import release_memory
 from meta_eval.errors import DataError, TemplateError, UserError
 from meta_eval.escaping import quoted
 from meta_eval.joins.base import Joined
-from meta_eval.joins.read import Originals
+from meta_eval.joins.original_reader import Originals
 from meta_eval.logs import Progress, silent
 from meta_eval.pack.doc_checks import check_docs
 from meta_eval.pack.doc_clusters import cluster_docs

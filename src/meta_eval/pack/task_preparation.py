@@ -14,7 +14,7 @@ from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.config import Config
 from meta_eval.errors import ConfigError
 from meta_eval.joins.base import Joined
-from meta_eval.joins.read import Originals
+from meta_eval.joins.original_reader import Originals
 from meta_eval.logs import Progress, log, silent
 from meta_eval.pack.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.pack.doc_table import parquet_bytes
@@ -28,7 +28,7 @@ from meta_eval.pack.row_checks import describe_warning
 from meta_eval.pack.task_docs import TaskDocs, read_docs
 from meta_eval.source.base import EvalsDataset
 from meta_eval.source.rows import Row
-from meta_eval.templates import rewrite
+from meta_eval.templates import task_yaml
 from meta_eval.templates.checks import check_functions
 from meta_eval.templates.folder import TemplateFolder, locate_file
 from meta_eval.templates.spec import Template
@@ -235,7 +235,7 @@ def _files(
     text, where = read_text(templates.root / template.file), str(templates.root / template.file)
     folder = template.file.parent
     if docs_file is None:
-        text = rewrite.rewrite_for_hub(
+        text = task_yaml.rewrite_for_hub(
             text,
             dataset_path=dataset.dataset_id,
             dataset_name=dataset.config_name(template.spec.subset),
@@ -244,7 +244,7 @@ def _files(
         )
         return {template.file.as_posix(): text.encode()}
     beside = docs.joined.files if docs.joined else {}
-    text = rewrite.bundle_task(
+    text = task_yaml.bundle_task(
         text,
         inherited=template.inherited,
         docs_file="../" * len(folder.parts) + docs_file,
@@ -252,7 +252,7 @@ def _files(
         beside={name: hash_bytes(brought) for name, brought in beside.items()},
         where=where,
     )
-    loader = (folder / f"{rewrite.LOADER_MODULE}.py").as_posix()
+    loader = (folder / f"{task_yaml.LOADER_MODULE}.py").as_posix()
     return {
         docs_file: content,
         **{(folder / name).as_posix(): brought for name, brought in beside.items()},

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from meta_eval.joins import JOINS
 from meta_eval.joins.base import Joined
-from meta_eval.joins.read import Originals
+from meta_eval.joins.original_reader import Originals
 from meta_eval.logs import Progress, silent
 from meta_eval.pack.row_checks import Checked, check_rows
 from meta_eval.source.base import EvalsDataset

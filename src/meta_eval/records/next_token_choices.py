@@ -19,7 +19,7 @@ from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, find_sha
 from meta_eval.pack.task_preparation import Context, PreparedTask
 from meta_eval.records.recorded_docs import RecordedDocs
 from meta_eval.records.task_code import TaskCode
-from meta_eval.templates import rewrite
+from meta_eval.templates import task_yaml
 
 # The number of the right choice, which scores a token.
 RIGHT = "choice_gold"
@@ -57,8 +57,8 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
     content = parquet_bytes(table)
     before, after = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))
     text = task.files[entry.template].decode().replace(before, after)
-    yaml = rewrite.rewrite_for_next_token(text, inherited=set(code.settings), where=entry.template)
-    module = f"{entry.template.rpartition('/')[0]}/{rewrite.CHOOSING_MODULE}.py".lstrip("/")
+    yaml = task_yaml.rewrite_for_next_token(text, inherited=set(code.settings), where=entry.template)
+    module = f"{entry.template.rpartition('/')[0]}/{task_yaml.CHOOSING_MODULE}.py".lstrip("/")
     made = {
         docs_file: content,
         entry.template: yaml.encode(),

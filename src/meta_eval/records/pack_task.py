@@ -28,8 +28,8 @@ from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_do
 from meta_eval.records.task_code import TaskCode, copied_yaml_name
 from meta_eval.records.text_checks import check_rows
 from meta_eval.results.clusters import find_field, missing_field_error, read_field
-from meta_eval.templates.rewrite import LOADER_MODULE, PUNKT_MODULE
 from meta_eval.templates.spec import MAX_GEN_TOKS, TaskSpec, Template
+from meta_eval.templates.task_yaml import LOADER_MODULE, PUNKT_MODULE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.names import split_excluded
 from meta_eval.config import Config, load_config
 from meta_eval.errors import ConfigError, UserError, documented
-from meta_eval.joins.read import Originals
+from meta_eval.joins.original_reader import Originals
 from meta_eval.logs import Progress, log, silent
 from meta_eval.pack import meta_pack as of_meta
 from meta_eval.pack.manifest import RecordEntry, read_manifest

@@ -11,7 +11,7 @@ from meta_eval.boundary.names import split_excluded
 from meta_eval.errors import ConfigError, SourceError, suggestion
 from meta_eval.escaping import quoted
 from meta_eval.records.format import ALL
-from meta_eval.results.find import TaskOutput
+from meta_eval.results.output_index import TaskOutput
 
 _MOST_NAME = 2**10  # bytes of a commit
 

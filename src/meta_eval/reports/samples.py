@@ -1,4 +1,4 @@
-"""The docs of a run, or of two, with all their texts: read from the samples files one after the other, never kept."""
+"""Reads the docs of a run, or of two, with all their texts from the samples files, one after the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from meta_eval.boundary.inputs import parse_json
 from meta_eval.judging.model import Task
 from meta_eval.reports.model import Sample, ShownAnswer
-from meta_eval.results import answers as kept
+from meta_eval.results import sample_parser
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import compute_scores
 
@@ -61,7 +61,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
 
 def _sample(
     task: str,
-    doc: kept.Doc,
+    doc: sample_parser.Doc,
     whole: Mapping[str, Any],
     answers: tuple[ShownAnswer, ...],
     recorded: float | None,
@@ -83,7 +83,9 @@ def _sample(
         meta_text=recorded_text,
         meta_tokens=None if recorded_text is None or answers[0].likelihoods else _tokens(recorded_text, count_tokens),
         metrics={
-            f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, kept.Weighted) else value
+            f"{metric},{name}": [value.log_likelihood, value.weight]
+            if isinstance(value, sample_parser.Weighted)
+            else value
             for name, answer in doc.answers.items()
             for metric, value in answer.metrics.items()
         },
@@ -91,8 +93,8 @@ def _sample(
 
 
 def _answer(
-    doc: kept.Doc,
-    ours: kept.Answer,
+    doc: sample_parser.Doc,
+    ours: sample_parser.Answer,
     verdict: float,
     whole: Mapping[str, Any],
     count_tokens: Counter | None,
@@ -109,7 +111,13 @@ def _answer(
     text, likelihoods = _text(whole)
     tokens = None if likelihoods else _tokens(text, count_tokens)
     return ShownAnswer(
-        verdict, text, ours.extracted, flags, tokens, None if likelihoods else kept.find_limit(whole), likelihoods
+        verdict,
+        text,
+        ours.extracted,
+        flags,
+        tokens,
+        None if likelihoods else sample_parser.find_limit(whole),
+        likelihoods,
     )
 
 
@@ -149,7 +157,7 @@ def _columns(whole: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _prompt(whole: Mapping[str, Any]) -> str:
     """What the model was given; where each choice has a context of its own, all of them."""
-    contexts = list(dict.fromkeys(str(request[0]) for request in kept.read_arguments(whole)))
+    contexts = list(dict.fromkeys(str(request[0]) for request in sample_parser.read_arguments(whole)))
     if len(contexts) > 1:
         return "\n\n".join(f"[{number}]\n{context}" for number, context in enumerate(contexts, start=1))
     return contexts[0] if contexts else str(_columns(whole).get("prompt", ""))
@@ -158,7 +166,7 @@ def _prompt(whole: Mapping[str, Any]) -> str:
 def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
     """What was generated; or of a choice the log-likelihood of each continuation, a line each, and that it is one."""
     responses = [one[0] if isinstance(one, list) and one else one for one in whole["resps"]]
-    requests = kept.read_arguments(whole)
+    requests = sample_parser.read_arguments(whole)
     if responses and all(isinstance(one, list) and one for one in responses):
         lines = (
             f"{one[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"

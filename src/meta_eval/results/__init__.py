@@ -1,2 +1,5 @@
-"""What lm_eval wrote: found (`find`), read (`results_file`; `pieces`, `samples`, `answers`), averaged again (`scores`),
-and put together as one `run`. report, compare and verify --regrade all read through this."""
+"""Reads the files that lm_eval writes.
+
+`output_index` finds them. `results_file`, `raw_samples`, `sample_parser` and `samples` read them. `scores` averages the
+samples again, and `run` puts the tasks of a model together. report, compare and verify --regrade read through this.
+"""

@@ -18,7 +18,10 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.answers import (
+from meta_eval.results.baseline_answers import read_named, restore_recorded_answers
+from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
+from meta_eval.results.raw_samples import MAX_PIECE
+from meta_eval.results.sample_parser import (
     EXTRACTED,
     Answer,
     Doc,
@@ -28,9 +31,6 @@ from meta_eval.results.answers import (
     read_extraction,
     read_metrics,
 )
-from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
-from meta_eval.results.named import read_named, restore_recorded_answers
-from meta_eval.results.pieces import MAX_PIECE
 
 # How the reason of a missing baseline ends where verify can make it.
 AGAIN = "run `meta-eval verify`"

@@ -2,7 +2,7 @@
 
 lm_eval writes one line a doc and filter, with the whole doc, its prompt and its answer in it: 20 KB and more. Of these
 a `Doc` keeps some hundred bytes and the place of each sample, so that a benchmark of any size fits in memory. Until
-May 2024 the samples were one JSON array (`meta_eval.results.pieces`).
+May 2024 the samples were one JSON array (`meta_eval.results.raw_samples`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
-from meta_eval.results.answers import (
+from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
+from meta_eval.results.raw_samples import read_raw_samples
+from meta_eval.results.sample_parser import (
     Answer,
     Doc,
     ResultsError,
@@ -26,8 +28,6 @@ from meta_eval.results.answers import (
     read_doc_number,
     read_sample,
 )
-from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
-from meta_eval.results.pieces import read_raw_samples
 
 _BUFFER = 2**17
 

@@ -11,7 +11,7 @@ from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.errors import ConfigError, TemplateError, suggestion
 from meta_eval.escaping import quoted
-from meta_eval.templates import rewrite
+from meta_eval.templates import task_yaml
 from meta_eval.templates.folder import TemplateFolder, locate_file, read_templates
 from meta_eval.templates.spec import Template
 
@@ -58,7 +58,7 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         path = target / (f"{name}.yaml" if file == template.file else file.name)
         content = read_text(locate_file(source.root, file))
         if file == template.file:
-            content = rewrite.rename_task(content, name=name, subset=subset, where=str(source.root / file))
+            content = task_yaml.rename_task(content, name=name, subset=subset, where=str(source.root / file))
         path.write_text(content, encoding="utf-8")
         files.append(path)
     yaml = target / f"{name}.yaml"

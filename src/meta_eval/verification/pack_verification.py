@@ -17,8 +17,8 @@ from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, pack_keys, verify_folder
-from meta_eval.results.find import OutputIndex
-from meta_eval.results.named import read_named
+from meta_eval.results.baseline_answers import read_named
+from meta_eval.results.output_index import OutputIndex
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.proof import Proof, Status, TaskProof
 from meta_eval.verification.record_check import tally_record

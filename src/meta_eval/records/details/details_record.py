@@ -25,7 +25,7 @@ from meta_eval.records.details.token_check import TokenCheck
 from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs
 from meta_eval.records.selection import choose_runs, normalise_time
-from meta_eval.results.find import TaskOutput
+from meta_eval.results.output_index import TaskOutput
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?)\.parquet", re.DOTALL)
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT.+)\.json")

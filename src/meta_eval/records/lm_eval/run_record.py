@@ -14,9 +14,9 @@ from meta_eval.records.lm_eval.run_files import RecordFiles, find_hub_run, find_
 from meta_eval.records.pack_task import list_filters
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.records.task_code import TaskCode, find_allowed_code
-from meta_eval.results.answers import read_arguments
 from meta_eval.results.results_file import ResultsFile, as_mapping
 from meta_eval.results.run import TaskRun, read_newest
+from meta_eval.results.sample_parser import read_arguments
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import compute_scores, list_metric_keys
 

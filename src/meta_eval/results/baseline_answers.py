@@ -11,7 +11,7 @@ from meta_eval.boundary.inputs import describe_error, read_table
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.model import Doc
-from meta_eval.results.recorded import read_filter_results
+from meta_eval.results.recorded_verdicts import read_filter_results
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from meta_eval.results.answers import read_metrics
 from meta_eval.results.model import Answer, Doc, ResultsError
+from meta_eval.results.sample_parser import read_metrics
 
 
 class Verdicts(Protocol):
