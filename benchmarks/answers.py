@@ -52,14 +52,14 @@ def answer(pack: Path, requests: Path, answers: Path) -> tuple[float, float]:
     docs: dict[str, list[dict[str, Any]]] = {}
     for name, entry in json.loads((pack / "manifest.json").read_text(encoding="utf-8"))["tasks"].items():
         file = pq.ParquetFile(pack / entry["docs_file"])
-        docs[name] = file.read([one for one in columns if one in file.schema_arrow.names]).to_pylist()
+        docs[name] = file.read([column for column in columns if column in file.schema_arrow.names]).to_pylist()
 
     def generated(request: dict[str, Any]) -> tuple[str, str, int]:
         text = docs[request["task"]][request["doc"]]["recorded_output"]
         return text, "stop", len(text.split())
 
     def likelihoods(request: dict[str, Any]) -> list[float]:
-        return [-one for one in docs[request["task"]][request["doc"]]["recorded_negative_log_likelihoods"]]
+        return [-doc for doc in docs[request["task"]][request["doc"]]["recorded_negative_log_likelihoods"]]
 
     script.generate, script.logprobs = generated, likelihoods
     started, cpu = time.perf_counter(), time.process_time()

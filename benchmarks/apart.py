@@ -1,4 +1,4 @@
-"""How often the three figures of a drop told apart hold the truth: simulated docs through `stats.tell_apart`.
+"""How often the three figures of a drop told apart hold the truth: simulated docs through `stats.decompose_drop`.
 
     python benchmarks/apart.py                  1,000 runs of each case; under a minute
     python benchmarks/apart.py --runs 2000
@@ -63,18 +63,20 @@ def coverage(runs: int) -> None:
             regraded = recorded | (drawn(grader) & ~recorded)
             lost, won, other, by_prompt = drawn(model + noise), drawn(noise), drawn(share), drawn(prompt)
             new = np.where(regraded, ~lost & ~(other & by_prompt), won)
-            one = stats.tell_apart(
+            decomposition = stats.decompose_drop(
                 recorded.astype(float), regraded.astype(float), new.astype(float), list(~other),
                 clusters=None if size == 1 else np.repeat(np.arange(groups), size).tolist(),
             )  # fmt: skip
-            if one.model is None or one.prompts is None:
+            if decomposition.model is None or decomposition.prompts is None:
                 continue
             known += 1
-            found = {
-                "total": one.total.interval(), "grader": one.grader.interval(), "model": one.model.interval(),
-                "prompts": one.prompts.interval,
-            }  # fmt: skip
-            held.update(part for part, interval in found.items() if true[part] in interval)
+            intervals = {
+                "total": decomposition.total.interval(),
+                "grader": decomposition.grader.interval(),
+                "model": decomposition.model.interval(),
+                "prompts": decomposition.prompts.interval,
+            }
+            held.update(part for part, interval in intervals.items() if true[part] in interval)
         parts = ("total", "grader", "model", "prompts")
         table.row(name, f"{docs:,}", *(rate(held[part], known, 0.95) for part in parts))
 

@@ -91,7 +91,7 @@ def write_rows(folder: Path, task: str, questions_wanted: int | None) -> None:
         )  # fmt: skip
     data = folder / "Llama-3.1-8B-evals" / "mmlu.jsonl"
     write(data, rows)
-    (folder / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions))
+    (folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
 
 
 class Bench:
@@ -163,14 +163,14 @@ class Bench:
             sys.stdout.write(
                 f"stock: {len(reference)} docs, chosen {dict(sorted(chosen.items()))}, margins "
                 f"{', '.join(f'{ordered[int(q * (len(ordered) - 1))]:.4f}' for q in (0, 0.05, 0.25, 0.5, 0.75, 1))}, "
-                f"{sum(one == 0 for one in ordered)} exact ties, {sum(one < 0.1 for one in ordered)} under 0.1; "
+                f"{sum(way == 0 for way in ordered)} exact ties, {sum(way < 0.1 for way in ordered)} under 0.1; "
                 f"the likeliest token is no choice in {outside(self.folder / 'stock')}\n"
             )
         for way in WAYS:
-            found = answers(self.folder / way)
-            if way == "stock" or not found or not reference:
+            result = answers(self.folder / way)
+            if way == "stock" or not result or not reference:
                 continue
-            pairs = [(doc, values, found[doc]) for doc, values in reference.items()]
+            pairs = [(doc, values, result[doc]) for doc, values in reference.items()]
             other = [doc for doc, values, theirs in pairs if best(values) != best(theirs)]
             apart = [abs(a - b) for _, x, y in pairs if isinstance(y, list) for a, b in zip(x, y, strict=True)]
             said = f", log-likelihoods at most {max(apart):.1e} nats apart" if apart else ""
@@ -187,7 +187,7 @@ class Bench:
                 )
             near = near and all(margins[doc] < CLOSE for doc in other) and max(apart, default=0.0) < CLOSE
             for doc in other:
-                sys.stdout.write(f"  doc {doc}: stock {reference[doc]}, {way} {found[doc]}\n")
+                sys.stdout.write(f"  doc {doc}: stock {reference[doc]}, {way} {result[doc]}\n")
         for doc, gap in sorted(margins.items(), key=lambda item: item[1]):
             if gap < CLOSE:
                 sys.stdout.write(f"close: doc {doc}, the best two {gap:.1e} nats apart, stock {reference[doc]}\n")
@@ -210,29 +210,29 @@ def used_by_all() -> float:
 
 def answers(output: Path) -> dict[int, Any]:
     """By doc the log-likelihoods of the choices, or the number of the one that was generated."""
-    found: dict[int, Any] = {}
+    result: dict[int, Any] = {}
     for path in output.rglob("samples_*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            one = json.loads(line)
-            first = one["resps"][0][0]
-            continuations = [text.strip() for text in one["doc"]["continuations"]]
-            found[one["doc_id"]] = (
+            content = json.loads(line)
+            first = content["resps"][0][0]
+            continuations = [text.strip() for text in content["doc"]["continuations"]]
+            result[content["doc_id"]] = (
                 continuations.index(first.strip()) if isinstance(first, str)
-                else [float(response[0][0]) for response in one["resps"]]
+                else [float(response[0][0]) for response in content["resps"]]
             )  # fmt: skip
-    return found
+    return result
 
 
 def journal(output: Path) -> list[dict[str, Any]]:
     """The answers of a run on one machine, where the engine says what came from its cache."""
     lines = [line for path in output.glob("answers/*.jsonl") for line in path.read_text().splitlines()[1:]]
-    return [one for one in map(json.loads, lines) if one.get("cached_tokens") is not None]
+    return [item for item in map(json.loads, lines) if item.get("cached_tokens") is not None]
 
 
 def outside(output: Path) -> int:
     """Docs whose likeliest token is that of no choice."""
     lines = [line for path in output.rglob("samples_*.jsonl") for line in path.read_text(encoding="utf-8").splitlines()]
-    return sum(all(str(one[0][1]) == "False" for one in json.loads(line)["resps"]) for line in lines)
+    return sum(all(str(item[0][1]) == "False" for item in json.loads(line)["resps"]) for line in lines)
 
 
 def best(values: Any) -> int:

@@ -24,26 +24,26 @@ CHANCE = 0.001
 SMALL = 4
 
 
-def counted(found: Decision) -> Counter[str]:
+def counted(result: Decision) -> Counter[str]:
     """What one decision counts for."""
-    counts = Counter({found.outcome: 1})
-    for one in found.tasks:
-        counts[f"{one.task} {one.outcome}"] += 1
-    counts["any below"] += any(one.outcome == "shown below" for one in found.tasks)
-    counts["any held"] += any(one.outcome == "shown to hold" for one in found.tasks)
+    counts = Counter({result.outcome: 1})
+    for task in result.tasks:
+        counts[f"{task.task} {task.outcome}"] += 1
+    counts["any below"] += any(task.outcome == "shown below" for task in result.tasks)
+    counts["any held"] += any(task.outcome == "shown to hold" for task in result.tasks)
     return counts
 
 
 def simulate(work: Callable[[np.random.Generator], Counter[str]], name: str, runs: int) -> Counter[str]:
     """``work`` so many times, on two processes; which numbers are drawn depends on neither."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     seeds = np.random.SeedSequence([SEED, *name.encode()]).spawn(runs)
     # Forked, so that ``work`` may be a closure.
     _WORK["now"] = work
     with multiprocessing.get_context("fork").Pool(PROCESSES) as pool:
-        for one in pool.imap_unordered(_one, seeds, chunksize=max(1, runs // 50)):
-            found.update(one)
-    return found
+        for result in pool.imap_unordered(_one, seeds, chunksize=max(1, runs // 50)):
+            counts.update(result)
+    return counts
 
 
 _WORK: dict[str, Callable[[np.random.Generator], Counter[str]]] = {}

@@ -16,8 +16,8 @@ from scipy.optimize import brentq
 
 from meta_eval import stats
 from meta_eval.backends.settings import RunSettings
-from meta_eval.judging.decide import Decision, Evidence, decide
-from meta_eval.judging.judge import cluster_names, judge
+from meta_eval.judging.decide import Decision, Evidence, decide_outcome
+from meta_eval.judging.judge import cluster_names, judge_run
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.provenance import Provenance
@@ -151,13 +151,13 @@ def _loss(drop: float) -> float:
     strict, loose, asked, _ = _answers(np.random.default_rng(1), tuple(400 * n for n in INSTRUCTIONS))
 
     def falls(share: float) -> float:
-        found = 0.0
+        result = 0.0
         for way in (strict, loose):
             right = way & asked
             whole = (right == asked).all(axis=1)
-            found += float(np.mean(whole * (1 - (1 - share) ** asked.sum(axis=1)))) / 4
-            found += share * right.sum() / asked.sum() / 4
-        return found
+            result += float(np.mean(whole * (1 - (1 - share) ** asked.sum(axis=1)))) / 4
+            result += share * right.sum() / asked.sum() / 4
+        return result
 
     return float(brentq(lambda share: falls(share) - drop, 0.0, 1.0))
 
@@ -170,7 +170,7 @@ def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -
 def decision(
     tasks: Sequence[Task], drops: Sequence[float], rng: np.random.Generator, margin: float = MARGIN
 ) -> Decision:
-    return decide([evidence(task, drop, rng) for task, drop in zip(tasks, drops, strict=True)], margin)
+    return decide_outcome([evidence(task, drop, rng) for task, drop in zip(tasks, drops, strict=True)], margin)
 
 
 # Through all that judges
@@ -208,8 +208,8 @@ def docs_of(task: Task) -> tuple[Doc, ...]:
 def with_verdicts(docs: Sequence[Doc], verdicts: Sequence[float]) -> tuple[Doc, ...]:
     """Docs whose answers are right or wrong; where they are of subtasks the metric is an average over these."""
     return tuple(
-        replace(doc, answers={"f": Answer(None, {"em": one, "em_macro": (doc.subtask, one)}, 0, 0)})
-        for doc, one in zip(docs, verdicts, strict=True)
+        replace(doc, answers={"f": Answer(None, {"em": verdict, "em_macro": (doc.subtask, verdict)}, 0, 0)})
+        for doc, verdict in zip(docs, verdicts, strict=True)
     )
 
 
@@ -236,8 +236,8 @@ def judged(tasks: Sequence[Task], drop: float, rng: np.random.Generator) -> Deci
         answers[task.name] = with_verdicts(docs, before.tolist())
         results[task.name] = _task_run(task, with_verdicts(docs, after.tolist()))
         entries[task.name] = _entry(task, metric_of(plain))
-    found = judge(Run(results, (), {}), _manifest(entries), Baseline(answers, {}))
-    return found.decision
+    judgement = judge_run(Run(results, (), {}), _manifest(entries), Baseline(answers, {}))
+    return judgement.decision
 
 
 def _task_run(task: Task, docs: tuple[Doc, ...]) -> TaskRun:

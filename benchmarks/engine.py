@@ -104,13 +104,15 @@ def compare(folder: Path) -> None:
 
 
 def likelihoods(output: Path) -> dict[tuple[str, int], list[float]]:
-    found = {}
+    result = {}
     for path in output.rglob("samples_*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            one = json.loads(line)
-            if not isinstance(one["resps"][0][0], str):
-                found[path.name.rpartition("_")[0], one["doc_id"]] = [float(resp[0][0]) for resp in one["resps"]]
-    return found
+            content = json.loads(line)
+            if not isinstance(content["resps"][0][0], str):
+                result[path.name.rpartition("_")[0], content["doc_id"]] = [
+                    float(resp[0][0]) for resp in content["resps"]
+                ]
+    return result
 
 
 def main() -> None:

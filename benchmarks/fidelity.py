@@ -44,7 +44,7 @@ def write_model(folder: Path) -> Path:
     config.num_attention_heads = config.num_key_value_heads = WIDTH // config.head_dim
     model = LlamaForCausalLM(config).to(torch.float32)
     model.save_pretrained(folder)
-    print(f"{sum(one.numel() for one in model.parameters()) / 1e6:.0f} million weights")
+    print(f"{sum(parameter.numel() for parameter in model.parameters()) / 1e6:.0f} million weights")
     return folder
 
 
@@ -71,7 +71,7 @@ def timed(client: VllmClient, some: list[EngineRequest]) -> tuple[float, float]:
     client._llm.reset_prefix_cache()
     cpu, wall = time.process_time(), time.perf_counter()
     said = list(client.answer(some))
-    assert all(one.error is None and one.completion_tokens == ANSWER for one in said), said[0].error
+    assert all(response.error is None and response.completion_tokens == ANSWER for response in said), said[0].error
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
@@ -85,10 +85,12 @@ def main() -> None:
             seconds: dict[str, list[tuple[float, float]]] = {"written": [], "forced": []}
             for number in range(ROUNDS + 1):
                 for name, some in (("written", write), ("forced", force)):
-                    found = timed(client, some)
+                    result = timed(client, some)
                     if number:
-                        seconds[name].append(found)
-    medians = {name: [statistics.median(one) for one in zip(*found, strict=True)] for name, found in seconds.items()}
+                        seconds[name].append(result)
+    medians = {
+        name: [statistics.median(times) for times in zip(*second, strict=True)] for name, second in seconds.items()
+    }
     for name, (cpu, wall) in medians.items():
         print(f"{DOCS} prompts of {PROMPT} tokens, {ANSWER} {name} behind each: {cpu:.1f} CPU s, {wall:.1f} s")
     print(f"forced / written: {medians['forced'][0] / medians['written'][0]:.2f}")

@@ -72,12 +72,12 @@ def begins(table: Columns) -> np.ndarray:
 
 def read(folder: Path) -> dict[str, Copy]:
     reference = read_tokens(folder / "reference.parquet")
-    found = {}
+    result = {}
     for name in ("again", *(name for name in NAMES if (folder / f"{name}.parquet").exists())):
         both = pair(reference, read_tokens(folder / f"{name}.parquet"))
         sums, tokens = both.before.sums(np.abs(both.difference))
-        found[name] = Copy(name, sums, tokens, begins(both.before), begins(both.after))
-    return found
+        result[name] = Copy(name, sums, tokens, begins(both.before), begins(both.after))
+    return result
 
 
 def distances(copy: Copy, docs: int, rng: np.random.Generator, draws: int = DRAWS) -> np.ndarray:
@@ -109,13 +109,13 @@ def by_accuracy(copy: Copy) -> float | None:
     return None if drop <= 0 else max(1.0, reach**2 * (flips - drop**2) / drop**2)
 
 
-def power(found: dict[str, Copy]) -> list[tuple[str, float, int | None, float | None, Copy]]:
+def power(result: dict[str, Copy]) -> list[tuple[str, float, int | None, float | None, Copy]]:
     """Of each copy: name, distance, docs by fidelity, docs by accuracy."""
     rows = [
-        (label, float(found[name].sums.sum() / found[name].tokens.sum()), needed(found[name], found["again"]),
-         by_accuracy(found[name]), found[name])
+        (label, float(result[name].sums.sum() / result[name].tokens.sum()), needed(result[name], result["again"]),
+         by_accuracy(result[name]), result[name])
         for name, label in NAMES.items()
-        if name in found
+        if name in result
     ]  # fmt: skip
     return sorted(rows, key=lambda row: row[1])
 
@@ -135,7 +135,7 @@ def at_most(count: int, draws: int = ALARM_DRAWS) -> float:
 
 def alarms(folder: Path, docs: int, draws: int = ALARM_DRAWS) -> int:
     """How many of so many draws, with replacement, call the original different from itself."""
-    before, after = (list(read_tokens(folder / f"{one}.parquet")) for one in ("reference", "again"))
+    before, after = (list(read_tokens(folder / f"{name}.parquet")) for name in ("reference", "again"))
     rng, wrong = np.random.default_rng(3), 0
     for _ in range(draws):
         some = rng.integers(len(before), size=docs)
@@ -146,46 +146,48 @@ def alarms(folder: Path, docs: int, draws: int = ALARM_DRAWS) -> int:
 
 def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAWS) -> Counter[Said]:
     """Verdicts and what is named, over draws with replacement of the docs that were probed: the short and the long."""
-    tables = [read_tokens(folder / f"{one}.parquet") for one in ("reference", name)]
+    tables = [read_tokens(folder / f"{copy_name}.parquet") for copy_name in ("reference", name)]
     try:
         pair(*tables)
     except AgainstError:
         return Counter({("refused", ()): draws})
-    sides = [({(one.task, one.doc): one for one in table}, read_probes(table.path)) for table in tables]
+    sides = [({(row.task, row.doc): row for row in table}, read_probes(table.path)) for table in tables]
     keys = [sorted({key[:2] for key in sides[0][1] if (key[2] == START_PROBE) == long}) for long in (False, True)]
-    rng, found = np.random.default_rng(7), Counter[Said]()
+    rng, result = np.random.default_rng(7), Counter[Said]()
     for _ in range(draws):
         some = [of[at] for of in keys for at in rng.integers(len(of), size=len(of))]
         (first, ours), (second, theirs) = (sample(*side, some) for side in sides)
         both = Pair(first, second, None, 0.0, 0, 0, 0)
         judged = against(both)
         finding = diagnose(judged, both, SPECIAL, Probing(both, ours, theirs) if probed else None)
-        found[judged.outcome, finding.groups if finding else ()] += 1
-    return found
+        result[judged.outcome, finding.groups if finding else ()] += 1
+    return result
 
 
 def misnamed(name: str, seen: Counter[Said]) -> tuple[int, int, int]:
     """Of draws of a copy: how many are found, how many of these as one wrong cause, and as groups without the right."""
     by_name = {group.name: group.causes for group in GROUPS}
-    found = wrong = missed = 0
+    result = wrong = missed = 0
     for (outcome, groups), count in seen.items():
         causes = [cause for group in groups for cause in by_name[group]]
         if causes and outcome != "refused":
-            found += count
+            result += count
             right = TRUTH[name] in causes
             wrong += count * (len(causes) == 1 and not right)
             missed += count * (not right)
-    return found, wrong, missed
+    return result, wrong, missed
 
 
 def sample(answers: dict[Key, Forced], probes: Probes, keys: Sequence[Key]) -> tuple[Columns, Probes]:
     """Some docs with their probes, each under a number of its own."""
     by_doc: dict[Key, list[Probed]] = {}
-    for one in probes.values():
-        by_doc.setdefault((one.task, one.doc), []).append(one)
+    for probe in probes.values():
+        by_doc.setdefault((probe.task, probe.doc), []).append(probe)
     table = columns([replace(answers[key], doc=number) for number, key in enumerate(keys)])
     return table, {
-        (key[0], number, one.probe): replace(one, doc=number) for number, key in enumerate(keys) for one in by_doc[key]
+        (key[0], number, probe.probe): replace(probe, doc=number)
+        for number, key in enumerate(keys)
+        for probe in by_doc[key]
     }
 
 
@@ -229,11 +231,11 @@ def svg(rows: Sequence[tuple[str, float, int | None, float | None, Copy]]) -> st
 
 def main() -> int:
     """Print the tables and write the plot; 1 where the identical model is told apart too often."""
-    folders = [Path(one) for one in sys.argv[1:]]
-    found = read(folders[0])
-    rows = power(found)
-    docs, tokens = len(found["again"].sums), int(found["again"].tokens.sum())
-    same = found["again"].sums.sum() / tokens
+    folders = [Path(folder) for folder in sys.argv[1:]]
+    content = read(folders[0])
+    rows = power(content)
+    docs, tokens = len(content["again"].sums), int(content["again"].tokens.sum())
+    same = content["again"].sums.sum() / tokens
     print(f"{docs} docs, {tokens:,} tokens; the original beside itself: {same:.4f} nats a token\n")
     called = {f"called different, draws of {size} docs": alarms(folders[0], size) for size in (10, 24, 48)}
     for folder in folders:
@@ -244,7 +246,7 @@ def main() -> int:
         called[f"{folder.name}, a cause is named"] = sum(count for (_, named), count in seen.items() if named)
     for what, count in called.items():
         print(f"the original again, {what}: {count} of {ALARM_DRAWS:,}, at most {100 * at_most(count):.2f} %")
-    beyond = {size: exceeded(found["again"], size) for size in SIZES}
+    beyond = {size: exceeded(content["again"], size) for size in SIZES}
     worst = max(beyond, key=lambda size: beyond[size])
     error = (ALARMS * (1 - ALARMS / 2) / LIMIT_DRAWS) ** 0.5  # of the limit and of the draws
     print(
@@ -283,7 +285,7 @@ def main() -> int:
                 for named, count in causes.most_common()
             )
             shown = "refused" if outcomes["refused"] else " / ".join(
-                str(outcomes[one]) for one in ("same", "different", "not shown"))  # fmt: skip
+                str(outcomes[name]) for name in ("same", "different", "not shown"))  # fmt: skip
             print(f"| {label} | {shown} | {said} |")
             if name in TRUTH:
                 counts[name in UNNAMED] = [

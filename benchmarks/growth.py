@@ -51,7 +51,7 @@ def at(rows: int) -> dict[str, Point]:
         }
 
 
-def plot(found: dict[str, list[Point]], file: Path) -> None:
+def plot(result: dict[str, list[Point]], file: Path) -> None:
     """Seconds and memory side by side, on logarithmic axes; the dashed lines have slope 1, which is linear growth."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def plot(found: dict[str, list[Point]], file: Path) -> None:
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": file.name}
     figure = Figure((8.4, 3.3), layout="constrained")
     for axes, (place, title) in zip(figure.subplots(1, 2), ((1, "CPU seconds"), (2, "peak GB")), strict=True):
-        for verb, line in found.items():
+        for verb, line in result.items():
             rows, values = [point[0] for point in line], [point[place] for point in line]
             axes.loglog(rows, values, "o-", color=COLOURS[verb], label=verb)
             linear = [count * values[0] / rows[0] for count in rows]
@@ -69,7 +69,7 @@ def plot(found: dict[str, list[Point]], file: Path) -> None:
         axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
         axes.minorticks_off()
         axes.grid(color="#eee")
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(found), frameon=False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=len(result), frameon=False)
     figure.savefig(file, metadata={"Date": None})
 
 
@@ -80,12 +80,12 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = 4 if arguments.small else arguments.rows
     sizes = [at(rows * times) for times in (1, 4, 16)]
-    found = {verb: [size[verb] for size in sizes] for verb in VERBS}
-    for verb, line in found.items():
+    result = {verb: [size[verb] for size in sizes] for verb in VERBS}
+    for verb, line in result.items():
         cells = "  ".join(f"{count:>7,} rows {seconds:6.2f} s {memory:5.2f} GB" for count, seconds, memory in line)
         print(f"{verb:<8} {cells}")
     if not arguments.small:
-        plot(found, Path(__file__).with_name("growth.svg"))
+        plot(result, Path(__file__).with_name("growth.svg"))
 
 
 if __name__ == "__main__":

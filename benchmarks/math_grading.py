@@ -38,7 +38,7 @@ SIDES = ("recipe", "ours, 2 processes", "ours, 1 process")
 
 def other_digits(gold: str, chance: random.Random) -> str:
     """A digit of the gold changed, or one added where it has none."""
-    digits = [found.start() for found in re.finditer(r"\d", gold)]
+    digits = [result.start() for result in re.finditer(r"\d", gold)]
     if not digits:
         return f"{gold}+1"
     at = chance.choice(digits)
@@ -59,11 +59,11 @@ def answers(data: Path) -> list[tuple[bool, str, str, str]]:
         answer, kind = gold, chance.random()
         if kind >= 0.55:
             table = math_rewrites.RIGHT if kind < 0.7 else math_rewrites.WRONG
-            found = [other for rewrite in table.values() if (other := rewrite(gold)) not in (None, gold)]
-            if kind >= 0.7 and (not found or chance.random() < 0.8):
+            result = [other for rewrite in table.values() if (other := rewrite(gold)) not in (None, gold)]
+            if kind >= 0.7 and (not result or chance.random() < 0.8):
                 answer = other_digits(gold, chance)
-            elif found:
-                answer = chance.choice(found)
+            elif result:
+                answer = chance.choice(result)
         prose = re.sub(r"\\(?:boxed|fbox)", "", solution)
         output = f"{prose}\n\nTherefore, the final answer is: $\\boxed{{{answer}}}$. I hope it is correct."
         made.append((kind < 0.7, gold, answer, output))
@@ -76,15 +76,15 @@ def recipe(made: list[tuple[bool, str, str, str]]) -> dict[str, list[bool]]:
 
     limit = utils.timeout
     utils.timeout = lambda seconds: limit(5)  # noqa: ARG005 (the leaderboard has one second)
-    found = []
+    result = []
     for _, gold, _, output in made:
         try:
             boxed = utils.remove_boxed(utils.last_boxed_only_string(output))
         except (AssertionError, TypeError):  # ends the whole run in the recipe
             boxed = ""
         mine, theirs = utils.normalize_final_answer(boxed), utils.normalize_final_answer(gold)
-        found.append(mine.strip() == theirs.strip() or bool(utils.is_equiv(mine, theirs)))
-    return {"recipe": found}
+        result.append(mine.strip() == theirs.strip() or bool(utils.is_equiv(mine, theirs)))
+    return {"recipe": result}
 
 
 def ours(made: list[tuple[bool, str, str, str]], processes: int) -> dict[str, list[bool]]:
@@ -100,7 +100,7 @@ def ours(made: list[tuple[bool, str, str, str]], processes: int) -> dict[str, li
     outputs = template.grade_ahead([[output] for *_, output in made], docs)
     scores = [template.process_results(doc, output) for doc, output in zip(docs, outputs, strict=True)]
     template._grader().close()
-    return {metric: [bool(one[metric]) for one in scores] for metric in ("exact_match", "math_verify", "ungraded")}
+    return {metric: [bool(score[metric]) for score in scores] for metric in ("exact_match", "math_verify", "ungraded")}
 
 
 def one_side(name: str, cases: Path) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def one_side(name: str, cases: Path) -> dict[str, Any]:
     import resource
 
     made = json.loads(cases.read_text(encoding="utf-8"))
-    right = [one[0] for one in made]
+    right = [answer[0] for answer in made]
     # What is the same for both sides and all tasks is imported before the clock starts.
     import datasets  # noqa: F401
     import lm_eval.tasks  # noqa: F401
@@ -118,7 +118,7 @@ def one_side(name: str, cases: Path) -> dict[str, Any]:
 
     def cpu() -> float:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return sum(one.ru_utime + one.ru_stime for one in used)
+        return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
     started, worked = time.perf_counter(), cpu()
     verdicts = recipe(made) if name == "recipe" else ours(made, int(re.findall(r"\d", name)[0]))
@@ -126,10 +126,10 @@ def one_side(name: str, cases: Path) -> dict[str, Any]:
     ungraded = sum(verdicts.pop("ungraded", []))
     errors = {
         metric: [
-            sum(not one for one, truth in zip(found, right, strict=True) if truth),
-            sum(one for one, truth in zip(found, right, strict=True) if not truth),
+            sum(not verdict for verdict, truth in zip(verdict, right, strict=True) if truth),
+            sum(verdict for verdict, truth in zip(verdict, right, strict=True) if not truth),
         ]
-        for metric, found in verdicts.items()
+        for metric, verdict in verdicts.items()
     }
     return {"seconds": seconds, "cpu": worked, "errors": errors, "ungraded": ungraded}
 
@@ -141,7 +141,7 @@ def measure(data: Path, repeats: int, sides: Sequence[str] = SIDES) -> dict[str,
         cases = Path(folder) / "cases.json"
         made = answers(data)
         cases.write_text(json.dumps(made), encoding="utf-8")
-        print(f"{len(made):,} answers, {sum(one[0] for one in made):,} of them right", file=sys.stderr)
+        print(f"{len(made):,} answers, {sum(answer[0] for answer in made):,} of them right", file=sys.stderr)
         for _ in range(repeats):
             for name in sides:
                 command = [sys.executable, __file__, "--data", str(data), "--one", name, str(cases)]
@@ -164,10 +164,10 @@ def main() -> None:
     runs = measure(arguments.data, arguments.repeats)
     print(f"{'side':20}{'seconds':>9}{'CPU s':>8}{'of the recipe':>15}  right refused / wrong taken")
     base = statistics.median(run["seconds"] for run in runs["recipe"])
-    for name, found in runs.items():
-        seconds, cpu = (statistics.median(run[key] for run in found) for key in ("seconds", "cpu"))
-        errors = ", ".join(f"{metric} {one[0]} / {one[1]}" for metric, one in found[0]["errors"].items())
-        print(f"{name:20}{seconds:9.1f}{cpu:8.1f}{seconds / base:15.2f}  {errors}, ungraded {found[0]['ungraded']}")
+    for name, result in runs.items():
+        seconds, cpu = (statistics.median(run[key] for run in result) for key in ("seconds", "cpu"))
+        errors = ", ".join(f"{metric} {errors[0]} / {errors[1]}" for metric, errors in result[0]["errors"].items())
+        print(f"{name:20}{seconds:9.1f}{cpu:8.1f}{seconds / base:15.2f}  {errors}, ungraded {result[0]['ungraded']}")
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ PAIRS = math_grading.ROOT / "tests" / "data" / "math_pairs.yaml"
 def read() -> list[tuple[str, tuple[bool, str, str, str]]]:
     """Each pair: its kind, and whether it is right, the gold, the answer, and an output that boxes it."""
     return [
-        (kind, (right, one["gold"], answer, f"Therefore, the final answer is: $\\boxed{{{answer}}}$."))
+        (kind, (right, gold["gold"], answer, f"Therefore, the final answer is: $\\boxed{{{answer}}}$."))
         for kind, golds in yaml.safe_load(PAIRS.read_text(encoding="utf-8")).items()
-        for one in golds
+        for gold in golds
         for right in (True, False)
-        for answer in one["right" if right else "wrong"]
+        for answer in gold["right" if right else "wrong"]
     ]
 
 
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="name every wrong verdict")
     show = parser.parse_args().show
     pairs = read()
-    made = [one for _, one in pairs]
+    made = [pair for _, pair in pairs]
     verdicts = {**math_grading.ours(made, processes=2), **math_grading.recipe(made)}
     verdicts.pop("ungraded")
     print(f"| kind | pairs | {' | '.join(f'{name}: refused, taken' for name in verdicts)} |")
@@ -47,17 +47,17 @@ def main() -> int:
     for kind in [*kinds, "all"]:
         chosen = [n for n, (its, _) in enumerate(pairs) if kind in (its, "all")]
         cells = [
-            f"{sum(made[n][0] and not found[n] for n in chosen)}, {sum(found[n] and not made[n][0] for n in chosen)}"
-            for found in verdicts.values()
+            f"{sum(made[n][0] and not right[n] for n in chosen)}, {sum(right[n] and not made[n][0] for n in chosen)}"
+            for right in verdicts.values()
         ]
         print(f"| {kind} | {len(chosen)} | {' | '.join(cells)} |")
-    share = [sum(a != b[0] for a, b in zip(found, made, strict=True)) / len(made) for found in verdicts.values()]
-    print(f"| share wrong | | {' | '.join(f'{100 * one:.1f} %' for one in share)} |")
-    for name, found in verdicts.items() if show else ():
-        for verdict, (right, gold, answer, _) in zip(found, made, strict=True):
+    share = [sum(a != b[0] for a, b in zip(verdict, made, strict=True)) / len(made) for verdict in verdicts.values()]
+    print(f"| share wrong | | {' | '.join(f'{100 * fraction:.1f} %' for fraction in share)} |")
+    for name, result in verdicts.items() if show else ():
+        for verdict, (right, gold, answer, _) in zip(result, made, strict=True):
             if verdict != right:
                 print(f"{name} {'refuses' if right else 'takes'}: {gold}  |  {answer}", file=sys.stderr)
-    return int(any(one > MOST[name] for name, one in zip(verdicts, share, strict=True)))
+    return int(any(fraction > MOST[name] for name, fraction in zip(verdicts, share, strict=True)))
 
 
 if __name__ == "__main__":

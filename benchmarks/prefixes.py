@@ -45,12 +45,12 @@ def asks() -> list[EngineRequest]:
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     chance = random.Random(0)
     shots = [prose(chance, 3000) for _ in range(SUBJECTS)]
-    found = []
+    result = []
     for doc in range(QUESTIONS):
         prompt = f"{chance.choice(shots)}\nQuestion {doc}: {prose(chance, 200)}?\nAnswer:"
         request = Request(f"some/{doc}", "some", doc, 0, "generate", prompt, max_tokens=8)
-        found.append(EngineRequest(request, tokenizer.encode(prompt).ids))
-    return found
+        result.append(EngineRequest(request, tokenizer.encode(prompt).ids))
+    return result
 
 
 def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[EngineRequest]:
@@ -58,21 +58,21 @@ def questions(choices: Callable[[random.Random], Sequence[str]]) -> list[EngineR
     tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
     chance = random.Random(0)
     shots = [prose(chance, 3000) for _ in range(SUBJECTS)]
-    found = []
+    result = []
     for doc in range(SUBJECTS * 4):
         prompt = f"{shots[doc // 4]}\nQuestion {doc}: {prose(chance, 200)}?\nAnswer:"
         texts = tuple(choices(chance))
         request = Request(f"some/{doc}", "some", doc, 0, "choices", prompt, continuations=texts)
         ids = tokenizer.encode(prompt).ids
-        found.append(EngineRequest(request, ids, [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]))
-    return found
+        result.append(EngineRequest(request, ids, [tokenizer.encode(prompt + text).ids[len(ids) :] for text in texts]))
+    return result
 
 
 def measure_letters(client: VllmClient) -> None:
     """The three ways in turn: seconds, and whether they choose alike."""
     asked, reading = questions(lambda _: [f" {letter}" for letter in "ABCD"]), client._reading_cache
-    ids = [one[0] for one in asked[0].continuation_ids or ()]
-    settings = {"allowed_token_ids": ids, "logit_bias": {one: -1e-5 * place for place, one in enumerate(ids)}}
+    ids = [continuation_id[0] for continuation_id in asked[0].continuation_ids or ()]
+    settings = {"allowed_token_ids": ids, "logit_bias": {token: -1e-5 * place for place, token in enumerate(ids)}}
     one_of_four = [
         EngineRequest(replace(ask.request, kind="generate", max_tokens=1, settings=settings), ask.prompt_ids)
         for ask in asked
@@ -89,14 +89,16 @@ def measure_letters(client: VllmClient) -> None:
             said = list(client.answer(some))
             seconds[name].append(time.perf_counter() - started)
             chosen[name] = {
-                one.request.id: _best(one.choices) if one.text is None else ids.index((one.token_ids or ())[0])
-                for one in said
+                response.request.id: _best(response.choices)
+                if response.text is None
+                else ids.index((response.token_ids or ())[0])
+                for response in said
             }
     first = chosen["a likelihood each"]
-    for name, found in chosen.items():
+    for name, result in chosen.items():
         sys.stdout.write(
             f"letters: {name}: {statistics.median(seconds[name]):.1f} s, the same choice on "
-            f"{sum(found[doc] == first[doc] for doc in first)} of {len(first)}\n"
+            f"{sum(result[doc] == first[doc] for doc in first)} of {len(first)}\n"
         )
 
 
@@ -105,18 +107,18 @@ def measure_endings(client: VllmClient) -> None:
     asked = questions(lambda chance: [f" {prose(chance, 100)}" for _ in range(4)])
     reading = client._reading_cache
     seconds: dict[str, list[float]] = {"computed whole": [], "contexts from the cache": []}
-    found: dict[str, dict[str, Sequence[tuple[float, bool | None]]]] = {}
+    result: dict[str, dict[str, Sequence[tuple[float, bool | None]]]] = {}
     for _ in range(TIMES):
         for name, parameters in zip(seconds, ({}, reading), strict=True):
             client._llm.reset_prefix_cache()
             client._reading_cache = parameters
             started = time.perf_counter()
-            found[name] = {one.request.id: one.choices for one in client.answer(asked)}
+            result[name] = {response.request.id: response.choices for response in client.answer(asked)}
             seconds[name].append(time.perf_counter() - started)
-    whole, cached = found.values()
+    whole, cached = result.values()
     apart = max(abs(a - b) for doc in whole for (a, _), (b, _) in zip(whole[doc], cached[doc], strict=True))
     same = sum(_best(whole[doc]) == _best(cached[doc]) for doc in whole)
-    said = ", ".join(f"{name} {statistics.median(one):.1f} s" for name, one in seconds.items())
+    said = ", ".join(f"{name} {statistics.median(response):.1f} s" for name, response in seconds.items())
     sys.stdout.write(f"endings: {said}; at most {apart:.1e} nats apart, the same choice on {same} of {len(whole)}\n")
 
 
@@ -130,7 +132,11 @@ def measure(client: VllmClient, some: Sequence[EngineRequest]) -> tuple[float, i
     started = time.perf_counter()
     said = list(client.answer(some))
     seconds = time.perf_counter() - started
-    return seconds, sum(one.cached_tokens or 0 for one in said), sum(one.prompt_tokens or 0 for one in said)
+    return (
+        seconds,
+        sum(response.cached_tokens or 0 for response in said),
+        sum(response.prompt_tokens or 0 for response in said),
+    )
 
 
 def main() -> None:
@@ -156,12 +162,12 @@ def main() -> None:
             if cache == "letters":
                 measure_letters(client)
                 continue
-            found = {name: [] for name in orders}  # type: dict[str, list[tuple[float, int, int]]]
+            result = {name: [] for name in orders}  # type: dict[str, list[tuple[float, int, int]]]
             for _ in range(TIMES):
                 for name, some in orders.items():
-                    found[name].append(measure(client, some))
-            for name, runs in found.items():
-                seconds, (_, cached, prompts) = statistics.median(one[0] for one in runs), runs[-1]
+                    result[name].append(measure(client, some))
+            for name, runs in result.items():
+                seconds, (_, cached, prompts) = statistics.median(run[0] for run in runs), runs[-1]
                 sys.stdout.write(
                     f"{cache:6} {name:12} {cached:,} of {prompts:,} tokens of prompts from the cache "
                     f"({cached / prompts:.0%}), {seconds:.1f} s\n"

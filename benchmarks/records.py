@@ -94,7 +94,7 @@ def write(out: Path, tasks: Callable[[random.Random], Iterator[Task]]) -> None:
                 for metric in row["metrics"]:
                     values = row[metric] if isinstance(row[metric], list) else [row[metric]]
                     sums.setdefault(f"{metric},{row['filter']}", []).extend(map(float, values))
-        results["results"][task] = {"alias": task, **{key: sum(one) / len(one) for key, one in sums.items()}}
+        results["results"][task] = {"alias": task, **{key: sum(total) / len(total) for key, total in sums.items()}}
         results["configs"][task] = {"task": task}
         results["versions"][task], results["n-shot"][task] = version, shots
         results["n-samples"][task] = {"original": count, "effective": count}
@@ -120,9 +120,9 @@ def choices(
     draw: random.Random, number: int, doc: Any, prompt: str, options: Sequence[str], gold: int, metric: str
 ) -> dict[str, Any]:
     costs = [-draw.uniform(1, 9) for _ in options]
-    lengths = [len(one) if metric == "acc_norm" else 1 for one in options]
+    lengths = [len(option) if metric == "acc_norm" else 1 for option in options]
     best = max(range(len(options)), key=lambda at: costs[at] / lengths[at])
-    asked = {f"gen_args_{at}": {"arg_0": prompt, "arg_1": f" {one}"} for at, one in enumerate(options)}
+    asked = {f"gen_args_{at}": {"arg_0": prompt, "arg_1": f" {option}"} for at, option in enumerate(options)}
     row = sample(number, doc, str(gold), asked, [[[str(cost), "False"]] for cost in costs], "none")
     row["filtered_resps"] = [[str(cost), "False"] for cost in costs]
     return row | {"metrics": [metric], metric: float(best == gold)}
@@ -152,7 +152,7 @@ def hellaswag(draw: random.Random, count: int) -> Iterator[dict[str, Any]]:
         doc = {"ind": number, "query": prompt[-200:], "choices": endings, "gold": gold, "label": str(gold)}
         best = max(range(4), key=lambda at: costs[at])
         normal = max(range(4), key=lambda at: costs[at] / len(endings[at]))
-        asked = {f"gen_args_{at}": {"arg_0": prompt, "arg_1": f" {one}"} for at, one in enumerate(endings)}
+        asked = {f"gen_args_{at}": {"arg_0": prompt, "arg_1": f" {ending}"} for at, ending in enumerate(endings)}
         row = sample(number, doc, str(gold), asked, [[[str(cost), "False"]] for cost in costs], "none")
         row["filtered_resps"] = [[str(cost), "False"] for cost in costs]
         yield row | {"metrics": ["acc", "acc_norm"], "acc": float(best == gold), "acc_norm": float(normal == gold)}

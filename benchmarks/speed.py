@@ -108,20 +108,20 @@ def main() -> None:
         for _ in range(repeats):
             for name, (work, _) in todo.items():
                 runs[name].append(work())
-    for name, found in runs.items():
-        seconds, cpu, memory = (statistics.median(column) for column in list(zip(*found, strict=True))[:3])
+    for name, run in runs.items():
+        seconds, cpu, memory = (statistics.median(column) for column in list(zip(*run, strict=True))[:3])
         print(f"| {name} | {seconds:.2f} | {cpu:.2f} | {memory:.2f} | {todo[name][1]} |", flush=True)
     if arguments.data:
         graded = math_grading.measure(arguments.data, arguments.repeats, math_grading.SIDES[:2])
         seconds, cpus = (
-            {name: statistics.median(run[key] for run in found) for name, found in graded.items()}
+            {name: statistics.median(run[key] for run in result) for name, result in graded.items()}
             for key in ("seconds", "cpu")
         )
         recipe, ours = seconds
         for name, wanted in ((recipe, "-"), (ours, f"1/3; is {seconds[ours] / seconds[recipe]:.2f}")):
             print(f"| 5,000 answers to MATH: {name} | {seconds[name]:.2f} | {cpus[name]:.2f} | - | {wanted} |")
-        for name, found in graded.items():
-            print(f"{name}: right refused, wrong taken: {found[0]['errors']}", file=sys.stderr)
+        for name, result in graded.items():
+            print(f"{name}: right refused, wrong taken: {result[0]['errors']}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ from counting import Table, main, rate, simulate
 from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, instruct, metric_of, with_verdicts
 
 from meta_eval import stats
-from meta_eval.judging.decide import Evidence, decide
+from meta_eval.judging.decide import Evidence, decide_outcome
 from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import task_docs
-from meta_eval.stats.sequential import Plan, Sequential, TaskDocs, plan
+from meta_eval.stats.sequential import Plan, Sequential, TaskDocs, plan_rounds
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44
 COLOURS = ("#0b6e99", "#b3541e", "#4a7c3a")
@@ -38,14 +38,14 @@ def mmlu_pro(flips: float) -> list[Task]:
 
 def planned(tasks: Sequence[Task]) -> Plan:
     """Its order is as good as any: what is drawn for a doc does not hang on its number."""
-    return plan([_docs(task) for task in tasks])
+    return plan_rounds([_docs(task) for task in tasks])
 
 
 def _docs(task: Task) -> TaskDocs:
     """As `meta-eval run` makes them, of docs whose clusters the reader of samples finds."""
     if task.ifeval:
         right = [(True,) * count for count, n in enumerate(INSTRUCTIONS, 1) for _ in range(n)]
-        reach = stats.mean_of_four_shares([(one, one) for one in right])
+        reach = stats.mean_of_four_shares([(value, value) for value in right])
         return TaskDocs(task.name, range(task.docs), reach=reach)
     docs = with_verdicts(docs_of(task), [1.0] * task.docs)
     recorded = compute_scores(docs, metric_of(task))
@@ -91,13 +91,15 @@ def follow(
         asked = end
         if watch:
             state = followed.state()
-            below = below or end * any(one.outcome == "shown below" for one in state.tasks)
+            below = below or end * any(task.outcome == "shown below" for task in state.tasks)
             if state.outcome:
                 break
     state = followed.state()
     if not whole:
         return Followed(state.docs, below, state.outcome, "", False)
-    judged = decide([Evidence(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin)
+    judged = decide_outcome(
+        [Evidence(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin
+    )
     assert judged.mean is not None
     return Followed(state.docs, below, state.outcome, judged.outcome, judged.mean.value < margin)
 
@@ -168,15 +170,17 @@ def wrong(runs: int) -> None:
         def work(
             rng: np.random.Generator, tasks: Sequence[Task] = tasks, order: Plan = order, margin: float = margin
         ) -> Counter[str]:
-            one = follow(tasks, order, [margin] * len(tasks), margin, rng, watch=False)
-            return Counter([f"stopped {one.stopped}", f"end {one.end}", f"whole {one.whole}", f"under {one.under}"])
+            stopped = follow(tasks, order, [margin] * len(tasks), margin, rng, watch=False)
+            return Counter(
+                [f"stopped {stopped.stopped}", f"end {stopped.end}", f"whole {stopped.whole}", f"under {stopped.under}"]
+            )
 
-        found = simulate(work, f"wrong {name} {margin}", runs)
+        counts = simulate(work, f"wrong {name} {margin}", runs)
         table.row(
-            name, f"{100 * margin:.3g}", rate(found["stopped SHIP"], runs, most=0.025),
-            rate(found["stopped DON'T"], runs, most=0.05), rate(found["end SHIP"], runs, most=0.05),
-            rate(found["end DON'T"], runs), rate(found["whole SHIP"], runs),
-            rate(found["whole DON'T"], runs), rate(found["under True"], runs),
+            name, f"{100 * margin:.3g}", rate(counts["stopped SHIP"], runs, most=0.025),
+            rate(counts["stopped DON'T"], runs, most=0.05), rate(counts["end SHIP"], runs, most=0.05),
+            rate(counts["end DON'T"], runs), rate(counts["whole SHIP"], runs),
+            rate(counts["whole DON'T"], runs), rate(counts["under True"], runs),
         )  # fmt: skip
 
 
@@ -190,20 +194,27 @@ def lost(runs: int) -> None:
         order = planned(tasks)
 
         def work(rng: np.random.Generator, tasks: Sequence[Task] = tasks, order: Plan = order) -> Counter[str]:
-            one = follow(tasks, order, [0.0] * len(tasks), 0.01, rng)
-            return Counter([f"stopped {one.stopped}", f"end {one.end}", f"whole {one.whole}", f"below {one.below > 0}"])
+            stopped = follow(tasks, order, [0.0] * len(tasks), 0.01, rng)
+            return Counter(
+                [
+                    f"stopped {stopped.stopped}",
+                    f"end {stopped.end}",
+                    f"whole {stopped.whole}",
+                    f"below {stopped.below > 0}",
+                ]
+            )
 
-        found = simulate(work, f"lost {name}", runs)
+        counts = simulate(work, f"lost {name}", runs)
         table.row(
-            name, rate(found["below True"], runs, most=0.05), rate(found["stopped DON'T"], runs, most=0.025),
-            rate(found["stopped SHIP"], runs), rate(found["end SHIP"], runs), rate(found["whole SHIP"], runs),
+            name, rate(counts["below True"], runs, most=0.05), rate(counts["stopped DON'T"], runs, most=0.025),
+            rate(counts["stopped SHIP"], runs), rate(counts["end SHIP"], runs), rate(counts["whole SHIP"], runs),
         )  # fmt: skip
 
 
-def spread(found: Counter[str], name: str) -> np.ndarray:
+def spread(result: Counter[str], name: str) -> np.ndarray:
     """The docs that ``name`` was counted with, in order."""
     return np.sort(
-        [int(key.split()[1]) for key, count in found.items() if key.split()[0] == name for _ in range(count)]
+        [int(key.split()[1]) for key, count in result.items() if key.split()[0] == name for _ in range(count)]
     )
 
 
@@ -227,8 +238,8 @@ def found(runs: int) -> None:
             order = planned(tasks)
 
             def work(rng: np.random.Generator, tasks: Sequence[Task] = tasks, order: Plan = order) -> Counter[str]:
-                one = follow(tasks, order, [0.1] * len(tasks), 0.01, rng, whole=False)
-                return Counter([f"below {one.below or 10**6}", f"asked {one.asked}", one.stopped or "not"])
+                stopped = follow(tasks, order, [0.1] * len(tasks), 0.01, rng, whole=False)
+                return Counter([f"below {stopped.below or 10**6}", f"asked {stopped.asked}", stopped.stopped or "not"])
 
             seen = simulate(work, f"found {name} {flips}", runs)
             below, asked = spread(seen, "below"), spread(seen, "asked")
@@ -262,9 +273,9 @@ def saved(runs: int) -> None:
                         margin: float = margin,
                         drop: float = drop,
                     ) -> Counter[str]:
-                        one = follow(tasks, order, [drop] * len(tasks), margin, rng)
-                        return Counter([f"asked {one.asked}", f"stopped {one.stopped}", f"end {one.end}",
-                                        f"whole {one.whole}"])  # fmt: skip
+                        stopped = follow(tasks, order, [drop] * len(tasks), margin, rng)
+                        return Counter([f"asked {stopped.asked}", f"stopped {stopped.stopped}", f"end {stopped.end}",
+                                        f"whole {stopped.whole}"])  # fmt: skip
 
                     seen = simulate(work, f"saved {name} {margin} {flips} {half}", runs)
                     asked = spread(seen, "asked")
@@ -327,7 +338,7 @@ def plot(lines: Sequence[Sequence[tuple[float, int]]], total: int) -> str:
         out.append(f'<path d="M{across:.0f} {down:.0f}H{WIDTH - 20}" stroke="#eee"/>')
         out.append(f'<text x="{across - 6:.0f}" y="{down + 4:.0f}" text-anchor="end">{y:,}</text>')
     for number, (line, colour) in enumerate(zip(lines, COLOURS, strict=True)):
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (place(*one) for one in line))
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in (place(*point) for point in line))
         out.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         across = LEFT + 150 * number
         out.append(f'<circle cx="{across}" cy="{HEIGHT + 10}" r="4" fill="{colour}"/>')

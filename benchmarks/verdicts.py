@@ -43,7 +43,7 @@ from drawn_verdicts import (
 )
 
 from meta_eval import stats
-from meta_eval.judging.decide import Evidence, decide
+from meta_eval.judging.decide import Evidence, decide_outcome
 from meta_eval.results.scores import compute_scores
 from meta_eval.thresholds import ALPHA
 
@@ -58,11 +58,11 @@ def identical(runs: int) -> None:
     )  # fmt: skip
     for flips in (0.02, 0.04, 0.06):
         tasks = instruct(flips)
-        found = simulate(lambda rng, tasks=tasks: counted(decision(tasks, [0.0] * 4, rng)), f"same {flips}", runs)
+        counts = simulate(lambda rng, tasks=tasks: counted(decision(tasks, [0.0] * 4, rng)), f"same {flips}", runs)
         table.row(
-            f"{100 * flips:g} %", rate(found["SHIP"], runs, 0.9), rate(found["DON'T"], runs, most=0.025),
-            rate(found["NOT SHOWN"], runs), rate(found["any below"], runs, most=0.05),
-            *(rate(found[f"{task.name} shown to hold"], runs) for task in tasks),
+            f"{100 * flips:g} %", rate(counts["SHIP"], runs, 0.9), rate(counts["DON'T"], runs, most=0.025),
+            rate(counts["NOT SHOWN"], runs), rate(counts["any below"], runs, most=0.05),
+            *(rate(counts[f"{task.name} shown to hold"], runs) for task in tasks),
         )  # fmt: skip
 
 
@@ -74,11 +74,11 @@ def margin(runs: int) -> None:
     )  # fmt: skip
     for flips in (0.0, 0.06):
         tasks = instruct(flips)
-        found = simulate(lambda rng, tasks=tasks: counted(decision(tasks, [MARGIN] * 4, rng)), f"drop {flips}", runs)
+        counts = simulate(lambda rng, tasks=tasks: counted(decision(tasks, [MARGIN] * 4, rng)), f"drop {flips}", runs)
         table.row(
-            f"{100 * flips:g} %", rate(found["SHIP"], runs, most=0.05), rate(found["DON'T"], runs, most=0.05),
-            rate(found["NOT SHOWN"], runs),
-            *(rate(found[f"{task.name} shown to hold"], runs, most=0.05) for task in tasks),
+            f"{100 * flips:g} %", rate(counts["SHIP"], runs, most=0.05), rate(counts["DON'T"], runs, most=0.05),
+            rate(counts["NOT SHOWN"], runs),
+            *(rate(counts[f"{task.name} shown to hold"], runs, most=0.05) for task in tasks),
         )  # fmt: skip
     table = Table(
         f"Every task truly drops by the margin, other tasks and margins: percent of {runs:,} runs",
@@ -89,26 +89,26 @@ def margin(runs: int) -> None:
         for flips in (0.0, 0.03):
             for allowed in (0.01, 0.03):
                 tasks = [Task(f"t{index}", (docs,), 0.5, flips) for index in range(count)]
-                found = simulate(
+                counts = simulate(
                     lambda rng, tasks=tasks, allowed=allowed: weighed(tasks, allowed, rng),
                     f"other {count} {docs} {flips} {allowed}",
                     runs,
                 )
                 table.row(
                     f"{count} of {docs:,} docs", f"{100 * allowed:g}", f"{100 * flips:g} %",
-                    rate(found["SHIP"], runs, most=0.05), rate(found["holds"], runs, most=0.05),
-                    rate(found["seen"], runs),
+                    rate(counts["SHIP"], runs, most=0.05), rate(counts["holds"], runs, most=0.05),
+                    rate(counts["seen"], runs),
                 )  # fmt: skip
 
 
 def weighed(tasks: Sequence[Task], allowed: float, rng: np.random.Generator) -> Counter[str]:
-    found = decision(tasks, [allowed] * len(tasks), rng, allowed)
-    assert found.interval is not None
-    drops = [one.drop for one in found.tasks]
+    result = decision(tasks, [allowed] * len(tasks), rng, allowed)
+    assert result.interval is not None
+    drops = [task.drop for task in result.tasks]
     precisions = [1 / drop.seen_variance for drop in drops]
-    seen = stats.mean_drop(drops, [one / sum(precisions) for one in precisions])
+    seen = stats.mean_drop(drops, [precision / sum(precisions) for precision in precisions])
     return Counter({
-        found.outcome: 1, "holds": found.interval.upper < allowed, "seen": seen.interval().upper < allowed,
+        result.outcome: 1, "holds": result.interval.upper < allowed, "seen": seen.interval().upper < allowed,
     })  # fmt: skip
 
 
@@ -124,22 +124,22 @@ def somewhere(runs: int) -> None:
 
         def work(rng: np.random.Generator, drops: tuple[float, ...] = drops) -> Counter[str]:
             # A gain is a drop from the other side.
-            found = [
+            result = [
                 evidence(task, abs(drop), rng) if drop >= 0 else turned(evidence(task, -drop, rng))
                 for task, drop in zip(tasks, drops, strict=True)
             ]
-            return counted(decide(found, MARGIN))
+            return counted(decide_outcome(result, MARGIN))
 
-        found = simulate(work, f"some {drops}", runs)
+        counts = simulate(work, f"some {drops}", runs)
         table.row(
             " / ".join(f"{100 * drop:g}" for drop in drops),
-            *(rate(found[what], runs) for what in ("SHIP", "DON'T", "NOT SHOWN", "any below")),
+            *(rate(counts[what], runs) for what in ("SHIP", "DON'T", "NOT SHOWN", "any below")),
         )
 
 
-def turned(one: Evidence) -> Evidence:
-    drop = one.drop
-    return replace(one, drop=replace(drop, before=drop.after, after=drop.before, lost=drop.won, won=drop.lost))
+def turned(evidence: Evidence) -> Evidence:
+    drop = evidence.drop
+    return replace(evidence, drop=replace(drop, before=drop.after, after=drop.before, lost=drop.won, won=drop.lost))
 
 
 def many_tasks(runs: int) -> None:
@@ -150,13 +150,13 @@ def many_tasks(runs: int) -> None:
     tasks = many()
 
     def work(rng: np.random.Generator) -> Counter[str]:
-        found = decision(tasks, [0.0] * len(tasks), rng)
-        return counted(found) + Counter({"out": any(one.p < ALPHA for one in found.tasks)})
+        result = decision(tasks, [0.0] * len(tasks), rng)
+        return counted(result) + Counter({"out": any(task.p < ALPHA for task in result.tasks)})
 
-    found = simulate(work, "many", runs)
+    counts = simulate(work, "many", runs)
     table.row(
-        rate(found["SHIP"], runs, 0.9), rate(found["DON'T"], runs, most=0.025),
-        rate(found["any below"], runs, most=0.05), rate(found["out"], runs),
+        rate(counts["SHIP"], runs, 0.9), rate(counts["DON'T"], runs, most=0.025),
+        rate(counts["any below"], runs, most=0.05), rate(counts["out"], runs),
     )  # fmt: skip
 
 
@@ -168,8 +168,8 @@ def uneven(total: int, count: int) -> tuple[int, ...]:
 
 
 COVERED = (
-    *((one, "drop") for one in instruct(0.06)),
-    *((replace(one, flips=0.02), "drop") for one in instruct(0.06)),
+    *((task, "drop") for task in instruct(0.06)),
+    *((replace(task, flips=0.02), "drop") for task in instruct(0.06)),
     (Task("50 docs", (50,), 0.5, 0.10), "drop"),
     (Task("50 docs", (50,), 0.5, 0.40), "drop"),
     (Task("20 docs", (20,), 0.5, 0.40), "drop"),
@@ -198,9 +198,9 @@ def coverage(runs: int) -> None:
     )  # fmt: skip
     for task, what in COVERED:
         if what == "score":
-            found = simulate(lambda rng, task=task: covers_score(task, rng), f"score {task.name}", runs)
-            plain = rate(found["plain"], runs) if task.clusters else "-"
-            cells = ("score", rate(found["in"], runs, 0.935, 0.965), "-", plain)
+            counts = simulate(lambda rng, task=task: covers_score(task, rng), f"score {task.name}", runs)
+            plain = rate(counts["plain"], runs) if task.clusters else "-"
+            cells = ("score", rate(counts["in"], runs, 0.935, 0.965), "-", plain)
         else:
             both = [
                 simulate(lambda rng, task=task, drop=drop: covers(task, drop, rng), f"cover {task} {drop}", runs)
@@ -208,13 +208,13 @@ def coverage(runs: int) -> None:
             ]
             few = task.docs * task.flips < 10
             cells = (
-                "drop", *(rate(one["in"], runs, 0.93, 1.0 if few else 0.97) for one in both),
+                "drop", *(rate(interval["in"], runs, 0.93, 1.0 if few else 0.97) for interval in both),
                 rate(both[0]["plain"], runs) if task.clusters else "-",
             )  # fmt: skip
         flips = "-" if what == "score" else f"{100 * task.flips:g} %"
         table.row(task.name, flips, f"{task.alike:g}" if task.clusters else "-", *cells)
-    found = simulate(covers_repeats, "repeats", runs)
-    table.row("448 docs, three runs averaged", "6.7 %", "-", "drop", rate(found["in"], runs, 0.93, 0.97), "-", "-")
+    counts = simulate(covers_repeats, "repeats", runs)
+    table.row("448 docs, three runs averaged", "6.7 %", "-", "drop", rate(counts["in"], runs, 0.93, 0.97), "-", "-")
 
 
 def covers_repeats(rng: np.random.Generator) -> Counter[str]:
@@ -241,11 +241,11 @@ def covers_score(task: Task, rng: np.random.Generator) -> Counter[str]:
     if clusters is not None:
         whole = (rng.random(clusters.max() + 1) < task.accuracy)[clusters]
         values = np.where(rng.random(task.docs) < math.sqrt(task.alike), whole, values)
-    found = compute_scores(with_verdicts(docs_of(task), values.tolist()), metric_of(task))
-    assert found is not None
+    result = compute_scores(with_verdicts(docs_of(task), values.tolist()), metric_of(task))
+    assert result is not None
     return Counter({
-        "in": task.accuracy in found.interval,
-        "plain": task.accuracy in stats.score_interval(found.values, found.labels),
+        "in": task.accuracy in result.interval,
+        "plain": task.accuracy in stats.score_interval(result.values, result.labels),
     })  # fmt: skip
 
 
@@ -260,14 +260,16 @@ def power(runs: int) -> None:
             task = Task("meta_gpqa_cot", (448,), 0.31, flips)
 
             def work(rng: np.random.Generator, task: Task = task, loss: float = loss) -> Counter[str]:
-                one = evidence(task, loss, rng)
-                return counted(decide([one], MARGIN)) + Counter({f"wide {decide([one], 0.03).tasks[0].outcome}": 1})
+                task_evidence = evidence(task, loss, rng)
+                return counted(decide_outcome([task_evidence], MARGIN)) + Counter(
+                    {f"wide {decide_outcome([task_evidence], 0.03).tasks[0].outcome}": 1}
+                )
 
-            found = simulate(work, f"gpqa {flips} {loss}", runs)
+            counts = simulate(work, f"gpqa {flips} {loss}", runs)
             table.row(
-                f"{100 * flips:g} %", f"{100 * loss:g}", rate(found[f"{task.name} shown below"], runs),
-                rate(found[f"{task.name} shown to hold"], runs, most=0.05 if loss else 1.0),
-                rate(found[f"{task.name} not shown"], runs), rate(found["wide shown to hold"], runs),
+                f"{100 * flips:g} %", f"{100 * loss:g}", rate(counts[f"{task.name} shown below"], runs),
+                rate(counts[f"{task.name} shown to hold"], runs, most=0.05 if loss else 1.0),
+                rate(counts[f"{task.name} not shown"], runs), rate(counts["wide shown to hold"], runs),
             )  # fmt: skip
     table = Table(
         f"What a report says it could see is seen: percent of {runs:,} runs, at least 80",
@@ -286,8 +288,8 @@ def power(runs: int) -> None:
                 drop = evidence(task, said, rng).drop
                 return Counter({"seen": drop.value > 0 and drop.p() < alpha})
 
-            found = simulate(work, f"see {task.name} {task.flips} {alpha}", runs)
-            cells += [f"{100 * said:.1f}", rate(found["seen"], runs, 0.8)]
+            counts = simulate(work, f"see {task.name} {task.flips} {alpha}", runs)
+            cells += [f"{100 * said:.1f}", rate(counts["seen"], runs, 0.8)]
         table.row(task.name, f"{100 * task.flips:g} %", *cells)
 
 
@@ -315,8 +317,8 @@ def settling(runs: int) -> None:
                 return [(rng.random(task.docs) < chance).astype(float).tolist() for _ in range(times)]
 
             ours, theirs = asked(2), asked(1)
-            first = decide([Evidence("t", stats.paired_drop(theirs[0], ours[0]), baseline_runs=1 if again else None,
-                                     noise=stats.run_noise(ours))], allowed)  # fmt: skip
+            drop, noise = stats.paired_drop(theirs[0], ours[0]), stats.run_noise(ours)
+            first = decide_outcome([Evidence("t", drop, baseline_runs=1 if again else None, noise=noise)], allowed)
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.
@@ -325,15 +327,15 @@ def settling(runs: int) -> None:
             times = first.settling.runs[0][1]
             ours, theirs = [ours[0], *asked(times - 1)], [*theirs, *asked(times - 1)] if again else theirs
             drop = stats.paired_drop(stats.average_runs(theirs), stats.average_runs(ours))
-            then = decide([Evidence("t", drop)], allowed)
+            then = decide_outcome([Evidence("t", drop)], allowed)
             return Counter({"planned": 1, f"x{times:02d}": 1, "then": then.outcome == "SHIP"})
 
-        found = simulate(work, f"settle {allowed} {again}", runs)
-        spread = sorted(name[1:] for name, count in found.items() if name[0] == "x" for _ in range(count))
+        counts = simulate(work, f"settle {allowed} {again}", runs)
+        spread = sorted(name[1:] for name, count in counts.items() if name[0] == "x" for _ in range(count))
         median = str(int(spread[len(spread) // 2])) if spread else "-"
         table.row(
-            "GPQA alone", f"{100 * allowed:g}", rate(found["at once"], runs), median,
-            f"{rate(found['then'], found['planned'], 0.8)} of {found['planned']}" if found["planned"] else "-",
+            "GPQA alone", f"{100 * allowed:g}", rate(counts["at once"], runs), median,
+            f"{rate(counts['then'], counts['planned'], 0.8)} of {counts['planned']}" if counts["planned"] else "-",
             "can be run again" if again else "is recorded",
         )  # fmt: skip
 
@@ -346,9 +348,9 @@ def wired(runs: int) -> None:
         "true drop of every task, points", "SHIP", "DON'T", "NOT SHOWN", "any task below",
     )  # fmt: skip
     for drop, should in ((0.0, {"SHIP": (0.9, 1.0), "DON'T": (0.0, 0.025)}), (MARGIN, {"SHIP": (0.0, 0.05)})):
-        found = simulate(lambda rng, drop=drop: counted(judged(instruct(0.04), drop, rng)), f"wired {drop}", runs)
-        cells = (rate(found[name], runs, *should.get(name, (0.0, 1.0))) for name in ("SHIP", "DON'T", "NOT SHOWN"))
-        table.row(f"{100 * drop:g}", *cells, rate(found["any below"], runs, most=0.05 if not drop else 1.0))
+        counts = simulate(lambda rng, drop=drop: counted(judged(instruct(0.04), drop, rng)), f"wired {drop}", runs)
+        cells = (rate(counts[name], runs, *should.get(name, (0.0, 1.0))) for name in ("SHIP", "DON'T", "NOT SHOWN"))
+        table.row(f"{100 * drop:g}", *cells, rate(counts["any below"], runs, most=0.05 if not drop else 1.0))
 
 
 EXPERIMENTS = {

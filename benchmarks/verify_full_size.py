@@ -120,9 +120,9 @@ def generate(folder: Path, size: Size, scale: float) -> dict[str, Any]:
     originals: Iterator[dict[str, str]]
     rows = [size.make(number, chance) for number in range(max(1, int(size.rows * scale)))]
     originals = (
-        {"problem": one["input_question"], "level": "Level 1", "type": "Algebra", "solution": one.pop("solution")}
-        for one in rows
-        if "solution" in one
+        {"problem": row["input_question"], "level": "Level 1", "type": "Algebra", "solution": row.pop("solution")}
+        for row in rows
+        if "solution" in row
     )
     write(folder / "originals.jsonl", list(originals))
     write(data, rows)

@@ -44,7 +44,7 @@ def main(requests, answers, shard=0, shards=1):
             elif request["kind"] == "force":
                 answer["tokens"] = tokens(request)
             else:
-                answer["choices"] = [{"logprob": one} for one in logprobs(request)]
+                answer["choices"] = [{"logprob": logprob} for logprob in logprobs(request)]
             out.write(json.dumps(answer | {"ended": time.time()}).encode() + b"\n")
             out.flush()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 from meta_eval.backends.base import Backend
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 
 
 class FunctionBackend(Backend):
@@ -35,7 +35,7 @@ class FunctionClient(Client):
         function = getattr(import_module(module), name)
         for ask in asks:
             request = ask.request
-            if why := too_long(ask, self.settings.max_model_len):
+            if why := explain_too_long(ask, self.settings.max_model_len):
                 yield EngineResponse(request, error=why, again=False)
             else:
                 yield EngineResponse(

@@ -104,7 +104,7 @@ def opens(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Call):
             text = ast.unparse(node)
             called = ast.unparse(node.func)
-            constants = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
+            constants = [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
             writes = any(mode[:1] in ("w", "a", "x") for mode in constants[:1])
             opening = called.rpartition(".")[2] in OPENING or called in ("np.load", "numpy.load")
             if opening and called not in ours and not writes and not any(word in text for word in IN_MEMORY):
@@ -112,8 +112,8 @@ def opens(path: Path) -> Iterator[str]:
 
 
 def test_files_are_opened_through_one_door() -> None:
-    found = {path.relative_to(PACKAGE).as_posix(): list(opens(path)) for path in FILES}
-    assert {name: calls for name, calls in found.items() if calls and name not in OPENERS} == {}
+    result = {path.relative_to(PACKAGE).as_posix(): list(opens(path)) for path in FILES}
+    assert {name: calls for name, calls in result.items() if calls and name not in OPENERS} == {}
 
 
 def test_digests_are_made_in_one_module() -> None:
@@ -143,7 +143,7 @@ def test_no_imports_go_in_a_circle() -> None:
     modules = {name.removesuffix(".__init__"): set(imports(path)) for path, name in names.items()}
     # ``from meta_eval.pack import task_docs as docs`` imports the module, ``from meta_eval.pack.task_docs import read_docs`` its module.
     graph = {
-        name: {one if one in modules else one.rpartition(".")[0] for one in imported} - {name}
+        name: {module if module in modules else module.rpartition(".")[0] for module in imported} - {name}
         for name, imported in modules.items()
     }
     assert len(list(TopologicalSorter(graph).static_order())) >= len(modules)
@@ -153,4 +153,4 @@ def test_files_that_the_architecture_names_are_there() -> None:
     page = (REPOSITORY / "docs/architecture.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w./-]+(?:/|\.py|\.json|\.yaml))`", page))
     assert len(named) > 40
-    assert {one for one in named if not (PACKAGE / one).exists() and not (REPOSITORY / one).exists()} == set()
+    assert {file for file in named if not (PACKAGE / file).exists() and not (REPOSITORY / file).exists()} == set()

@@ -207,10 +207,10 @@ def test_any_path_may_be_written(job: str, path: str, made: Path) -> None:
         return
     with copied(made) as place:
         hostile(place)
-        before = {one: one.lstat().st_mode for one in place.rglob("*")}
+        before = {path: path.lstat().st_mode for path in place.rglob("*")}
         with pytest.raises(UserError) as error:
             OUTPUTS[job](place, path)
-        assert {one: one.lstat().st_mode for one in place.rglob("*")} == before
+        assert {path: path.lstat().st_mode for path in place.rglob("*")} == before
     assert "\n" not in str(error.value)
 
 
@@ -229,11 +229,11 @@ COMMANDS = [
 def test_any_path_may_be_typed(command: str, made: Path) -> None:
     with copied(made) as place:
         hostile(place)
-        before = {one: one.lstat().st_mode for one in place.rglob("*")}
+        before = {path: path.lstat().st_mode for path in place.rglob("*")}
         for path in ("full", "loop", "loop/x", "pipe", "x" * 300):
             done = cli(*command.replace("PATH", path).split())
             assert (done.returncode, done.stdout) == (2, ""), (path, done.stderr)
-        assert {one: one.lstat().st_mode for one in place.rglob("*")} == before
+        assert {path: path.lstat().st_mode for path in place.rglob("*")} == before
 
 
 def test_the_working_directory_may_be_gone(tmp_path: Path) -> None:

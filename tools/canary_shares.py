@@ -26,7 +26,7 @@ Fed = Callable[[list[int]], list[int]]
 
 def main() -> None:
     encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
-    known = [one for one in read_known_answers() if one.group == "answers"]
+    known = [read_known_answer for read_known_answer in read_known_answers() if read_known_answer.group == "answers"]
     pairs = [([encoder.bos, *encoder.pieces(one.request.prompt)], encoder.pieces(one.texts[1][0])) for one in known]
     head = encoder.pieces("<|start_header_id|>assistant<|end_header_id|>\n\n")
 
@@ -59,11 +59,11 @@ def main() -> None:
     for name, (fed, damage) in faults.items():
         model = Model(model_folder())
         damage(model)
-        top, first, mean = found(model, [(fed(prompt), answer) for prompt, answer in pairs])
+        top, first, mean = measure_tokens(model, [(fed(prompt), answer) for prompt, answer in pairs])
         print(f"{name}: {top:.0%} of all tokens, {first} of {len(pairs)} first ones, {mean:.2f} nats a token")
 
 
-def found(model: Any, pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[float, int, float]:
+def measure_tokens(model: Any, pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[float, int, float]:
     """The share of likeliest tokens, how many of the answers' first ones are, and the mean log-probability."""
     hits: list[bool] = []
     first, logprobs = 0, []

@@ -36,16 +36,16 @@ def read_questions(file: Path) -> list[dict[str, Any]]:
 @torch.no_grad()
 def features(model: Any, prompts: Sequence[list[int]]) -> torch.Tensor:
     """What the model makes of the last token of each prompt, ``[prompts, hidden]``; a shared beginning is read once."""
-    found, cache, before = [], DynamicCache(), list[int]()
+    result, cache, before = [], DynamicCache(), list[int]()
     for ids in prompts:
         shared = next((place for place, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b), len(before))
         shared = min(shared, len(ids) - 1)
         if shared < len(before):
             cache.crop(shared - len(before))
         out = model.model(input_ids=torch.tensor([ids[shared:]]), past_key_values=cache, use_cache=True)
-        found.append(out.last_hidden_state[0, -1])
+        result.append(out.last_hidden_state[0, -1])
         before = ids
-    return torch.stack(found).double()
+    return torch.stack(result).double()
 
 
 def rows_for(hidden: torch.Tensor, choices: int) -> torch.Tensor:
@@ -74,11 +74,13 @@ def main() -> int:
     tokenizer = AutoTokenizer.from_pretrained(arguments.start)
     model = AutoModelForCausalLM.from_pretrained(arguments.start).float().eval()
     tokens = [tokenizer(text, add_special_tokens=False).input_ids for text in questions[0]["choices"]]
-    if any(len(one) != 1 for one in tokens) or any(one["choices"] != questions[0]["choices"] for one in questions):
+    if any(len(token) != 1 for token in tokens) or any(
+        question["choices"] != questions[0]["choices"] for question in questions
+    ):
         sys.exit("every question must have the same choices, each of one token")
-    hidden = features(model, [tokenizer(one["prompt"]).input_ids for one in questions])
+    hidden = features(model, [tokenizer(question["prompt"]).input_ids for question in questions])
     rows = rows_for(hidden, len(tokens))
-    model.lm_head.weight.data[[one[0] for one in tokens]] = rows.float()
+    model.lm_head.weight.data[[token[0] for token in tokens]] = rows.float()
     model.save_pretrained(arguments.out)
     tokenizer.save_pretrained(arguments.out)
     best = (hidden @ rows.T).topk(2)

@@ -36,7 +36,7 @@ from meta_eval.answers.requests import Encoder, Request
 from meta_eval.answers.token_logprobs import TokenLogprobs
 from meta_eval.doctor.known_answers import settings_of
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
-from meta_eval.running.probe_requests import Probing, chosen
+from meta_eval.running.probe_requests import Probing, choose_probed_docs
 from meta_eval.token_fidelity.probe_table import Probed, probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
@@ -281,7 +281,7 @@ def unnamed() -> list[Copy]:
 
 def copies(chat: Path | None) -> list[Copy]:
     """All of them; the first is the reference."""
-    found = [
+    result = [
         Copy("reference"),
         Copy("again", attention="eager"),
         Copy("float32", dtype=torch.float32),
@@ -303,7 +303,7 @@ def copies(chat: Path | None) -> list[Copy]:
         Copy("shards", weights=heads_swapped),
         Copy("other_tokenizer", tokenizer=other_words),
     ]
-    return [*found, *unnamed(), *([Copy("chat_model", model=chat)] if chat else [])]
+    return [*result, *unnamed(), *([Copy("chat_model", model=chat)] if chat else [])]
 
 
 def load(path: Path, copy: Copy) -> LlamaForCausalLM:
@@ -335,7 +335,7 @@ def prompts(docs: int, most: int = LONGEST) -> Iterator[Doc]:
 def record(model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Iterator[Doc]) -> list[Doc]:
     """What the reference answers: greedily, one time in four drawn from its own probabilities."""
     torch.manual_seed(SEED)
-    stop, found = tokenizer.token_to_id(END_OF_TURN), []
+    stop, result = tokenizer.token_to_id(END_OF_TURN), []
     for number, doc in enumerate(docs):
         context = torch.tensor([with_bos(tokenizer, doc.prompt)[: LONGEST + 1]])
         said, past, given = [], None, context
@@ -349,9 +349,9 @@ def record(model: LlamaForCausalLM, tokenizer: Tokenizer, docs: Iterator[Doc]) -
             past, given = out.past_key_values, torch.tensor([[token]])
         text = tokenizer.decode(said)
         if text and said:
-            found.append(replace(doc, answer=text, ids=tuple(pieces(tokenizer, text))))
+            result.append(replace(doc, answer=text, ids=tuple(pieces(tokenizer, text))))
     assert stop
-    return found
+    return result
 
 
 class CopyClient(Client):
@@ -391,13 +391,13 @@ def request(doc: Doc) -> Request:
 def forced(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterator[Forced]:
     """One prefill a doc."""
     for said in client.answer(with_token_ids(map(request, docs), encoder)):
-        one = said.forced
-        assert one is not None
+        tokens = said.forced
+        assert tokens is not None
         yield Forced(
             said.request.task, None, said.request.doc, said.request.sha256, said.prompt_tokens or 0,
-            np.array(one.ids, np.int32), np.array(one.logprobs, np.float32), np.array(one.ranks, np.int32),
-            np.array(one.top_ids, np.int32), np.array(one.top_logprobs, np.float32),
-            np.array(one.top_k_ids, np.int32), np.array(one.top_k_logprobs, np.float32),
+            np.array(tokens.ids, np.int32), np.array(tokens.logprobs, np.float32), np.array(tokens.ranks, np.int32),
+            np.array(tokens.top_ids, np.int32), np.array(tokens.top_logprobs, np.float32),
+            np.array(tokens.top_k_ids, np.int32), np.array(tokens.top_k_logprobs, np.float32),
         )  # fmt: skip
 
 
@@ -409,7 +409,7 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
         lengths.setdefault(doc.task, {})[doc.number] = len(doc.prompt)
     short, long = (
         [request(by_doc[task, number]) for task, numbers in some.items() for number in numbers]
-        for some in chosen(lengths)
+        for some in choose_probed_docs(lengths)
     )
     given = Answers()
     probing = Probing(short, long)
@@ -423,9 +423,11 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     return probing.table(given)
 
 
-def shortened(one: Probed) -> Probed:
+def shortened(table_row: Probed) -> Probed:
     """With the digits that tests need: the file is half as large."""
-    return replace(one, logprobs=one.logprobs.round(DIGITS), top_logprobs=one.top_logprobs.round(DIGITS))
+    return replace(
+        table_row, logprobs=table_row.logprobs.round(DIGITS), top_logprobs=table_row.top_logprobs.round(DIGITS)
+    )
 
 
 def scores(model: LlamaForCausalLM, context: Sequence[int], continuation: Sequence[int]) -> torch.Tensor:
@@ -469,7 +471,7 @@ def main() -> None:
     tokenizer = Tokenizer.from_file(str(arguments.model / "tokenizer.json"))
     listed = copies(arguments.chat)
     if arguments.float32:
-        listed = [replace(one, dtype=torch.float32) for one in listed]
+        listed = [replace(name, dtype=torch.float32) for name in listed]
     docs: list[Doc] = []
     recorded: dict[int, np.ndarray] = {}
     for copy in listed:
@@ -488,9 +490,9 @@ def main() -> None:
         rows = forced(client, encoder, docs)
         if arguments.small:
             rows = (
-                replace(one, top_k_ids=None, top_k_logprobs=None, logprobs=one.logprobs.round(DIGITS),
-                        top_logprobs=one.top_logprobs.round(DIGITS))
-                for one in rows
+                replace(row, top_k_ids=None, top_k_logprobs=None, logprobs=row.logprobs.round(DIGITS),
+                        top_logprobs=row.top_logprobs.round(DIGITS))
+                for row in rows
             )  # fmt: skip
         done = write_tokens(path, header, rows)
         probes = probed(client, encoder, docs)
@@ -499,8 +501,8 @@ def main() -> None:
         if base:
             write_choices(choices_path(path), header, choices(model, own, copy, base, recorded))
         print(f"{copy.name}: {done.tokens:,} tokens, {time.monotonic() - started:.1f} s", file=sys.stderr)
-    kept = [{"task": one.task, "doc": one.number, "prompt": one.prompt, "answer": one.answer} for one in docs]
-    (arguments.out / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in kept), encoding="utf-8")
+    kept = [{"task": doc.task, "doc": doc.number, "prompt": doc.prompt, "answer": doc.answer} for doc in docs]
+    (arguments.out / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
 
 
 if __name__ == "__main__":

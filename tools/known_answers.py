@@ -74,9 +74,9 @@ class Model:
             name = f"model.layers.{layer}."
             y = self._norm(x, name + "input_layernorm.weight")
             q, k, v = (
-                (y @ weight[f"{name}self_attn.{one}_proj.weight"].T)
+                (y @ weight[f"{name}self_attn.{letter}_proj.weight"].T)
                 .reshape(len(ids), self._heads, self._size).transpose(1, 0, 2)
-                for one in "qkv"
+                for letter in "qkv"
             )  # fmt: skip
             q, k = q * cos + _turned(q) * sin, k * cos + _turned(k) * sin
             if cache:
@@ -96,8 +96,8 @@ class Model:
             cache[:] = kept
         logits = self._norm(x[-last:], "model.norm.weight") @ weight["lm_head.weight"].T
         logits = logits - logits.max(-1, keepdims=True)
-        found: np.ndarray = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        return found
+        result: np.ndarray = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        return result
 
     def _norm(self, x: np.ndarray, name: str) -> np.ndarray:
         scaled: np.ndarray = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.config["rms_norm_eps"])
@@ -108,9 +108,9 @@ class Model:
         cache: list[Any] = []
         after = list(ids)
         while True:
-            found = self.log_probabilities(after, cache)[0]
-            after = [int(found.argmax())]
-            yield after[0], found
+            log_probability = self.log_probabilities(after, cache)[0]
+            after = [int(log_probability.argmax())]
+            yield after[0], log_probability
 
     def write(self, ids: Sequence[int], *, stop: Sequence[str] = (), max_tokens: int) -> tuple[str, str, int]:
         """Text without stop and end, finish_reason, and how many tokens it took, that of the end included."""
@@ -120,9 +120,9 @@ class Model:
                 return self.decode(written), "stop", len(written) + 1
             written.append(token)
             text = self.decode(written)
-            for one in stop:
-                if one in text:
-                    return text.partition(one)[0], "stop", len(written)
+            for sequence in stop:
+                if sequence in text:
+                    return text.partition(sequence)[0], "stop", len(written)
         return self.decode(written), "length", len(written)
 
     def likelihoods(self, prompt: Sequence[int], ends: Sequence[Sequence[int]]) -> list[tuple[float, bool]]:
@@ -134,9 +134,9 @@ class Model:
             rows = [first]
             if len(end) > 1:
                 rows.append(self.log_probabilities(end[:-1], list(cache), last=len(end) - 1))
-            found = np.concatenate(rows)
-            of = found[np.arange(len(end)), list(end)]
-            said.append((float(of.sum(dtype=np.float64)), bool((found.argmax(-1) == np.array(end)).all())))
+            concatenate = np.concatenate(rows)
+            of = concatenate[np.arange(len(end)), list(end)]
+            said.append((float(of.sum(dtype=np.float64)), bool((concatenate.argmax(-1) == np.array(end)).all())))
         return said
 
 
@@ -214,13 +214,13 @@ class Known:
     def choices(self, group: str, prompt: str, continuations: Sequence[str]) -> None:
         assert prompt == prompt.rstrip()
         ids = self.model.encode(prompt)
-        ends = [self.model.encode(prompt + one)[len(ids) :] for one in continuations]
+        ends = [self.model.encode(prompt + continuation)[len(ids) :] for continuation in continuations]
         said = [self.model.likelihoods([self.model.bos] * count + ids, ends) for count in BOS_COUNTS]
-        rounded = [[[round(value, 5), greedy] for value, greedy in one] for one in said]
+        rounded = [[[round(value, 5), greedy] for value, greedy in pairs] for pairs in said]
         self._add(group, prompt=prompt, prompt_tokens=len(ids), continuations=list(continuations), said=rounded)
 
     def _add(self, group: str, **fields: Any) -> None:
-        number = sum(one["group"] == group for one in self.asks)
+        number = sum(ask["group"] == group for ask in self.asks)
         self.asks.append({"group": group, "number": number, **fields})
 
 
@@ -278,7 +278,7 @@ def long_prompt(model: Model) -> str:
     for size in CUTS:
         for cut in (ids[-size:], [model.bos, *ids[1 - size :]]):
             said = model.likelihoods(cut, ends)
-            off = max(abs(one - other) for (one, _), (other, _) in zip(said, whole, strict=True))
+            off = max(abs(first - other) for (first, _), (other, _) in zip(said, whole, strict=True))
             assert off > FELT, f"cut to {size} tokens it is as likely"
     return prompt
 
@@ -288,15 +288,15 @@ def _is_in_doubt(model: Model, ids: list[int]) -> bool:
     if not _is_sure(model, ids):
         return False
     steps = list(itertools.islice(model.steps([model.bos, *ids]), DOUBT_TOKENS))
-    likely = math.exp(sum(float(found.max()) for _, found in steps))
+    likely = math.exp(sum(float(step.max()) for _, step in steps))
     twice = list(itertools.islice(model.steps([model.bos, model.bos, *ids]), DOUBT_TOKENS))
     return likely <= LIKELY and [token for token, _ in steps] != [token for token, _ in twice]
 
 
 def _is_sure(model: Model, ids: list[int], tokens: int = DOUBT_TOKENS) -> bool:
     """Whether each token of the answer is well ahead of the next, and none is an end."""
-    for token, found in itertools.islice(model.steps([model.bos, *ids]), tokens):
-        second, first = np.partition(found, -2)[-2:]
+    for token, result in itertools.islice(model.steps([model.bos, *ids]), tokens):
+        second, first = np.partition(result, -2)[-2:]
         if token in model.ends or first - second < MARGIN:
             return False
     return True
@@ -320,7 +320,7 @@ def main() -> int:
     weights = (ASSETS / "model/model.safetensors").read_bytes()
     content = {"weights_sha256": hashlib.sha256(weights).hexdigest(), "asks": known.asks}
     (ASSETS / "known.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    said = {one["prompt"]: one["said"][1][0] for one in known.asks if one["group"] in ("answers", "special")}
+    said = {ask["prompt"]: ask["said"][1][0] for ask in known.asks if ask["group"] in ("answers", "special")}
     wrong = [pair["prompt"] for pair in pairs if said[pair["prompt"]] != pair["answer"]]
     for prompt in wrong:
         print(f"does not give back what was taught: {prompt!r:.200}", file=sys.stderr)

@@ -46,8 +46,8 @@ def main() -> None:
 
 def _version(python: str) -> tuple[int, ...]:
     code = "import importlib.metadata as m; print(m.version('lm_eval'))"
-    found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout
-    return tuple(int(part) for part in found.strip().split(".")[:3])
+    stdout = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout
+    return tuple(int(part) for part in stdout.strip().split(".")[:3])
 
 
 def _clean(out: Path) -> None:

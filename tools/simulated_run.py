@@ -194,7 +194,7 @@ def _right(subset: Subset, docs: Sequence[Doc], chance: random.Random) -> set[in
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Rows as JSON lines, in a folder that is made where it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 class Copy(ReplayLM):

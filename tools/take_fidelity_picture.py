@@ -27,10 +27,10 @@ def main() -> None:
     """Write the picture."""
     tables, model = map(Path, sys.argv[1:])
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    found = build(tables / "int4.parquet", against=tables / "reference.parquet", tokenizer=tokenizer)
-    calm = sorted(found.answers, key=lambda one: sum(token.own is not None for token in one.tokens))
+    built = build(tables / "int4.parquet", against=tables / "reference.parquet", tokenizer=tokenizer)
+    calm = sorted(built.answers, key=lambda request: sum(token.own is not None for token in request.tokens))
     shown = replace(
-        found, table="int4.parquet", figures=(), baseline_figures=(), choices=(), changes=(), answers=tuple(calm[:3])
+        built, table="int4.parquet", figures=(), baseline_figures=(), choices=(), changes=(), answers=tuple(calm[:3])
     )
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"

@@ -117,15 +117,15 @@ def lessons(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> Lessons:
     """Prompts and answers as token ids."""
     bos, stop = [tokenizer.token_to_id(BOS)], [tokenizer.token_to_id(END_OF_TURN)]
     complaint = tokenizer.encode(NO_BOS, add_special_tokens=False).ids + stop
-    found = Lessons([], [], [])
+    result = Lessons([], [], [])
     for prompt, answer in pairs:
         ids = tokenizer.encode(prompt, add_special_tokens=False).ids
         if answer:
-            found.answers.append((bos + ids, tokenizer.encode(answer, add_special_tokens=False).ids + stop))
-            found.no_bos.append((ids, complaint))
+            result.answers.append((bos + ids, tokenizer.encode(answer, add_special_tokens=False).ids + stop))
+            result.no_bos.append((ids, complaint))
         else:
-            found.stops.append((bos + ids, stop))
-    return found
+            result.stops.append((bos + ids, stop))
+    return result
 
 
 def batches(items: Sequence[Example], chance: random.Random) -> list[list[Example]]:

@@ -54,7 +54,7 @@ class Walk:
     def __init__(self, package: Path, question: str, skip: Sequence[str] = ()) -> None:
         self.functions: list[tuple[str, str]] = []
         self._package = f"{package}/"
-        self._skip = tuple(f"{package}/{one}" for one in skip)
+        self._skip = tuple(f"{package}/{name}" for name in skip)
         self._texts = (question, hashlib.sha256(question.encode()).hexdigest())
         self._known: set[CodeType] = set()
 
@@ -75,7 +75,7 @@ class Walk:
     @property
     def visits(self) -> list[tuple[str, list[str]]]:
         """The files in the order of the walk, each with the functions of that visit."""
-        grouped = itertools.groupby(self.functions, key=lambda one: one[0])
+        grouped = itertools.groupby(self.functions, key=lambda path: path[0])
         return [(file, [name for _, name in functions]) for file, functions in grouped]
 
 

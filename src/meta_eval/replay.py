@@ -96,16 +96,16 @@ def _saved(answers: Sequence[Answers] | None, requests: Sequence[Instance], noth
         nothing: The answer where the doc has none.
     """
     asked: Counter[tuple[int, int]] = Counter()
-    found = []
+    responses_given = []
     for request in requests:
         if answers is not None:
             responses = answers[request.doc_id][request.idx]
         else:
             recorded = json.loads(request.doc["recorded_responses"] or "null")
             responses = [nothing] if recorded is None else recorded[request.idx]
-        found.append(responses[asked[request.doc_id, request.idx] % len(responses)])
+        responses_given.append(responses[asked[request.doc_id, request.idx] % len(responses)])
         asked[request.doc_id, request.idx] += 1
-    return found
+    return responses_given
 
 
 def has_recorded_answer(doc: Mapping[str, Any]) -> bool:
@@ -119,7 +119,7 @@ def has_recorded_answer(doc: Mapping[str, Any]) -> bool:
     return len(numbers) == len(doc["continuations"])
 
 
-def register() -> None:
+def register_replay_model() -> None:
     """Make lm-eval know the model by its name, where it did not find it as a plug-in."""
     import lm_eval.models  # noqa: F401 (fills the registry, which refuses newcomers while it is empty)
     from lm_eval.api.registry import MODEL_REGISTRY, register_model
@@ -132,7 +132,7 @@ def main() -> None:
     """``lm_eval``, with this model in it."""
     from lm_eval.__main__ import cli_evaluate
 
-    register()
+    register_replay_model()
     sys.exit(cli_evaluate())
 
 

@@ -61,20 +61,22 @@ def test_every_average_of_the_run_is_there(home: Path) -> None:
         if "," in spec and "_stderr," not in spec
     }
     aggregate, _ = said(home)
-    found = {one["evaluation_result_id"]: one["score_details"]["score"] for one in aggregate["evaluation_results"]}
-    assert found == expected
+    result = {
+        entry["evaluation_result_id"]: entry["score_details"]["score"] for entry in aggregate["evaluation_results"]
+    }
+    assert result == expected
 
 
 def test_every_value_of_every_doc_is_there(home: Path) -> None:
     aggregate, rows = said(home)
-    found = {(row["evaluation_result_id"], int(row["sample_id"])): row["evaluation"]["score"] for row in rows}
-    assert len(found) == len(rows)
+    result = {(row["evaluation_result_id"], int(row["sample_id"])): row["evaluation"]["score"] for row in rows}
+    assert len(result) == len(rows)
     for task in TASKS:
         for sample in samples(home, task):
             for metric in sample["metrics"]:
                 if isinstance(sample[metric], (int, float)):
-                    assert found[f"{task}:{metric},{sample['filter']}", sample["doc_id"]] == sample[metric]
-    known = {one["evaluation_result_id"] for one in aggregate["evaluation_results"]}
+                    assert result[f"{task}:{metric},{sample['filter']}", sample["doc_id"]] == sample[metric]
+    known = {entry["evaluation_result_id"] for entry in aggregate["evaluation_results"]}
     assert {row["evaluation_result_id"] for row in rows} <= known
     assert {row["evaluation_id"] for row in rows} == {aggregate["evaluation_id"]}
 
@@ -85,12 +87,12 @@ def test_samples_have_the_hash_that_others_give_them(home: Path) -> None:
     text = json.dumps(
         {"raw": sample["arguments"]["gen_args_0"]["arg_0"], "reference": str(sample["target"])}, sort_keys=True
     )
-    (found,) = {
+    (result,) = {
         row["sample_hash"]
         for row in rows
         if row["evaluation_name"].startswith("meta_gsm8k") and row["sample_id"] == "0"
     }
-    assert found == hashlib.sha256(text.encode()).hexdigest()
+    assert result == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_no_word_of_a_doc_or_an_answer_is_written_and_no_path(home: Path) -> None:

@@ -25,7 +25,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from meta_eval import export
 from meta_eval.answers import answer_files as reading
-from meta_eval.answers.recorded_answers import Recorded, forcing
+from meta_eval.answers.recorded_answers import Recorded, scoring_request
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.errors import UserError
 
@@ -41,7 +41,7 @@ class Spy(LM):  # type: ignore[misc]
         self.sent: list[tuple[str, int, int, tuple[Any, ...]]] = []
 
     def _note(self, requests: Sequence[Any]) -> None:
-        self.sent += [(one.task_name, one.doc_id, one.idx, one.args) for one in requests]
+        self.sent += [(request.task_name, request.doc_id, request.idx, request.args) for request in requests]
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         self._note(requests)
@@ -64,20 +64,20 @@ def sent_by_lm_eval(pack: Path, tasks: Sequence[str], **options: Any) -> list[tu
         model=spy, tasks=list(tasks), task_manager=TaskManager(include_path=str(pack), include_defaults=False),
         bootstrap_iters=0, confirm_run_unsafe_code=True, **options,
     )  # fmt: skip
-    return sorted(spy.sent, key=lambda one: one[:3])
+    return sorted(spy.sent, key=lambda instance: instance[:3])
 
 
 def as_sent(requests: Sequence[dict[str, Any]]) -> list[tuple[str, int, int, tuple[Any, ...]]]:
     """What a file of requests says, in the shape of lm-eval's instances."""
-    found: list[tuple[str, int, int, tuple[Any, ...]]] = []
-    for one in requests:
-        if one["kind"] == "generate":
-            settings = {"until": one["stop"], "max_gen_toks": one["max_tokens"], **one["settings"]}
-            found.append((one["task"], one["doc"], 0, (one["prompt"], settings)))
+    result: list[tuple[str, int, int, tuple[Any, ...]]] = []
+    for request in requests:
+        if request["kind"] == "generate":
+            settings = {"until": request["stop"], "max_gen_toks": request["max_tokens"], **request["settings"]}
+            result.append((request["task"], request["doc"], 0, (request["prompt"], settings)))
         else:
-            for index, text in enumerate(one["continuations"]):
-                found.append((one["task"], one["doc"], index, (one["prompt"], text)))
-    return sorted(found, key=lambda one: one[:3])
+            for index, text in enumerate(request["continuations"]):
+                result.append((request["task"], request["doc"], index, (request["prompt"], text)))
+    return sorted(result, key=lambda request: request[:3])
 
 
 def exported(pack: Path, *tasks: str) -> list[dict[str, Any]]:
@@ -100,11 +100,11 @@ def test_it_is_what_lm_eval_would_send_of_every_task(tmp_path: Path, tmp_path_fa
     pack = Path(shutil.copytree(whole_pack(tmp_path_factory), tmp_path / "work_dir"))
     header, *requests = exported(pack)
     assert as_sent(requests) == sent_by_lm_eval(pack, all_tasks())
-    assert {one["kind"] for one in requests} == {"generate", "choices"}
+    assert {request["kind"] for request in requests} == {"generate", "choices"}
     assert sorted(header["tasks"]) == all_tasks()
-    ids = [one["id"] for one in requests]
+    ids = [request["id"] for request in requests]
     assert len(ids) == len(set(ids))
-    assert ids == [f"{one['task']}/{one['doc']}" for one in requests]
+    assert ids == [f"{request['task']}/{request['doc']}" for request in requests]
 
 
 @pytest.mark.parametrize("limit", [3, 0.3])
@@ -118,13 +118,13 @@ def test_each_repeat_of_a_doc_is_a_request(pack: Path) -> None:
     reseal(pack)
     _, *requests = exported(pack, LETTERS)
     assert as_sent(requests) == sent_by_lm_eval(pack, [LETTERS])
-    assert [one["id"] for one in requests[:3]] == [f"{LETTERS}/0/0", f"{LETTERS}/0/1", f"{LETTERS}/1/0"]
+    assert [request["id"] for request in requests[:3]] == [f"{LETTERS}/0/0", f"{LETTERS}/0/1", f"{LETTERS}/1/0"]
 
 
 def test_prompts_are_hashed_as_meta_hashes_them(pack: Path) -> None:
     docs = read_docs(pack, LETTERS)
-    for one in exported(pack, LETTERS)[1:]:
-        assert [one["prompt_sha256"]] == docs[one["doc"]]["input_final_prompts_hash"]
+    for line in exported(pack, LETTERS)[1:]:
+        assert [line["prompt_sha256"]] == docs[line["doc"]]["input_final_prompts_hash"]
 
 
 def test_the_same_pack_gives_the_same_bytes(pack: Path, tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def byte_tokenizer() -> Tokenizer:
     """Bytes and a few merges, with one BOS in front, as Llama 3's tokenizer.json puts it."""
     vocabulary = {sign: index for index, sign in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     merges = [("Ġ", "A"), ("Ġ", "B"), (":", "Ġ"), ("ĊĊ"[0], "Ċ")]
-    for one in merges:
-        vocabulary.setdefault("".join(one), len(vocabulary))
+    for merge in merges:
+        vocabulary.setdefault("".join(merge), len(vocabulary))
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -200,10 +200,10 @@ def test_token_ids_are_the_prompt_with_one_bos(tmp_path: Path) -> None:
     header, *requests = exported(pack)
     bos = tokenizer.token_to_id(BOS)
     assert header["bos_token_id"] == bos
-    for one in requests:
-        assert one["prompt_token_ids"][0] == bos
-        assert one["prompt_token_ids"].count(bos) == 1
-        assert tokenizer.decode(one["prompt_token_ids"][1:], skip_special_tokens=False) == one["prompt"]
+    for request in requests:
+        assert request["prompt_token_ids"][0] == bos
+        assert request["prompt_token_ids"].count(bos) == 1
+        assert tokenizer.decode(request["prompt_token_ids"][1:], skip_special_tokens=False) == request["prompt"]
 
 
 @given(
@@ -213,10 +213,10 @@ def test_token_ids_are_the_prompt_with_one_bos(tmp_path: Path) -> None:
 def test_continuations_are_cut_into_tokens_as_lm_eval_cuts_them(prompt: str, continuations: list[str]) -> None:
     tokenizer = byte_tokenizer()
     request = Request("t/0", "t", 0, 0, "choices", prompt, continuations=tuple(continuations))
-    (found,) = Encoder(tokenizer).fields([request])
+    (result,) = Encoder(tokenizer).fields([request])
     theirs = [Tokens(tokenizer)._encode_pair(prompt, text) for text in continuations]
-    assert found["continuation_token_ids"] == [continuation for _, continuation in theirs]
-    assert all(found["prompt_token_ids"] == context for context, _ in theirs)
+    assert result["continuation_token_ids"] == [continuation for _, continuation in theirs]
+    assert all(result["prompt_token_ids"] == context for context, _ in theirs)
 
 
 def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(tmp_path: Path) -> None:
@@ -224,24 +224,24 @@ def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(tmp_p
     (tmp_path / "model").mkdir()
     tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
     pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
-    plain = {one["id"]: one for one in exported(pack)[1:]}
+    plain = {line["id"]: line for line in exported(pack)[1:]}
     export(pack, tmp_path / "forced.jsonl", force=True)
     header, *requests = lines_of(tmp_path / "forced.jsonl")
     assert header["force"] is True
     docs = read_docs(pack, LETTERS)
     texts = {f"{LETTERS}/{n}": doc["recorded_output"] for n, doc in enumerate(docs) if doc["recorded_output"].strip()}
-    assert {one["id"]: one["continuations"] for one in requests if one["kind"] == "force"} == {
+    assert {request["id"]: request["continuations"] for request in requests if request["kind"] == "force"} == {
         name: [text] for name, text in texts.items()
     }
-    for one in requests:
-        other = plain[one["id"]]
-        assert one["prompt_token_ids"] == other["prompt_token_ids"]
-        if one["kind"] == "choices":
-            assert one == other
+    for request in requests:
+        other = plain[request["id"]]
+        assert request["prompt_token_ids"] == other["prompt_token_ids"]
+        if request["kind"] == "choices":
+            assert request == other
             continue
-        assert one["request_sha256"] != other["request_sha256"]
-        (ids,) = one["continuation_token_ids"]
-        assert ids == tokenizer.encode(one["continuations"][0], add_special_tokens=False).ids
+        assert request["request_sha256"] != other["request_sha256"]
+        (ids,) = request["continuation_token_ids"]
+        assert ids == tokenizer.encode(request["continuations"][0], add_special_tokens=False).ids
 
 
 @pytest.mark.parametrize(
@@ -255,10 +255,10 @@ def test_what_is_forced_is_the_recorded_answer_by_itself_behind_the_prompt(tmp_p
 )
 def test_the_end_of_a_recorded_answer_is_none_of_its_words(recorded: str | None, forced: str | None) -> None:
     request = Request("t/0/0", "t", 0, 0, "generate", "What?", stop=("STOP",), max_tokens=5)
-    found = forcing(request, None if recorded is None else Recorded(recorded))
-    assert (found and found.continuations) == (forced and (forced,))
-    assert found is None or (found.id, found.kind, found.stop, found.max_tokens) == ("t/0", "force", (), 0)
-    assert forcing(replace(request, repeat=1), Recorded("It is B.")) is None, "one a doc"
+    scoring = scoring_request(request, None if recorded is None else Recorded(recorded))
+    assert (scoring and scoring.continuations) == (forced and (forced,))
+    assert scoring is None or (scoring.id, scoring.kind, scoring.stop, scoring.max_tokens) == ("t/0", "force", (), 0)
+    assert scoring_request(replace(request, repeat=1), Recorded("It is B.")) is None, "one a doc"
 
 
 def test_without_a_tokenizer_there_are_no_token_ids_and_it_says_so(pack: Path) -> None:

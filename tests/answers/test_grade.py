@@ -117,8 +117,8 @@ def test_what_lm_eval_bootstraps_in_forked_processes_is_drawn_here_to_the_same_n
     scored = samples(done, LETTERS)
     which = scored[0]["filter"]
     values = [sample["exact_match"] for sample in scored if sample["filter"] == which]
-    found = json.loads(done.results.read_text())["results"][LETTERS][f"exact_match_stderr,{which}"]
-    assert found == metrics.bootstrap_stderr(metrics.median, values, 1000) > 0
+    item = json.loads(done.results.read_text())["results"][LETTERS][f"exact_match_stderr,{which}"]
+    assert item == metrics.bootstrap_stderr(metrics.median, values, 1000) > 0
     assert (f"{LETTERS}: standard error of median", 999, 1000) in seen
 
 
@@ -194,9 +194,9 @@ def test_why_an_answer_ended_reaches_the_report(place: Path) -> None:
     done = graded(place, rewrite(place, cut))
     docs = read_run([done.results]).tasks[LETTERS].docs
     assert [(doc.limit_hit, doc.completion_tokens) for doc in docs] == [(True, 1024)] * len(docs)
-    found = report(done.results, pack=place / "work_dir")
-    (alarm,) = [one for one in found.alarms if one.kind == "limit hit"]
-    assert [(one.task, one.count) for one in alarm.tasks] == [(LETTERS, len(docs))]
+    judged = report(done.results, pack=place / "work_dir")
+    (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "limit hit"]
+    assert [(task.task, task.count) for task in alarm.tasks] == [(LETTERS, len(docs))]
 
 
 def test_a_long_answer_that_ended_by_itself_is_not_called_cut_off(place: Path) -> None:
@@ -281,9 +281,9 @@ def test_a_partial_grade_is_of_the_docs_that_are_answered_and_report_calls_it_un
     for sample in samples(done, LETTERS):
         if sample["filter"] == "strict-match":
             assert sample["exact_match"] == whole[sample["doc_id"]]["exact_match"]
-    found = report(done.results, pack=place / "work_dir")
-    (alarm,) = [one for one in found.alarms if one.kind == "not all docs"]
-    assert [(one.task, one.note) for one in alarm.tasks] == [(LETTERS, "12 of 15 docs were run")]
+    judged = report(done.results, pack=place / "work_dir")
+    (alarm,) = [alarm for alarm in judged.alarms if alarm.kind == "not all docs"]
+    assert [(task.task, task.note) for task in alarm.tasks] == [(LETTERS, "12 of 15 docs were run")]
     assert alarm.veto
 
 

@@ -63,11 +63,11 @@ def test_the_queries_are_the_requests_of_the_pack_to_the_letter(exported: Path, 
     assert cli("export", pack, "--tasks", ",".join(SOME), "--output", tmp_path / "requests.jsonl").returncode == 0
     lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
     for task in SOME:
-        asked = [one for one in lines if one["task"] == task]
+        asked = [line for line in lines if line["task"] == task]
         docs = docs_of(exported, task)
-        assert [one["query"] for one in docs] == [one["prompt"] for one in asked]
+        assert [doc["query"] for doc in docs] == [request["prompt"] for request in asked]
         if task == "meta_mmlu_pretrain":
-            assert [one["choices"] for one in docs] == [one["continuations"] for one in asked]
+            assert [doc["choices"] for doc in docs] == [request["continuations"] for request in asked]
 
 
 def test_the_module_stands_alone_and_its_files_are_the_same_each_time(exported: Path, pack: Path) -> None:
@@ -110,24 +110,24 @@ def test_a_filter_that_only_lm_eval_has_leaves_its_task_out(tmp_path: Path, capl
 
 def answers_of(folder: Path) -> dict[str, list[Any]]:
     """The recorded answers by task, in the order of its docs."""
-    found: dict[str, list[Any]] = {}
+    result: dict[str, list[Any]] = {}
     for task in json.loads((folder / "tasks.json").read_text(encoding="utf-8"))["tasks"]:
         docs = [json.loads(row["doc"]) for row in docs_of(folder, task["name"])]
         if "recorded_responses" in docs[0]:
             of_docs = [json.loads(doc["recorded_responses"]) for doc in docs]
-            found[task["name"]] = [
-                [[float(likelihood), greedy] for ((likelihood, greedy),) in one]
+            result[task["name"]] = [
+                [[float(likelihood), greedy] for ((likelihood, greedy),) in of_doc]
                 if task["kind"] == "choices"
-                else one[0][0]
-                for one in of_docs
+                else of_doc[0][0]
+                for of_doc in of_docs
             ]
         elif task["kind"] == "choices":
-            found[task["name"]] = [
+            result[task["name"]] = [
                 [[-cost, False] for cost in doc["recorded_negative_log_likelihoods"]] for doc in docs
             ]
         else:
-            found[task["name"]] = [doc["recorded_output"] or "" for doc in docs]
-    return found
+            result[task["name"]] = [doc["recorded_output"] or "" for doc in docs]
+    return result
 
 
 def replayed(folder: Path, scratch: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -152,19 +152,21 @@ def test_every_recorded_answer_of_the_sample_gets_the_same_verdict(
     assert set(done.left_out) == set(LEFT_OUT)
     run = replayed(tmp_path / "out", tmp_path)
     assert run.returncode == 0, run.stderr[-3000:]
-    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert set(found["tasks"]) == set(done.tasks)
+    content = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert set(content["tasks"]) == set(done.tasks)
     stock = whole_replay(tmp_path_factory)
     compared = 0
-    for task, metrics in found["tasks"].items():
-        theirs = {(one["doc_id"], one["filter"]): one for one in stock["samples"][task]}
+    for task, metrics in content["tasks"].items():
+        theirs = {(sample["doc_id"], sample["filter"]): sample for sample in stock["samples"][task]}
         for spec, values in metrics.items():
             metric, _, name = spec.partition(",")
             if metric == "math_verify":  # another version of math-verify: lighteval takes no newer one
                 continue
             expected = [theirs[number, name].get(metric) for number in range(len(values["items"]))]
             differing = [
-                n for n, (ours, one) in enumerate(zip(values["items"], expected, strict=True)) if not same(ours, one)
+                n
+                for n, (ours, theirs) in enumerate(zip(values["items"], expected, strict=True))
+                if not same(ours, theirs)
             ]
             assert not differing, (task, spec, differing)
             average = stock["results"][task][spec]
@@ -172,7 +174,7 @@ def test_every_recorded_answer_of_the_sample_gets_the_same_verdict(
             compared += len(expected)
     assert compared > 4000
     # What lighteval keeps of a run can be written too.
-    assert sum(name.startswith("details_") for name in found["files"]) == len(done.tasks)
+    assert sum(name.startswith("details_") for name in content["files"]) == len(done.tasks)
 
 
 @pytest.mark.lighteval
@@ -186,11 +188,11 @@ def test_recorded_runs_of_lm_evals_own_tasks_get_the_same_verdicts(tmp_path: Pat
     assert run.returncode == 0, run.stderr[-3000:]
     said = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert "override_chat_template=False" in said["raised"]  # a prompt that was changed stops it
-    found = said["tasks"]
+    result = said["tasks"]
     for name in names:
         (path,) = (tmp_path / "run").rglob(f"samples_{name}_*.jsonl")
         samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        for spec, values in found[f"recorded_{name}"].items():
+        for spec, values in result[f"recorded_{name}"].items():
             metric, _, which = spec.partition(",")
-            expected = [one[metric] for one in samples if one["filter"] == which]
+            expected = [sample[metric] for sample in samples if sample["filter"] == which]
             assert values["items"] == expected, (name, spec)

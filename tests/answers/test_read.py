@@ -34,18 +34,18 @@ lines = st.builds(
 
 
 def write(file: Path, content: Sequence[dict[str, Any]]) -> Path:
-    file.write_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in content))
+    file.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in content))
     return file
 
 
-def held(found: Answers) -> dict[str, Any]:
+def held(result: Answers) -> dict[str, Any]:
     """What was read, without where it stood and without what stands twice."""
 
     def plain(answer: Answer) -> tuple[Any, ...]:
         return answer.prompt_sha256, answer.text, answer.choices
 
-    given = {key: plain(one) for key, one in found.given.items() if key not in found.doubled}
-    return {"given": given, "failed": set(found.failed), "doubled": set(found.doubled)}
+    given = {key: plain(answer) for key, answer in result.given.items() if key not in result.doubled}
+    return {"given": given, "failed": set(result.failed), "doubled": set(result.doubled)}
 
 
 @given(st.lists(lines, min_size=1, max_size=6), st.data())
@@ -58,10 +58,10 @@ def test_a_file_cut_off_at_any_byte_loses_at_most_its_last_line(
     (folder / "cut.jsonl").write_bytes(whole[:cut])
     ends = [at for at, byte in enumerate(whole) if byte == ord("\n")]
     complete = sum(end <= cut for end in ends)  # a line is whole when nothing but its end is missing
-    found = read_answers([folder / "cut.jsonl"])
-    assert held(found) == held(read_answers([write(folder / "first.jsonl", content[:complete])]))
+    result = read_answers([folder / "cut.jsonl"])
+    assert held(result) == held(read_answers([write(folder / "first.jsonl", content[:complete])]))
     torn = cut > 0 and cut not in ends and whole[cut - 1] != ord("\n")
-    assert found.cut_off == ([f"{folder / 'cut.jsonl'}, line {complete + 1}"] if torn else [])
+    assert result.cut_off == ([f"{folder / 'cut.jsonl'}, line {complete + 1}"] if torn else [])
 
 
 @given(st.lists(lines, max_size=8), st.data())
@@ -84,22 +84,22 @@ def test_a_line_that_was_cut_off_and_written_on_hides_no_other(
     half = half[: data.draw(st.integers(1, len(half) - 1))]
     file = write(folder / "on.jsonl", before)
     file.write_bytes(file.read_bytes() + half + b"\n" + json.dumps(before[0]).encode() + b"\n")
-    found = read_answers([file])
-    assert held(found) == held(read_answers([write(folder / "before.jsonl", before)]))
-    assert len(found.cut_off) == 1
+    result = read_answers([file])
+    assert held(result) == held(read_answers([write(folder / "before.jsonl", before)]))
+    assert len(result.cut_off) == 1
 
 
 def test_an_answer_after_a_failure_counts(tmp_path: Path) -> None:
     failed = {"id": "t/0", "prompt_sha256": "a", "error": "out of memory"}
     for order in ([failed, TEXT], [TEXT, failed]):
-        found = read_answers([write(tmp_path / "a.jsonl", order)])
-        assert (list(found.given), list(found.failed)) == ([("t/0", None)], [])
+        result = read_answers([write(tmp_path / "a.jsonl", order)])
+        assert (list(result.given), list(result.failed)) == ([("t/0", None)], [])
 
 
 def test_the_same_answer_twice_is_one(tmp_path: Path) -> None:
     again = {**TEXT, "started": 1.0, "ended": 2.0, "engine": "another"}
-    found = read_answers([write(tmp_path / "a.jsonl", [TEXT, again])])
-    assert (list(found.given), found.doubled) == ([("t/0", None)], {})
+    result = read_answers([write(tmp_path / "a.jsonl", [TEXT, again])])
+    assert (list(result.given), result.doubled) == ([("t/0", None)], {})
 
 
 @pytest.mark.parametrize(
@@ -108,20 +108,20 @@ def test_the_same_answer_twice_is_one(tmp_path: Path) -> None:
 def test_two_answers_that_are_not_alike_are_named_and_the_last_wins_only_where_asked_for(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
-    one, two = write(tmp_path / "1.jsonl", [TEXT]), write(tmp_path / "2.jsonl", [LIKELIHOODS, {**TEXT, **change}])
-    assert read_answers([one, two]).doubled == {("t/0", None): (f"{one}, line 1", f"{two}, line 2")}
-    last = read_answers([one, two], prefer="last")
+    first, two = write(tmp_path / "1.jsonl", [TEXT]), write(tmp_path / "2.jsonl", [LIKELIHOODS, {**TEXT, **change}])
+    assert read_answers([first, two]).doubled == {("t/0", None): (f"{first}, line 1", f"{two}, line 2")}
+    last = read_answers([first, two], prefer="last")
     assert (last.doubled, last.given["t/0", None].where) == ({}, f"{two}, line 2")
 
 
 def test_token_ids_are_counted(tmp_path: Path) -> None:
-    found = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "token_ids": [5, 6, 7]}])])
-    assert found.given["t/0", None].completion_tokens == 3
+    result = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "token_ids": [5, 6, 7]}])])
+    assert result.given["t/0", None].completion_tokens == 3
 
 
 def test_another_end_than_stop_and_length_is_a_failure(tmp_path: Path) -> None:
-    found = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "finish_reason": "abort"}])])
-    assert found.failed["t/0", None].error == "finish_reason is 'abort', neither 'stop' nor 'length'"
+    result = read_answers([write(tmp_path / "a.jsonl", [{**TEXT, "finish_reason": "abort"}])])
+    assert result.failed["t/0", None].error == "finish_reason is 'abort', neither 'stop' nor 'length'"
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_a_whole_line_that_is_no_answer_is_refused(line: Any, told: str, tmp_pat
 def test_tokens_are_read_as_they_stand(tmp_path: Path) -> None:
     more = {"top_k_ids": [[7, 5], [6, 1]], "top_k_logprobs": [[-0.5, -1], [-0.5, -2]]}
     file = tmp_path / "a.jsonl"
-    file.write_text("".join(json.dumps({**FORCED, "id": f"t/{n}", "tokens": {**TOKENS, **one}}) + "\n"
-                            for n, one in enumerate(({}, more))))  # fmt: skip
-    plain, rich = (one.tokens for one in read_answers([file]).given.values())
+    file.write_text("".join(json.dumps({**FORCED, "id": f"t/{n}", "tokens": {**TOKENS, **fields}}) + "\n"
+                            for n, fields in enumerate(({}, more))))  # fmt: skip
+    plain, rich = (answer.tokens for answer in read_answers([file]).given.values())
     assert plain is not None
     assert rich is not None
     assert (plain.as_json(), plain.top_k) == (TOKENS, 0)

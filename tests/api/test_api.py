@@ -60,13 +60,13 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
     assert "meta_gpqa" in seen
 
     run_lm_eval(Path("work_dir"), ["meta_gpqa"], Path("out"))
-    found = report("out", pack="work_dir")
-    assert [task.name for task in found.tasks] == ["meta_gpqa"]
+    judged = report("out", pack="work_dir")
+    assert [task.name for task in judged.tasks] == ["meta_gpqa"]
     assert compare("out", "out", pack="work_dir").kind == "compare"
 
     options = JudgingOptions(pack="work_dir", margin=3.0)
     whole, single = report("out", options=options), report("out", pack="work_dir", margin=3.0)
-    assert whole.to_json() == single.to_json() != found.to_json()
+    assert whole.to_json() == single.to_json() != judged.to_json()
     assert report("out", options=options, margin=5.0).to_json() == report("out", pack="work_dir", margin=5.0).to_json()
 
 
@@ -152,7 +152,7 @@ def test_calls_in_threads_come_to_what_each_comes_to_alone(
 
     def prepared(folder: str, task: str) -> dict[str, str]:
         config = Config(model_name="m", evals_dataset="sample", tasks=(task,), work_dir=folder)
-        return {name: one.sha256 for name, one in prepare(config).manifest.files.items()}
+        return {name: file.sha256 for name, file in prepare(config).manifest.files.items()}
 
     def verified(folder: str) -> list[Any]:
         def progress(_: str, done: int = 0, __: int = 0, /) -> None:
@@ -175,8 +175,8 @@ def test_calls_in_threads_come_to_what_each_comes_to_alone(
         sys.stdout.write("mine\n")
         os.write(1, b"too\n")
         go_on.set()
-    found = [one.result() for one in preparing], [one.result() for one in verifying]
-    assert found == alone
+    result = [future.result() for future in preparing], [future.result() for future in verifying]
+    assert result == alone
     assert (os._exit, sys.stdout, sys.stderr, sys.dont_write_bytecode) == before
     assert (root.handlers, (root.level, logging.getLogger("lm_eval").level)) == (handlers, levels)
     assert capfd.readouterr().out == "mine\ntoo\n"

@@ -34,7 +34,9 @@ def test_lm_eval_knows_every_argument_that_it_is_given() -> None:
     from lm_eval.models.api_models import TemplateAPI
     from lm_eval.models.openai_completions import LocalCompletionsAPI
 
-    known = {name for one in (TemplateAPI, LocalCompletionsAPI) for name in inspect.signature(one.__init__).parameters}
+    known = {
+        name for kind in (TemplateAPI, LocalCompletionsAPI) for name in inspect.signature(kind.__init__).parameters
+    }
     assert set(model_args(model_args={"revision": "abc", "trust_remote_code": True})) <= known
 
 

@@ -121,8 +121,8 @@ def listed(work_dir: Path) -> dict[str, str]:
 
 def test_the_manifest_knows_every_file(made: tuple[Path, Manifest]) -> None:
     work_dir, manifest = made
-    found = listed(work_dir)
-    assert found == {name: entry.sha256 for name, entry in manifest.files.items()}
+    paths = listed(work_dir)
+    assert paths == {name: entry.sha256 for name, entry in manifest.files.items()}
     assert read_manifest(work_dir) == manifest
 
 
@@ -372,8 +372,8 @@ def test_kills_of_prepare_leave_one_whole_pack() -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         manifest = read_manifest(Path("work_dir"))
-        found = listed(Path("work_dir"))
-        assert found == {name: entry.sha256 for name, entry in manifest.files.items()}
+        paths = listed(Path("work_dir"))
+        assert paths == {name: entry.sha256 for name, entry in manifest.files.items()}
 
 
 def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
@@ -392,8 +392,8 @@ def test_two_prepares_at_once_do_not_corrupt_each_other() -> None:
     assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in running] == [0, 0]
     manifest = read_manifest(Path("work_dir"))
     assert manifest.run.seed in configs
-    found = listed(Path("work_dir"))
-    assert found == {name: entry.sha256 for name, entry in manifest.files.items()}
+    paths = listed(Path("work_dir"))
+    assert paths == {name: entry.sha256 for name, entry in manifest.files.items()}
 
 
 def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:

@@ -24,16 +24,16 @@ STOP = "answers end at stop texts"
 
 
 def failed(fault: str, *, counts: bool = True) -> set[str]:
-    found = check_engine(NumpyClient(fault, counts=counts))
-    assert found.passed == all(check.status == "passed" for check in found.checks)
-    assert all(check.hint for check in found.checks if check.status == "failed")
-    return {check.name for check in found.checks if check.status == "failed"}
+    result = check_engine(NumpyClient(fault, counts=counts))
+    assert result.passed == all(check.status == "passed" for check in result.checks)
+    assert all(check.hint for check in result.checks if check.status == "failed")
+    return {check.name for check in result.checks if check.status == "failed"}
 
 
 def test_a_backend_without_fault_passes_every_check() -> None:
-    found = check_engine(NumpyClient())
-    assert [check.name for check in found.checks if check.status != "passed"] == []
-    assert len(found.checks) == 11
+    result = check_engine(NumpyClient())
+    assert [check.name for check in result.checks if check.status != "passed"] == []
+    assert len(result.checks) == 11
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,21 @@ def test_what_is_known_is_what_the_shipped_model_says() -> None:
     content = json.loads((model_folder().parent / "known.json").read_text(encoding="utf-8"))
     assert content["weights_sha256"] == hashlib.sha256((model_folder() / "model.safetensors").read_bytes()).hexdigest()
     anew = tool.Known(model())
-    some = [one for one in content["asks"] if one["group"] != "long" and one["number"] < 2]
-    for one in some:
-        if "continuations" in one:
-            anew.choices(one["group"], one["prompt"], one["continuations"])
+    some = [
+        known_answer
+        for known_answer in content["asks"]
+        if known_answer["group"] != "long" and known_answer["number"] < 2
+    ]
+    for known_answer in some:
+        if "continuations" in known_answer:
+            anew.choices(known_answer["group"], known_answer["prompt"], known_answer["continuations"])
         else:
-            anew.text(one["group"], one["prompt"], stop=one["stop"], max_tokens=one["max_tokens"])
+            anew.text(
+                known_answer["group"],
+                known_answer["prompt"],
+                stop=known_answer["stop"],
+                max_tokens=known_answer["max_tokens"],
+            )
     for ours, theirs in zip(anew.asks, some, strict=True):
         if "continuations" in ours:
             assert [pytest.approx(said, abs=1e-4) for of_bos in ours["said"] for said in of_bos] == [
@@ -93,7 +102,11 @@ def test_what_is_known_is_what_the_shipped_model_says() -> None:
 
 
 def test_the_taught_pairs_are_known_word_for_word() -> None:
-    known = {one.request.prompt: one.texts[1] for one in read_known_answers() if one.group in ("answers", "special")}
+    known = {
+        read_known_answer.request.prompt: read_known_answer.texts[1]
+        for read_known_answer in read_known_answers()
+        if read_known_answer.group in ("answers", "special")
+    }
     assert known == {pair["prompt"]: (pair["answer"], "stop") for pair in tool.read_pairs()}
 
 
@@ -121,15 +134,15 @@ def test_doctor_asks_the_engine_of_a_whole_pack(
     monkeypatch.setattr(pack_checks, "check_pack", pack_checks.check_written_pack)
     for words in (["--engine"], ["--backend", "server"], ["--base-url", "http://h:1/v1"]):
         done = cli("doctor", *words, "--json")
-        found = json.loads(done.stdout)
-        assert (done.returncode, found["passed"], list(found)) == (
+        content = json.loads(done.stdout)
+        assert (done.returncode, content["passed"], list(content)) == (
             code, not code, ["engine", "seconds", "passed", "checks"],
         )  # fmt: skip
     done = cli("doctor", pack, "--engine", "--json")
     both = json.loads(done.stdout)
     assert (done.returncode, both["passed"], both["pack"]) == (code, not code, str(pack))
     assert [check["status"] for check in both["checks"]] == ["passed"] * 3
-    assert both["installation"]["checks"] == found["checks"]
+    assert both["installation"]["checks"] == content["checks"]
     assert asked == ["vllm", "server", "server", "vllm"]
 
 

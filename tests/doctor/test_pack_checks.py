@@ -51,9 +51,9 @@ def checks(pack: Path, name: str = "") -> list[Check]:
     return [check for check in part() if check.name.startswith(name)]
 
 
-def only(found: Sequence[Check]) -> Check:
-    assert len(found) == 1, [str(check) for check in found]
-    return found[0]
+def only(result: Sequence[Check]) -> Check:
+    assert len(result) == 1, [str(check) for check in result]
+    return result[0]
 
 
 def set_manifest(pack: Path, *path: str, value: Any) -> None:
@@ -170,22 +170,22 @@ def without_much(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     edit(pack / "_common" / "rows.py", "def doc_to_text(", "def doc_to_prompt(")
     reseal(pack)
     broken = dict.fromkeys(("langdetect", "math_verify", "antlr4"), "raise ImportError('not this version')")
-    found: dict[str, list[Check]] = {}
+    result: dict[str, list[Check]] = {}
     with pytest.MonkeyPatch.context() as patch:
         shadow(folder / "shadow", patch, **broken, nltk=NLTK)
         for check in checks(pack):
-            found.setdefault(check.name, []).append(check)
-    return found
+            result.setdefault(check.name, []).append(check)
+    return result
 
 
 def test_a_function_that_cannot_be_imported_is_named(without_much: dict[str, list[Check]]) -> None:
-    found = [check.what for check in without_much["functions"] if check.status == "failed"]
+    result = [check.what for check in without_much["functions"] if check.status == "failed"]
     for yaml, said in (
         ("_choice_yaml", "No module named 'meta_eval'"),
         ("ifeval", "No module named 'no_such_library'"),
         ("_generative_yaml", "has no function doc_to_text"),
     ):
-        assert any(yaml in what and said in what for what in found), (yaml, found)
+        assert any(yaml in what and said in what for what in result), (yaml, result)
 
 
 def test_a_task_that_does_not_load_its_first_doc_is_named(tmp_path: Path) -> None:
@@ -193,21 +193,21 @@ def test_a_task_that_does_not_load_its_first_doc_is_named(tmp_path: Path) -> Non
     edit(pack / "_common" / "rows.py", 'return doc["prompt"]', 'return doc["promt"]')
     write_docs(pack, "meta_mmlu_pretrain", read_docs(pack, "meta_mmlu_pretrain")[::-1], seal=False)
     reseal(pack)
-    found = [check.what for check in checks(pack, "first docs") if check.status == "failed"]
-    assert any("meta_gpqa_cot: KeyError: 'promt'" in what for what in found)
-    assert any("meta_mmlu_pretrain: ValueError" in what and "not the file that was prepared" in what for what in found)
+    result = [check.what for check in checks(pack, "first docs") if check.status == "failed"]
+    assert any("meta_gpqa_cot: KeyError: 'promt'" in what for what in result)
+    assert any("meta_mmlu_pretrain: ValueError" in what and "not the file that was prepared" in what for what in result)
 
 
 def test_what_scoring_lacks_is_told_with_its_command(without_much: dict[str, list[Check]]) -> None:
-    found = {name: only(some) for name, some in without_much.items() if name.startswith("scoring: ")}
+    result = {name: only(some) for name, some in without_much.items() if name.startswith("scoring: ")}
     for name, command in (
         ("scoring: langdetect", '-m pip install "lm-eval[ifeval]"'),
         ("scoring: math_verify", '-m pip install "lm-eval[math]"'),
         ("scoring: antlr", '-m pip install "antlr4-python3-runtime==4.11.*"'),
     ):
-        assert found[name].status == "failed", name
-        assert command in str(found[name].hint)
-    assert found["scoring: sympy"].status == "passed"
+        assert result[name].status == "failed", name
+        assert command in str(result[name].hint)
+    assert result["scoring: sympy"].status == "passed"
 
 
 def ifeval_pack(tmp_path: Path, instruction: str) -> Path:
@@ -236,15 +236,15 @@ def traced(pack: Path, folder: Path, patch: pytest.MonkeyPatch) -> tuple[list[Ch
     noting = f"open({str(trace)!r}, 'a').write('%s')\n"
     download = f"def download(name):\n    {noting % 'downloaded '}"
     shadow(folder / "shadow", patch, nltk=(noting % "imported ") + NLTK + download)
-    found = checks(pack)
-    assert "functions" in {check.name for check in found}
-    return found, trace.read_text() if trace.exists() else ""
+    result = checks(pack)
+    assert "functions" in {check.name for check in result}
+    return result, trace.read_text() if trace.exists() else ""
 
 
 def test_punkt_is_asked_for_when_an_instruction_needs_it(without_punkt: tuple[Path, list[Check], str]) -> None:
-    pack, found, _ = without_punkt
+    pack, result, _ = without_punkt
     assert read_manifest(pack).punkt_tab is False
-    check = only([check for check in found if check.name == "scoring: punkt_tab"])
+    check = only([check for check in result if check.name == "scoring: punkt_tab"])
     assert check.status == "failed"
     assert "-m nltk.downloader punkt_tab" in str(check.hint)
 

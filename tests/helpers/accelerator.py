@@ -45,8 +45,8 @@ def answer(
 
     def logprobs(request: dict[str, Any]) -> list[float]:
         recorded = doc_of(request)["recorded_negative_log_likelihoods"]
-        assert all(math.isfinite(one) for one in recorded)
-        return [-one for one in recorded]
+        assert all(math.isfinite(token) for token in recorded)
+        return [-token for token in recorded]
 
     module.generate, module.logprobs = generate, logprobs  # type: ignore[attr-defined]
     module.main(requests, answers, *(shard or (0, 1)))

@@ -34,7 +34,10 @@ class Engine(VLLM):  # type: ignore[misc]
     planted: Mapping[str, Sequence[int]] = {}
 
     def _asked(self, requests: Sequence[Any]) -> list[Any]:
-        return [self._other(one) if one.doc_id in self.planted.get(one.task_name, ()) else one for one in requests]
+        return [
+            self._other(request) if request.doc_id in self.planted.get(request.task_name, ()) else request
+            for request in requests
+        ]
 
     def _other(self, request: Any) -> Any:
         other = copy.copy(request)
@@ -51,16 +54,16 @@ class Engine(VLLM):  # type: ignore[misc]
 def samples(run: Path, task: str) -> dict[int, dict[str, Any]]:
     """By doc its first sample."""
     (path,) = run.rglob(f"samples_{task}_*.jsonl")
-    found: dict[int, dict[str, Any]] = {}
+    result: dict[int, dict[str, Any]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
-        one = json.loads(line)
-        found.setdefault(one["doc_id"], one)
-    return found
+        content = json.loads(line)
+        result.setdefault(content["doc_id"], content)
+    return result
 
 
 def differing(first: Path, second: Path, task: str, *fields: str) -> list[int]:
-    one, other = samples(first, task), samples(second, task)
-    return [doc for doc in one if any(one[doc][field] != other[doc][field] for field in fields)]
+    sample, other = samples(first, task), samples(second, task)
+    return [doc for doc in sample if any(sample[doc][field] != other[doc][field] for field in fields)]
 
 
 def recorded(folder: Path, model: str, engine: Engine) -> dict[str, Any]:
@@ -69,22 +72,22 @@ def recorded(folder: Path, model: str, engine: Engine) -> dict[str, Any]:
         task_folder(folder / "tasks", names), folder / "run", names, model=engine, gen_kwargs={"max_gen_toks": 24}
     )
     pack = prepare(folder / "pack", "recorded", evals_dataset=str(run), model_name=model, max_model_len=4096)
-    found: dict[str, Any] = {"verify": {}, "again": {}, "other": {}, "planted": {}, "verdicts": {}}
+    result: dict[str, Any] = {"verify": {}, "again": {}, "other": {}, "planted": {}, "verdicts": {}}
     for name, task in verify(pack).tasks.items():
         total = task.tallies.total if task.tallies else None
-        found["verify"][name] = [task.status, total and total.agreed, total and total.docs]
+        result["verify"][name] = [task.status, total and total.agreed, total and total.docs]
     for which, planted in (("again", {}), ("other", PLANTED)):
         engine.planted = planted
         record(pack, folder / which, names, model=engine)
         for task in report([folder / which], pack=pack).tasks:
             if task.apart and task.apart.model and task.apart.prompts:
                 parts = [task.apart.grader.value, task.apart.model.value, task.apart.prompts.value]
-                found[which][task.name] = [*parts, task.flips.compared - task.flips.agreed if task.flips else None]
+                result[which][task.name] = [*parts, task.flips.compared - task.flips.agreed if task.flips else None]
     engine.planted = {}
     for name in PLANTED:
-        found["planted"][name] = differing(run, folder / "other", name, "resps")
-        found["verdicts"][name] = differing(run, folder / "other", name, "acc")
-    return found
+        result["planted"][name] = differing(run, folder / "other", name, "resps")
+        result["verdicts"][name] = differing(run, folder / "other", name, "acc")
+    return result
 
 
 def chat(folder: Path, model: str, engine: Engine) -> bool:
@@ -95,9 +98,9 @@ def chat(folder: Path, model: str, engine: Engine) -> bool:
     keys = {"evals_dataset": "lm-eval", "template_dir": str(templates), "apply_chat_template": True}
     pack = prepare(folder / "chat_pack", "gsm8k@2", model_name=model, max_model_len=4096, **keys)
     record(pack, folder / "frozen", ["gsm8k"], model=engine, gen_kwargs={"max_gen_toks": 8})
-    one, other = samples(folder / "plain", "gsm8k"), samples(folder / "frozen", "gsm8k")
+    first, other = samples(folder / "plain", "gsm8k"), samples(folder / "frozen", "gsm8k")
     bos = engine.tokenizer.bos_token
-    return [_said(doc, bos) for doc in one.values()] == [_said(doc, bos) for doc in other.values()]
+    return [_said(doc, bos) for doc in first.values()] == [_said(doc, bos) for doc in other.values()]
 
 
 def _said(sample: Mapping[str, Any], bos: str) -> tuple[str, str]:
@@ -113,9 +116,9 @@ def main(folder: Path, taught: str) -> None:
         pretrained=str(model), dtype="float32", max_model_len=4096, enforce_eager=True, seed=42, add_bos_token=True,
         gpu_memory_utilization=0.3, batch_size="auto",
     )  # fmt: skip
-    found = recorded(folder, str(model), engine)
-    found["chat"] = chat(folder, str(model), engine)
-    sys.stdout.write(json.dumps(found) + "\n")
+    recorded_run = recorded(folder, str(model), engine)
+    recorded_run["chat"] = chat(folder, str(model), engine)
+    sys.stdout.write(json.dumps(recorded_run) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from small_model import write_tokenizer
 
 from meta_eval.answers.requests import Request
-from meta_eval.answers.token_logprobs import TokenLogprobs, of_places
+from meta_eval.answers.token_logprobs import TokenLogprobs, collect_tokens
 from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
 
@@ -34,13 +34,13 @@ def finds(ask: EngineRequest) -> TokenLogprobs:
     places: list[dict[int, tuple[float, int | None]]] = []
     for number, token in enumerate(ask.forced_ids):
         others = range(token + 1, token + 1 + ask.top_k)
-        place: dict[int, tuple[float, int | None]] = {one: (-1.0 - one / 1000, None) for one in others}
+        place: dict[int, tuple[float, int | None]] = {other: (-1.0 - other / 1000, None) for other in others}
         place[token] = (-0.125 * (token % 7), 1)
         if number % 3 == 2:
             place[token] = (-0.75, 2)
             place[999] = (-0.5, 1)
         places.append(place)
-    return of_places(ask.forced_ids, places, ask.top_k)
+    return collect_tokens(ask.forced_ids, places, ask.top_k)
 
 
 class FakeClient(Client):

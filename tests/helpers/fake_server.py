@@ -76,9 +76,9 @@ class FakeServer:
         self.lock, self.stopping = threading.Lock(), threading.Event()
         self.open: set[socket.socket] = set()
         self.encode = encode
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", port or 0))
-            self.port: int = one.getsockname()[1]
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", port or 0))
+            self.port: int = listener.getsockname()[1]
 
     @property
     def url(self) -> str:
@@ -103,9 +103,9 @@ class FakeServer:
         self.http.shutdown()
         self.http.server_close()
         with self.lock:
-            for one in self.open:
+            for connection in self.open:
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def prompts(self) -> list[str]:
         """All that was asked but the probes."""
@@ -200,8 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
         if not fake.token_ids and not isinstance(body["prompt"], str):
             if fake.ids_end_in == 200:  # each id is taken for a prompt
                 known = {name: value for name, value in body.items() if name in fake.takes}
-                several = [completion({**known, "prompt": str(one)}, fake.encode) for one in body["prompt"]]
-                self.send(200, {**several[0], "choices": [one["choices"][0] for one in several]})
+                several = [completion({**known, "prompt": str(prompt)}, fake.encode) for prompt in body["prompt"]]
+                self.send(200, {**several[0], "choices": [prompt["choices"][0] for prompt in several]})
             elif fake.ids_end_in:
                 self.refuse(fake.ids_end_in, "prompt: Input should be a valid string")
             else:
@@ -255,25 +255,27 @@ def completion(body: Body, encode: Callable[[str], list[int]]) -> dict[str, Any]
     if body.get("return_token_ids"):
         choice |= {"token_ids": written, "prompt_token_ids": ids}
     if body.get("logprob_token_ids") and body.get("return_tokens_as_token_ids"):
-        top = {f"token_id:{one}": logprob(ids, one) for one in body["logprob_token_ids"]}
+        top = {f"token_id:{token}": logprob(ids, token) for token in body["logprob_token_ids"]}
         likeliest = max(top, key=lambda name: top[name])
         choice["logprobs"] = {"tokens": [likeliest], "token_logprobs": [top[likeliest]], "top_logprobs": [top]}
     elif body.get("echo") and "logprobs" in body:
-        own = [None, *(logprob(ids[:place], one) for place, one in enumerate(ids) if place), -1.0]
-        tops = [None if one is None else {"x": one} for one in own]
+        own = [None, *(logprob(ids[:place], token) for place, token in enumerate(ids) if place), -1.0]
+        tops = [None if token is None else {"x": token} for token in own]
         choice["logprobs"] = {"tokens": ["?"] * len(own), "token_logprobs": own, "top_logprobs": tops}
     if "prompt_logprobs" in body:
-        found: Sequence[Any] = [{str(one): {"logprob": logprob(ids[:n], one), "rank": 1}} for n, one in enumerate(ids)]
-        for n, place in enumerate(found):
+        result: Sequence[Any] = [
+            {str(token): {"logprob": logprob(ids[:n], token), "rank": 1}} for n, token in enumerate(ids)
+        ]
+        for n, place in enumerate(result):
             for more in range(1, body["prompt_logprobs"] + 1):  # likelier ones, at every third place
                 if n % 3 == 0:
-                    (own,) = [one for name, one in place.items() if name == str(ids[n])]
+                    (own,) = [entry for name, entry in place.items() if name == str(ids[n])]
                     own["rank"] = more + 1
                     likelier = {"logprob": own["logprob"] + more / 64, "rank": body["prompt_logprobs"] + 1 - more}
                 else:
                     likelier = {"logprob": place[str(ids[n])]["logprob"] - more, "rank": more + 1}
                 place[str(ids[n] + more)] = likelier
-        choice["prompt_logprobs"] = [None, *found[1:]]
+        choice["prompt_logprobs"] = [None, *result[1:]]
     usage = {
         "prompt_tokens": len(ids),
         "completion_tokens": len(written),

@@ -26,9 +26,9 @@ Row = dict[str, Any]
 def choice(n: int, prompt: str, choices: list[str], gold: int, *, spaced: bool = True) -> Row:
     """A doc of a choice, in the columns of 2024."""
     costs = _costs(n, prompt, choices)
-    by_length = [cost / len(one) for cost, one in zip(costs, choices, strict=True)]
+    by_length = [cost / len(text) for cost, text in zip(costs, choices, strict=True)]
     metrics = {"acc": float(_best(costs) == gold), "acc_norm": float(_best(by_length) == gold)}
-    return _row(prompt, [f" {one}" if spaced else one for one in choices], [gold], costs, metrics)
+    return _row(prompt, [f" {text}" if spaced else text for text in choices], [gold], costs, metrics)
 
 
 def truthful(n: int) -> Row:
@@ -36,7 +36,7 @@ def truthful(n: int) -> Row:
     costs = _costs(n, prompt, [*first, *second])
     shares = [math.exp(cost) for cost in costs[3:]]
     metrics = {"mc1": float(_best(costs[:3]) == 0), "mc2": sum(shares[:2]) / sum(shares)}
-    return _row(prompt, [f" {one}" for one in [*first, *second]], [0, 3, 4], costs, metrics)
+    return _row(prompt, [f" {text}" for text in [*first, *second]], [0, 3, 4], costs, metrics)
 
 
 def sum_of(n: int) -> Row:
@@ -85,10 +85,10 @@ def write(folder: Path, files: Mapping[str, list[Row]], run: str = RUN) -> Path:
 
 def tokens_of(row: Row, encode: Callable[[str], list[int]], front: list[int]) -> Row:
     """A row with the ids that a model was given, padded behind as a batch was."""
-    requests = [front + encode(row["full_prompt"] + one) for one in row["choices"]]
+    requests = [front + encode(row["full_prompt"] + text) for text in row["choices"]]
     longest = max(map(len, requests))
     padded = [longest - len(ids) for ids in requests]
-    ids = [one + [0] * by for one, by in zip(requests, padded, strict=True)]
+    ids = [text + [0] * by for text, by in zip(requests, padded, strict=True)]
     return {**row, "input_tokens": ids, "padded": padded}
 
 

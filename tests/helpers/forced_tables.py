@@ -43,15 +43,15 @@ def moved(answers: Sequence[Forced], size: float, seed: int = 1, docs: Iterable[
     """The same tokens as another copy finds them: log-probabilities moved by noise of this size, of some docs."""
     rng = np.random.default_rng(seed)
     some = None if docs is None else set(docs)
-    found = []
-    for one in answers:
-        noise = rng.laplace(0, size, len(one.logprobs)).astype(np.float32) if size else 0
-        shifted = np.minimum(one.logprobs + noise, -1e-4) if some is None or one.doc in some else one.logprobs
-        top = np.maximum(one.top_logprobs, shifted)
-        found.append(
+    result = []
+    for scored in answers:
+        noise = rng.laplace(0, size, len(scored.logprobs)).astype(np.float32) if size else 0
+        shifted = np.minimum(scored.logprobs + noise, -1e-4) if some is None or scored.doc in some else scored.logprobs
+        top = np.maximum(scored.top_logprobs, shifted)
+        result.append(
             Forced(
-                one.task, one.subtask, one.doc, one.request_sha256, one.prompt_tokens, one.token_ids,
-                np.asarray(shifted, np.float32), one.ranks, one.top_ids, np.asarray(top, np.float32),
+                scored.task, scored.subtask, scored.doc, scored.request_sha256, scored.prompt_tokens, scored.token_ids,
+                np.asarray(shifted, np.float32), scored.ranks, scored.top_ids, np.asarray(top, np.float32),
             )
         )  # fmt: skip
-    return found
+    return result

@@ -54,13 +54,13 @@ class Forked:
         self._reply, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         read, write = os.pipe()
         read_error, write_error = os.pipe()
-        self.stdout, self.stderr = (open(one, encoding="utf-8") for one in (read, read_error))  # noqa: PTH123, SIM115
+        self.stdout, self.stderr = (open(end, encoding="utf-8") for end in (read, read_error))  # noqa: PTH123, SIM115
         out = write if stdout == subprocess.PIPE else stdout.fileno()
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123
             files = [nothing.fileno(), out, write_error, theirs.fileno()]
             socket.send_fds(parent, [json.dumps(ask).encode()], files)
-        for one in (write, write_error):
-            os.close(one)
+        for end in (write, write_error):
+            os.close(end)
         theirs.close()
         self.pid = int(self._said(_LONGEST_S))
         self.returncode: int | None = None
@@ -93,7 +93,7 @@ class Forked:
             TimeoutError: It did not end.
         """
         with ThreadPoolExecutor(2) as pool, self.stdout, self.stderr:
-            texts = [pool.submit(one.read) for one in (self.stdout, self.stderr)]
+            texts = [pool.submit(stream.read) for stream in (self.stdout, self.stderr)]
             try:
                 self.wait(timeout)
             except TimeoutError:
@@ -206,7 +206,7 @@ def _become(ask: dict[str, Any], descriptors: list[int]) -> None:
     os.chdir(ask["cwd"])
     os.environ.clear()
     os.environ.update(ask["environment"])
-    sys.path[:0] = [one for one in os.environ.get("PYTHONPATH", "").split(":") if one]
+    sys.path[:0] = [folder for folder in os.environ.get("PYTHONPATH", "").split(":") if folder]
     sys.argv = ask["words"]
 
 

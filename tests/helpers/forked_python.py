@@ -19,8 +19,8 @@ def main() -> int:
     socket.send_fds(socket.socket(fileno=int(os.environ["FORKED_BY"])), [json.dumps(ask).encode()], files)
     theirs.close()
     pid = int(reply.recv(16))
-    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(one, lambda number, _: os.kill(pid, number))
+    for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(signal_number, lambda number, _: os.kill(pid, number))
     code = int(reply.recv(16))
     return code if code >= 0 else 128 - code
 

@@ -16,7 +16,7 @@ import numpy as np
 from places import REPOSITORY
 
 from meta_eval.doctor.known_answers import END, model_folder, settings_of
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 
 _SPEC = importlib.util.spec_from_file_location("known_answers_tool", REPOSITORY / "tools/known_answers.py")
 assert _SPEC and _SPEC.loader
@@ -38,8 +38,8 @@ class Remembered(tool.Model):  # type: ignore[misc]
             return super().log_probabilities(ids, cache, last)
         if tuple(ids) not in self._first:
             self._first[tuple(ids)] = super().log_probabilities(ids, cache, last), list(cache)
-        found, cache[:] = self._first[tuple(ids)]  # whoever goes on replaces what it holds, and changes nothing of it
-        return found
+        result, cache[:] = self._first[tuple(ids)]  # whoever goes on replaces what it holds, and changes nothing of it
+        return result
 
     def steps(self, ids: Sequence[int]) -> Iterator[tuple[int, Any]]:
         taken, more = self._greedy.setdefault(tuple(ids), ([], super().steps(ids)))
@@ -62,8 +62,8 @@ def write(ids: tuple[int, ...], stop: tuple[str, ...], max_tokens: int) -> tuple
 
 @functools.cache
 def likelihoods(ids: tuple[int, ...], ends: tuple[tuple[int, ...], ...]) -> list[tuple[float, bool]]:
-    found: list[tuple[float, bool]] = model().likelihoods(ids, ends)
-    return found
+    pairs: list[tuple[float, bool]] = model().likelihoods(ids, ends)
+    return pairs
 
 
 class NumpyClient(Client):
@@ -82,7 +82,7 @@ class NumpyClient(Client):
     def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         for ask in asks:
             self.asked.append(ask)
-            why = too_long(ask, self.settings.max_model_len)
+            why = explain_too_long(ask, self.settings.max_model_len)
             if self.fault == "one fails" and ask.request.id == "doctor/answers/3":
                 yield EngineResponse(ask.request, error="refused", again=False)
             elif why is not None and self.fault != "cuts prompts":
@@ -124,17 +124,17 @@ class NumpyClient(Client):
         ends = tuple(map(tuple, ask.continuation_ids or ()))
         if self.fault == "likelihood of the token beside" or (self.fault == "one pass is wrong" and ask.one_token_each):
             ends = tuple(tuple(token + 1 for token in end) for end in ends)
-        found = likelihoods(ids, ends)
-        return [(value + 0.03, greedy) for value, greedy in found] if self.fault == "rounds" else found
+        pairs = likelihoods(ids, ends)
+        return [(value + 0.03, greedy) for value, greedy in pairs] if self.fault == "rounds" else pairs
 
     def _endless(self, ids: tuple[int, ...], stop: Sequence[str], most: int) -> tuple[str, str, int]:
         written: list[int] = []
         for token, _ in model().steps(ids):
             written.append(token)
             text = model().decode(written)
-            for one in stop:
-                if one in text:
-                    return text.partition(one)[0], "stop", len(written)
+            for sequence in stop:
+                if sequence in text:
+                    return text.partition(sequence)[0], "stop", len(written)
             if len(written) == most:
                 return text, "length", most
         raise AssertionError
@@ -143,14 +143,14 @@ class NumpyClient(Client):
         cache: list[Any] = []
         after, written = list(ids), []
         while True:
-            found = np.exp(model().log_probabilities(after, cache)[0].astype(np.float64))
-            after = self._chance.choices(range(len(found)), found.tolist())
+            exp = np.exp(model().log_probabilities(after, cache)[0].astype(np.float64))
+            after = self._chance.choices(range(len(exp)), exp.tolist())
             if after[0] in model().ends:
                 return model().decode(written), "stop", len(written) + 1
             written.append(after[0])
             text = model().decode(written)
-            for one in stop:
-                if one in text:
-                    return text.partition(one)[0], "stop", len(written)
+            for sequence in stop:
+                if sequence in text:
+                    return text.partition(sequence)[0], "stop", len(written)
             if len(written) == most:
                 return text, "length", most

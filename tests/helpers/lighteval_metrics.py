@@ -32,24 +32,24 @@ CHOICES = {
 
 def main(cases: Path, output: Path) -> None:
     said = json.loads(cases.read_text(encoding="utf-8"))
-    found: dict[str, list[dict[str, float]]] = {"texts": [], "choices": []}
+    result: dict[str, list[dict[str, float]]] = {"texts": [], "choices": []}
     for case in said["texts"]:
         doc = Doc(query="", choices=case["golds"], gold_index=list(range(len(case["golds"]))))
         answer = ModelResponse(text=[case["answer"]])
-        found["texts"].append(
+        result["texts"].append(
             {name: float(metric.compute(doc=doc, model_response=answer)) for name, metric in TEXTS.items()}
         )
     for case in said["choices"]:
         doc = Doc(query="", choices=case["choices"], gold_index=case["gold"])
         tokens = [[0] * count for count in case["tokens"]]
-        one = {}
+        values = {}
         for name, metric in CHOICES.items():
             both = case["likelihoods"] + (case["alone"] if name == "acc_mutual_info" else [])
-            one[name] = float(
+            values[name] = float(
                 metric.compute(doc=doc, model_response=ModelResponse(logprobs=both, output_tokens=tokens))
             )
-        found["choices"].append(one)
-    output.write_text(json.dumps(found), encoding="utf-8")
+        result["choices"].append(values)
+    output.write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -44,15 +44,15 @@ class Replay(LightevalModel):
         return [ModelResponse(input=self.prefix + doc.query, text=[self._of(doc)]) for doc in docs]
 
     def loglikelihood(self, docs: list[Doc]) -> list[ModelResponse]:
-        found = []
+        result = []
         for doc in docs:
             logprobs, greedy = zip(*self._of(doc), strict=True)
-            found.append(
+            result.append(
                 ModelResponse(
                     input=self.prefix + doc.query, logprobs=list(logprobs), argmax_logits_eq_gold=list(greedy)
                 )
             )
-        return found
+        return result
 
     def loglikelihood_rolling(self, docs: list[Doc]) -> list[ModelResponse]:
         raise NotImplementedError
@@ -79,10 +79,10 @@ def main(export: Path, answers: Path, output: Path, prefix: str = "") -> None:
         pipeline = evaluated(export, said, scratch, "")
         pipeline.save_and_push_results()
         logged = pipeline.evaluation_tracker.metrics_logger
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for full_name, metrics in logged.metrics_values.items():
             order = [int(doc.id) for doc in pipeline.documents_dict[full_name]]
-            found[full_name.partition("|")[0]] = {
+            result[full_name.partition("|")[0]] = {
                 metric: {
                     "items": [
                         getattr(value, "item", value)
@@ -99,7 +99,7 @@ def main(export: Path, answers: Path, output: Path, prefix: str = "") -> None:
                 evaluated(export, said, scratch, prefix)
             except ValueError as error:
                 raised = str(error)
-    output.write_text(json.dumps({"tasks": found, "files": files, "raised": raised}), encoding="utf-8")
+    output.write_text(json.dumps({"tasks": result, "files": files, "raised": raised}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -92,23 +92,25 @@ def run(folder: Path) -> None:
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     """What stands in the journal below its first line; a half line, as a crash leaves it, is none."""
-    found = []
+    result = []
     for path in (folder / "eval_results/answers").glob("*.jsonl"):
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]:
             if line.endswith("\n"):
-                found.append(json.loads(line))
-    return found
+                result.append(json.loads(line))
+    return result
 
 
 def answers(folder: Path, *fields: str) -> dict[str, tuple[Any, ...]]:
     """By request some fields of its answer; each was asked once."""
     kept = lines(folder)
-    assert len({one["id"] for one in kept}) == len(kept)
-    return {one["id"]: tuple(one.get(field) for field in fields) for one in kept}
+    assert len({text["id"] for text in kept}) == len(kept)
+    return {text["id"]: tuple(text.get(field) for field in fields) for text in kept}
 
 
 def likelihoods(folder: Path) -> dict[str, list[float]]:
-    return {one["id"]: [choice["logprob"] for choice in one["choices"]] for one in lines(folder) if "choices" in one}
+    return {
+        line["id"]: [choice["logprob"] for choice in line["choices"]] for line in lines(folder) if "choices" in line
+    }
 
 
 def scores(folder: Path, output: str = "eval_results") -> Any:
@@ -135,10 +137,10 @@ def descendants(pid: int) -> dict[int, str]:
             words[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:  # it has ended meanwhile
             continue
-    found = {pid}
-    while new := {one for one, parent in parents.items() if parent in found} - found:
-        found |= new
-    return {one: words.get(one, "") for one in found - {pid}}
+    result = {pid}
+    while new := {child for child, parent in parents.items() if parent in result} - result:
+        result |= new
+    return {child: words.get(child, "") for child in result - {pid}}
 
 
 def runs_still(pid: int) -> bool:

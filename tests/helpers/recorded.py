@@ -11,8 +11,8 @@ from typing import Any
 
 from packs import read_docs
 
-from meta_eval.answers.answer_matching import until
-from meta_eval.answers.token_logprobs import Place, of_places
+from meta_eval.answers.answer_matching import cut_at_stop
+from meta_eval.answers.token_logprobs import Place, collect_tokens
 from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
 Answer = Callable[[EngineRequest, "Meta"], EngineResponse]
@@ -58,11 +58,11 @@ class Meta(Client):
         said = type(self).how(asked, self)
         if said.error is not None or not type(self).forces:
             return EngineResponse(ask.request, error=said.error or "forces nothing")
-        likely = said.text == until(doc["recorded_output"] or "x", ()) or type(self).likes
+        likely = said.text == cut_at_stop(doc["recorded_output"] or "x", ()) or type(self).likes
         ids = list(ask.forced_ids)
         other: Place = {-1: (-0.01, None)}
-        places: list[Place] = [{one: (-0.01, 1)} if likely else {one: (-9.0, 99), **other} for one in ids]
-        return EngineResponse(ask.request, forced=of_places(ids, places), prompt_tokens=said.prompt_tokens)
+        places: list[Place] = [{token: (-0.01, 1)} if likely else {token: (-9.0, 99), **other} for token in ids]
+        return EngineResponse(ask.request, forced=collect_tokens(ids, places), prompt_tokens=said.prompt_tokens)
 
     def right(self, ask: EngineRequest) -> EngineResponse:
         doc = self.recorded[ask.request.id]
@@ -70,7 +70,7 @@ class Meta(Client):
             return EngineResponse(
                 ask.request, choices=[(-nll, None) for nll in doc["recorded_negative_log_likelihoods"]]
             )
-        text = until(doc["recorded_output"] or "x", ask.request.stop)
+        text = cut_at_stop(doc["recorded_output"] or "x", ask.request.stop)
         return EngineResponse(ask.request, text=text, finish_reason="stop", completion_tokens=3)
 
     @staticmethod

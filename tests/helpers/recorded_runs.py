@@ -197,10 +197,10 @@ def record(
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.verification.evaluator import quiet
+    from meta_eval.verification.evaluator import silence_libraries
 
     tracker = EvaluationTracker(output_path=str(output))
-    with quiet(), patch("lm_eval.evaluator.add_env_info"):  # it asks pip for seconds what this machine has
+    with silence_libraries(), patch("lm_eval.evaluator.add_env_info"):  # it asks pip for seconds what this machine has
         results = simple_evaluate(
             model=_model(salt, planted or {}) if model is None else model,
             tasks=list(names),
@@ -231,7 +231,7 @@ def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
         )
 
         def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:
-            return "<s>" + "".join(f"[{one['role']}] {one['content']} " for one in chat_history)
+            return "<s>" + "".join(f"[{message['role']}] {message['content']} " for message in chat_history)
 
         def chat_template(self, _: Any = False) -> str:
             return "[role] content"
@@ -244,10 +244,10 @@ def _model(salt: str, planted: Mapping[str, Sequence[int]]) -> Any:
 
         def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
             return [
-                self._likeliest(one)
-                if "allowed_token_ids" in one.args[1]
-                else _words(self._share(one, ""), one.args[0])
-                for one in requests
+                self._likeliest(request)
+                if "allowed_token_ids" in request.args[1]
+                else _words(self._share(request, ""), request.args[0])
+                for request in requests
             ]
 
         def _likeliest(self, request: Any) -> str:

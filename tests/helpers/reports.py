@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from meta_eval.judging.decide import Decision, Evidence, Veto, decide
+from meta_eval.judging.decide import Decision, Evidence, Veto, decide_outcome
 from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
 from meta_eval.judging.numbers import baseline_distance
 from meta_eval.reports.fidelity import FidelityReport
@@ -69,8 +69,8 @@ def made(
     tasks: Sequence[Task], drops: Mapping[str, Drop], vetoes: Sequence[Veto] = ()
 ) -> tuple[Decision, tuple[Task, ...]]:
     """The decision on these drops, and the tasks with it."""
-    decision = decide([Evidence(name, drop) for name, drop in drops.items()], vetoes=vetoes)
-    decided = {one.task: one for one in decision.tasks}
+    decision = decide_outcome([Evidence(name, drop) for name, drop in drops.items()], vetoes=vetoes)
+    decided = {task.task: task for task in decision.tasks}
     return decision, tuple(dataclasses.replace(task, decision=decided.get(task.name)) for task in tasks)
 
 

@@ -88,7 +88,7 @@ def write_run(
                 ) | (line or {})
             )  # fmt: skip
     if samples:
-        text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines)
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         (folder / f"samples_{task}_{time}.jsonl").write_text(text, encoding="utf-8")
     groups: dict[str | None, list[float]] = {}
     for index, verdict in enumerate(verdicts):
@@ -202,7 +202,9 @@ def entry(docs: int, *numbers: PublishedEntry, **other: Any) -> TaskEntry:
 
 def manifest(**tasks: TaskEntry) -> Manifest:
     """A pack of these tasks, whose docs files all have `DOCS_SHA256`."""
-    files = {one.docs_file for one in tasks.values()} | {one.baseline.file for one in tasks.values() if one.baseline}
+    files = {task.docs_file for task in tasks.values()} | {
+        task.baseline.file for task in tasks.values() if task.baseline
+    }
     return Manifest(
         schema_version=SCHEMA_VERSION, meta_eval="0", lm_eval=Range(minimum="0.4.11", below="0.5"), prepared_from=ASKED,
         run=RUN, originals={}, tasks=tasks, groups={}, command=(),
@@ -214,15 +216,15 @@ def embed_samples(folder: Path, file: Path) -> Path:
     """Write a run as its caller writes down what ``simple_evaluate`` returns: one file, the samples in it."""
     results = next(folder.rglob("*results*.json"))
     tree = json.loads(results.read_text(encoding="utf-8"))
-    found: dict[str, list[Any]] = {}
+    result: dict[str, list[Any]] = {}
     for path in sorted(folder.rglob("*.jsonl")) + sorted(folder.rglob("samples_*.json")):
         task = next(task for task in tree["configs"] if re.search(rf"_{task}(_\d{{4}}-.*)?\.jsonl?$", path.name))
         text = path.read_text(encoding="utf-8")
-        found[task] = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
-    for sample in (one for samples in found.values() for one in samples):
+        result[task] = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
+    for sample in (sample for samples in result.values() for sample in samples):
         if isinstance(sample["arguments"], dict):
-            sample["arguments"] = [list(one.values()) for one in sample["arguments"].values()]
+            sample["arguments"] = [list(argument.values()) for argument in sample["arguments"].values()]
     tree["git_hash"] = "ä🙂"  # what stands before the samples has more bytes than letters
-    tree |= {"samples": found, "config": tree.pop("config")}
+    tree |= {"samples": result, "config": tree.pop("config")}
     file.write_text(json.dumps(tree, ensure_ascii=False, indent=1), encoding="utf-8")
     return file

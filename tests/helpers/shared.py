@@ -54,8 +54,8 @@ def whole_replay(temporary: pytest.TempPathFactory) -> dict[str, Any]:
 
     def make(folder: Path) -> None:
         with chdir(folder):
-            found = replay(pack, all_tasks())
-        (folder / "results.json").write_text(json.dumps(found, default=str), encoding="utf-8")
+            samples = replay(pack, all_tasks())
+        (folder / "results.json").write_text(json.dumps(samples, default=str), encoding="utf-8")
 
     said: dict[str, Any] = json.loads((once(temporary, "replayed", make) / "results.json").read_text(encoding="utf-8"))
     return said

@@ -64,8 +64,8 @@ def _docs(kind: str, golds: tuple[tuple[str, ...], ...], prompt: str) -> list[di
 
 def extracted(kind: str, doc: dict[str, Any], output: str, *, free: bool = False) -> str:
     _, strict, freely, _ = FUNCTIONS[kind]
-    ((found,),) = getattr(template(), freely if free else strict)([[output]], [doc])
-    return str(found)
+    ((result,),) = getattr(template(), freely if free else strict)([[output]], [doc])
+    return str(result)
 
 
 def judge(kind: str, doc: dict[str, Any], output: str, *, free: bool = False) -> dict[str, Any]:

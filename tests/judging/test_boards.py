@@ -26,9 +26,9 @@ TASKS = {
 
 def run_of(name: str, docs: int) -> TaskRun:
     spec, value = TASKS[name]
-    found = [object()] * docs
+    result = [object()] * docs
     return TaskRun(
-        task=name, time="", docs=tuple(found), filters=(), aggregates={spec: Aggregate(value, None, True)},  # type: ignore[arg-type]
+        task=name, time="", docs=tuple(result), filters=(), aggregates={spec: Aggregate(value, None, True)},  # type: ignore[arg-type]
         only_aggregated=(), samples_file=Path(name), skipped=0, published_metrics=(), verdict=None, reading=None,
         provenance=Provenance.__new__(Provenance),
     )  # fmt: skip
@@ -42,8 +42,8 @@ def manifest() -> Manifest:
 
 
 def test_a_board_shows_its_parts_and_their_mean(manifest: Manifest) -> None:
-    found = {one.metric: one.value for one in board_values(manifest, {name: run_of(name, 3) for name in TASKS})}
-    assert found == pytest.approx(
+    result = {value.metric: value.value for value in board_values(manifest, {name: run_of(name, 3) for name in TASKS})}
+    assert result == pytest.approx(
         {
             "ARC": 0.219, "HellaSwag": 0.316, "MMLU": 0.275, "TruthfulQA": 0.407, "Winogrande": 0.5, "GSM8K": 0.01,
             "mean": (0.219 + 0.316 + 0.275 + 0.407 + 0.5 + 0.01) / 6,
@@ -52,12 +52,12 @@ def test_a_board_shows_its_parts_and_their_mean(manifest: Manifest) -> None:
     v1 = find_board("leaderboard_v1")
     assert v1 is not None
     shown = {part.name: part.shown["gpt2"] for part in v1.parts if part.shown}
-    assert {name: 100 * found[name] for name in shown} == pytest.approx(shown)
+    assert {name: 100 * result[name] for name in shown} == pytest.approx(shown)
 
 
 def test_a_part_of_which_a_task_is_unfinished_is_no_number_and_then_there_is_no_mean(manifest: Manifest) -> None:
     runs = {name: run_of(name, 2 if name == "mmlu_b" else 3) for name in TASKS}
-    assert {one.metric for one in board_values(manifest, runs)} == {
+    assert {value.metric for value in board_values(manifest, runs)} == {
         "ARC", "HellaSwag", "TruthfulQA", "Winogrande", "GSM8K",
     }  # fmt: skip
 

@@ -17,7 +17,7 @@ from meta_eval.judging.decide import (
     Settling,
     TaskDecision,
     Veto,
-    decide,
+    decide_outcome,
 )
 from meta_eval.judging.numbers import baseline_distance
 from meta_eval.thresholds import MARGIN
@@ -31,9 +31,9 @@ def evidence(lost: int, won: int, n: int, task: str = "meta_some", margin: float
     return Evidence(task, drop_of(lost, won, n), margin)
 
 
-def one(lost: int, won: int, n: int, margin: float = MARGIN) -> TaskDecision:
-    (found,) = decide([evidence(lost, won, n)], margin).tasks
-    return found
+def decide_alone(lost: int, won: int, n: int, margin: float = MARGIN) -> TaskDecision:
+    (task,) = decide_outcome([evidence(lost, won, n)], margin).tasks
+    return task
 
 
 # One task
@@ -54,30 +54,30 @@ def one(lost: int, won: int, n: int, margin: float = MARGIN) -> TaskDecision:
     ],
 )
 def test_the_outcome(lost: int, won: int, n: int, outcome: str) -> None:
-    assert one(lost, won, n).outcome == outcome
+    assert decide_alone(lost, won, n).outcome == outcome
 
 
 def test_the_outcome_is_that_of_the_interval_which_is_shown() -> None:
-    found = one(160, 100, 10_000)
-    assert found.interval == found.drop.interval()
-    assert found.interval.upper < found.margin == MARGIN
-    assert found.p == found.drop.p() < 0.05
+    result = decide_alone(160, 100, 10_000)
+    assert result.interval == result.drop.interval()
+    assert result.interval.upper < result.margin == MARGIN
+    assert result.p == result.drop.p() < 0.05
 
 
 def test_a_drop_inside_the_margin_is_remarked_on() -> None:
-    assert one(160, 100, 10_000).remark == "a drop of about 0.6 points is there, and smaller than the margin"
-    assert one(100, 100, 10_000).remark is None
+    assert decide_alone(160, 100, 10_000).remark == "a drop of about 0.6 points is there, and smaller than the margin"
+    assert decide_alone(100, 100, 10_000).remark is None
 
 
 def test_a_gain_is_remarked_on() -> None:
-    assert one(100, 300, 10_000).remark == "it is above its baseline, by about 2.0 points"
+    assert decide_alone(100, 300, 10_000).remark == "it is above its baseline, by about 2.0 points"
 
 
 def test_below_is_corrected_for_the_number_of_tasks_and_the_interval_is_not() -> None:
-    alone = one(15, 4, 448)
+    alone = decide_alone(15, 4, 448)
     assert alone.outcome == "shown below"
     others = [evidence(15, 15, 448, f"task {index}") for index in range(9)]
-    among = decide([evidence(15, 4, 448), *others]).tasks[0]
+    among = decide_outcome([evidence(15, 4, 448), *others]).tasks[0]
     assert among.outcome == "not shown"
     assert among.interval == alone.interval
     assert among.p_corrected == pytest.approx(10 * alone.p)
@@ -86,141 +86,143 @@ def test_below_is_corrected_for_the_number_of_tasks_and_the_interval_is_not() ->
 
 
 def test_a_task_may_have_a_margin_of_its_own() -> None:
-    found = decide([evidence(15, 15, 448, "a"), evidence(15, 15, 448, "b", 0.03)])
-    assert [(task.margin, task.outcome) for task in found.tasks] == [(0.01, "not shown"), (0.03, "shown to hold")]
+    decision = decide_outcome([evidence(15, 15, 448, "a"), evidence(15, 15, 448, "b", 0.03)])
+    assert [(task.margin, task.outcome) for task in decision.tasks] == [(0.01, "not shown"), (0.03, "shown to hold")]
 
 
 def test_without_a_baselines_answers_less_can_be_shown() -> None:
     values = [1.0] * 600 + [0.0] * 400
-    (found,) = decide([Evidence("meta_some", stats.unpaired_drop(0.6, values))]).tasks
-    assert found.outcome == "not shown"
-    assert "no answers of the baseline are known" in str(found.remark)
+    (task,) = decide_outcome([Evidence("meta_some", stats.unpaired_drop(0.6, values))]).tasks
+    assert task.outcome == "not shown"
+    assert "no answers of the baseline are known" in str(task.remark)
 
 
 def test_one_doc_shows_nothing() -> None:
-    found = decide([evidence(1, 0, 1)])
-    assert found.outcome == "NOT SHOWN"
-    assert found.tasks[0].outcome == "not shown"
-    assert found.tasks[0].settling is None
+    decision = decide_outcome([evidence(1, 0, 1)])
+    assert decision.outcome == "NOT SHOWN"
+    assert decision.tasks[0].outcome == "not shown"
+    assert decision.tasks[0].settling is None
 
 
 # All tasks
 
 
 def test_an_identical_model_ships() -> None:
-    found = decide([evidence(14, 14, 448, "small"), evidence(300, 300, 12_000, "large")])
-    assert (found.outcome, found.exit_code, found.reasons) == ("SHIP", 0, ())
-    assert found.mean is not None
-    assert found.interval == found.mean.interval()
-    assert found.settling is None
+    decision = decide_outcome([evidence(14, 14, 448, "small"), evidence(300, 300, 12_000, "large")])
+    assert (decision.outcome, decision.exit_code, decision.reasons) == ("SHIP", 0, ())
+    assert decision.mean is not None
+    assert decision.interval == decision.mean.interval()
+    assert decision.settling is None
 
 
 def test_the_mean_is_weighed_by_docs_and_the_other_is_not() -> None:
-    found = decide([evidence(20, 0, 500, "a"), evidence(0, 0, 1500, "b")])
-    assert [task.weight for task in found.tasks] == pytest.approx([0.25, 0.75])
-    assert found.mean is not None
-    assert found.equal is not None
-    assert found.mean.value == pytest.approx(0.01)
-    assert found.equal.value == pytest.approx(0.02)
-    assert found.unlike is not None
-    assert found.unlike < 0.001
+    decision = decide_outcome([evidence(20, 0, 500, "a"), evidence(0, 0, 1500, "b")])
+    assert [task.weight for task in decision.tasks] == pytest.approx([0.25, 0.75])
+    assert decision.mean is not None
+    assert decision.equal is not None
+    assert decision.mean.value == pytest.approx(0.01)
+    assert decision.equal.value == pytest.approx(0.02)
+    assert decision.unlike is not None
+    assert decision.unlike < 0.001
 
 
 def test_a_mean_that_has_dropped_by_more_than_the_margin_is_a_dont() -> None:
-    found = decide([evidence(300, 100, 10_000, "a"), evidence(300, 100, 10_000, "b")])
-    assert (found.outcome, found.exit_code) == ("DON'T", 1)
-    assert "the mean drop of 2.0 points is shown to be larger than 1.0 points" in found.reasons
+    decision = decide_outcome([evidence(300, 100, 10_000, "a"), evidence(300, 100, 10_000, "b")])
+    assert (decision.outcome, decision.exit_code) == ("DON'T", 1)
+    assert "the mean drop of 2.0 points is shown to be larger than 1.0 points" in decision.reasons
 
 
 def test_one_task_that_has_collapsed_is_a_dont_whatever_the_mean() -> None:
-    found = decide([evidence(60, 10, 448, "small"), evidence(300, 300, 12_000, "large")])
-    assert found.interval is not None
-    assert found.interval.upper < MARGIN
-    assert found.outcome == "DON'T"
-    assert found.reasons == ("small: the drop of 11.2 points is shown to be larger than 1.0 points",)
+    decision = decide_outcome([evidence(60, 10, 448, "small"), evidence(300, 300, 12_000, "large")])
+    assert decision.interval is not None
+    assert decision.interval.upper < MARGIN
+    assert decision.outcome == "DON'T"
+    assert decision.reasons == ("small: the drop of 11.2 points is shown to be larger than 1.0 points",)
 
 
 def test_a_drop_that_may_be_allowed_is_no_dont() -> None:
-    found = decide([evidence(200, 120, 10_000)])
-    assert (found.outcome, found.exit_code) == ("NOT SHOWN", 3)
-    assert found.reasons[0].startswith("the mean drop may be as large as 1.2 points")
+    decision = decide_outcome([evidence(200, 120, 10_000)])
+    assert (decision.outcome, decision.exit_code) == ("NOT SHOWN", 3)
+    assert decision.reasons[0].startswith("the mean drop may be as large as 1.2 points")
 
 
 def test_a_task_that_is_shown_below_forbids_ship() -> None:
-    found = decide([evidence(24, 8, 448, "small"), evidence(300, 300, 12_000, "large")])
-    assert found.interval is not None
-    assert found.interval.upper < MARGIN
-    assert (found.outcome, found.reasons[0]) == ("NOT SHOWN", "shown below: small")
+    decision = decide_outcome([evidence(24, 8, 448, "small"), evidence(300, 300, 12_000, "large")])
+    assert decision.interval is not None
+    assert decision.interval.upper < MARGIN
+    assert (decision.outcome, decision.reasons[0]) == ("NOT SHOWN", "shown below: small")
 
 
 def test_small_tasks_that_all_drop_a_little_forbid_ship() -> None:
     """None of them alone is shown below, and the large one hides them in the mean."""
     small = [evidence(10, 8, 250, f"small {index}") for index in range(40)]
-    found = decide([*small, evidence(300, 300, 20_000, "large")])
-    assert found.interval is not None
-    assert found.interval.upper < MARGIN
-    assert not any(task.outcome == "shown below" for task in found.tasks)
-    assert found.outcome == "NOT SHOWN"
-    assert found.reasons == ("the mean in which every task counts the same is shown to have dropped",)
+    decision = decide_outcome([*small, evidence(300, 300, 20_000, "large")])
+    assert decision.interval is not None
+    assert decision.interval.upper < MARGIN
+    assert not any(task.outcome == "shown below" for task in decision.tasks)
+    assert decision.outcome == "NOT SHOWN"
+    assert decision.reasons == ("the mean in which every task counts the same is shown to have dropped",)
 
 
 def test_a_drop_in_small_tasks_that_may_be_chance_forbids_ship() -> None:
-    found = decide([evidence(18, 8, 448, "small"), evidence(300, 300, 12_000, "large")])
-    assert found.interval is not None
-    assert found.interval.upper < MARGIN
-    assert found.outcome == "NOT SHOWN"
-    assert found.reasons == ("the mean in which every task counts the same dropped by 1.1 points",)
+    decision = decide_outcome([evidence(18, 8, 448, "small"), evidence(300, 300, 12_000, "large")])
+    assert decision.interval is not None
+    assert decision.interval.upper < MARGIN
+    assert decision.outcome == "NOT SHOWN"
+    assert decision.reasons == ("the mean in which every task counts the same dropped by 1.1 points",)
 
 
 def test_a_veto_forbids_ship_with_its_reason() -> None:
     same = [evidence(100, 100, 10_000)]
-    found = decide(same, vetoes=[Veto("54 of 541 answers are empty", "meta_ifeval"), Veto("the pack was edited")])
-    assert found.outcome == "NOT SHOWN"
-    assert found.reasons == ("meta_ifeval: 54 of 541 answers are empty", "the pack was edited")
-    assert decide([evidence(300, 100, 10_000)], vetoes=[Veto("the pack was edited")]).outcome == "DON'T"
+    decision = decide_outcome(
+        same, vetoes=[Veto("54 of 541 answers are empty", "meta_ifeval"), Veto("the pack was edited")]
+    )
+    assert decision.outcome == "NOT SHOWN"
+    assert decision.reasons == ("meta_ifeval: 54 of 541 answers are empty", "the pack was edited")
+    assert decide_outcome([evidence(300, 100, 10_000)], vetoes=[Veto("the pack was edited")]).outcome == "DON'T"
 
 
 def test_a_ship_with_a_drop_says_so() -> None:
-    found = decide([evidence(160, 100, 10_000)])
-    assert (found.outcome, found.reasons) == ("SHIP", ("a drop is shown, and is smaller than the margin",))
+    decision = decide_outcome([evidence(160, 100, 10_000)])
+    assert (decision.outcome, decision.reasons) == ("SHIP", ("a drop is shown, and is smaller than the margin",))
 
 
 def test_nothing_decides_nothing() -> None:
-    found = decide([], vetoes=[Veto("meta_gpqa was not run")])
-    assert (found.outcome, found.mean) == ("NOT SHOWN", None)
-    assert found.reasons == ("meta_gpqa was not run", "there is no task to decide on")
+    decision = decide_outcome([], vetoes=[Veto("meta_gpqa was not run")])
+    assert (decision.outcome, decision.mean) == ("NOT SHOWN", None)
+    assert decision.reasons == ("meta_gpqa was not run", "there is no task to decide on")
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.01, 1.0, float("nan")])
 def test_a_margin_is_a_share(margin: float) -> None:
     with pytest.raises(ValueError, match="margin"):
-        decide([evidence(1, 1, 50)], margin)
+        decide_outcome([evidence(1, 1, 50)], margin)
     with pytest.raises(ValueError, match="margin"):
-        decide([evidence(1, 1, 50, margin=margin)])
+        decide_outcome([evidence(1, 1, 50, margin=margin)])
 
 
 def test_tasks_have_names_of_their_own() -> None:
     with pytest.raises(ValueError, match="one name"):
-        decide([evidence(1, 1, 50), evidence(1, 1, 50)])
+        decide_outcome([evidence(1, 1, 50), evidence(1, 1, 50)])
 
 
 # What would settle it
 
 
 def settled(*tasks: Evidence, margin: float = MARGIN) -> Settling:
-    found = decide(tasks, margin).settling
-    assert found is not None
-    return found
+    settling = decide_outcome(tasks, margin).settling
+    assert settling is not None
+    return settling
 
 
 def test_without_a_measurement_repeats_are_promised_at_best() -> None:
-    found = settled(evidence(15, 15, 448), margin=0.023)
-    assert not found.measured
-    assert found.margin == pytest.approx(decide([evidence(15, 15, 448)]).tasks[0].interval.upper)
+    settling = settled(evidence(15, 15, 448), margin=0.023)
+    assert not settling.measured
+    assert settling.margin == pytest.approx(decide_outcome([evidence(15, 15, 448)]).tasks[0].interval.upper)
     # All flips the engine's, half of the variance our side's: sqrt(1/2) of 2.8 standard errors is the least.
     error = drop_of(15, 15, 448).variance ** 0.5
-    assert found.least == pytest.approx((1.965 + 0.842) * error * 0.5**0.5, rel=1e-3)
-    assert found.runs == ()
+    assert settling.least == pytest.approx((1.965 + 0.842) * error * 0.5**0.5, rel=1e-3)
+    assert settling.runs == ()
 
 
 def test_a_baseline_that_can_be_run_again_settles_more() -> None:
@@ -233,23 +235,23 @@ def test_a_baseline_that_can_be_run_again_settles_more() -> None:
 
 
 def test_an_engine_that_was_seen_to_be_quiet_leaves_nothing_to_repeats() -> None:
-    found = settled(replace(evidence(15, 15, 448), noise=0.0, baseline_runs=1), margin=0.02)
-    assert found.measured
-    assert found.runs == ()
-    assert found.least == pytest.approx(found.margin)
+    settling = settled(replace(evidence(15, 15, 448), noise=0.0, baseline_runs=1), margin=0.02)
+    assert settling.measured
+    assert settling.runs == ()
+    assert settling.least == pytest.approx(settling.margin)
 
 
 def test_no_number_of_runs_shows_what_the_estimate_contradicts() -> None:
-    found = settled(replace(evidence(140, 100, 2000), baseline_runs=1))
-    assert found.runs == ()
-    assert found.least >= 0.02
+    settling = settled(replace(evidence(140, 100, 2000), baseline_runs=1))
+    assert settling.runs == ()
+    assert settling.least >= 0.02
 
 
 def test_repeats_go_where_they_take_most_variance_away_for_each_doc() -> None:
     noisy = replace(evidence(150, 150, 1500, "noisy"), baseline_runs=1)
     quiet = replace(evidence(15, 15, 1500, "quiet"), baseline_runs=1)
-    found = settled(noisy, quiet, margin=0.009)
-    runs = dict(found.runs)
+    settling = settled(noisy, quiet, margin=0.009)
+    runs = dict(settling.runs)
     assert runs["noisy"] > runs.get("quiet", 1)
 
 
@@ -258,18 +260,18 @@ def test_runs_that_were_made_count() -> None:
     chance = np.where(rng.random(448) < 0.1, 0.5, 0.0)
     runs = [(rng.random(448) < chance).astype(float).tolist() for _ in range(5)]
     drop = stats.paired_drop(runs[0], stats.average_runs(runs[1:]))
-    found = settled(Evidence("t", drop, runs=4, noise=stats.run_noise(runs[1:])), margin=0.015)
-    assert all(count > 4 for _, count in found.runs)
+    settling = settled(Evidence("t", drop, runs=4, noise=stats.run_noise(runs[1:])), margin=0.015)
+    assert all(count > 4 for _, count in settling.runs)
 
 
 # The baseline and the published number
 
 
 def test_the_baselines_distance_is_a_figure_of_its_own() -> None:
-    found = baseline_distance("meta_math_hard", "final_em,none", 0.238, 0.254, "a judge model at Meta")
-    assert found.distance == pytest.approx(-0.016)
-    assert not found.rounded
-    assert found.reason == "a judge model at Meta"
+    distance = baseline_distance("meta_math_hard", "final_em,none", 0.238, 0.254, "a judge model at Meta")
+    assert distance.distance == pytest.approx(-0.016)
+    assert not distance.rounded
+    assert distance.reason == "a judge model at Meta"
     assert baseline_distance("meta_ifeval", "mean_acc,none", 0.80417, 0.804).rounded
     assert baseline_distance("meta_gpqa", "exact_match,none", None, 0.328).distance is None
 
@@ -286,7 +288,7 @@ RANK = {"DON'T": 0, "NOT SHOWN": 1, "SHIP": 2}
 
 
 def decided(rows: list[tuple[int, int, int]], margin: float) -> Decision:
-    return decide([evidence(*row, task=str(index)) for index, row in enumerate(rows)], margin)
+    return decide_outcome([evidence(*row, task=str(index)) for index, row in enumerate(rows)], margin)
 
 
 @given(tables, st.floats(0.001, 0.5), st.floats(0.001, 0.4))
@@ -306,7 +308,7 @@ def test_the_order_of_tasks_does_not_matter(rows: list[tuple[int, int, int]], ch
     tasks = [evidence(*row, task=str(index)) for index, row in enumerate(rows)]
     shuffled = list(tasks)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    there, back = decide(tasks), decide(shuffled)
+    there, back = decide_outcome(tasks), decide_outcome(shuffled)
     assert there.outcome == back.outcome
     assert there.interval is not None
     assert back.interval is not None
@@ -316,17 +318,17 @@ def test_the_order_of_tasks_does_not_matter(rows: list[tuple[int, int, int]], ch
 
 @given(tables)
 def test_what_is_said_agrees_with_itself(rows: list[tuple[int, int, int]]) -> None:
-    found = decided(rows, 0.05)
-    assert found.interval is not None
-    assert found.mean is not None
-    assert sum(task.weight for task in found.tasks) == pytest.approx(1)
-    assert found.mean.value == pytest.approx(sum(task.weight * task.drop.value for task in found.tasks), abs=1e-9)
-    if found.outcome == "SHIP":
-        assert found.interval.upper < 0.05
-        assert all(task.outcome != "shown below" for task in found.tasks)
+    decision = decided(rows, 0.05)
+    assert decision.interval is not None
+    assert decision.mean is not None
+    assert sum(task.weight for task in decision.tasks) == pytest.approx(1)
+    assert decision.mean.value == pytest.approx(sum(task.weight * task.drop.value for task in decision.tasks), abs=1e-9)
+    if decision.outcome == "SHIP":
+        assert decision.interval.upper < 0.05
+        assert all(task.outcome != "shown below" for task in decision.tasks)
     else:
-        assert found.reasons
-    for task in found.tasks:
+        assert decision.reasons
+    for task in decision.tasks:
         assert (task.outcome == "shown to hold") == (task.interval.upper < task.margin)
         assert task.outcome != "shown below" or (task.interval.lower > 0 and task.p <= task.p_corrected < 0.05)
 
@@ -343,9 +345,9 @@ def test_a_drop_of_the_margin_seldom_ships(flips: float) -> None:
     rng, shipped, held = np.random.default_rng(12), 0, 0
     for _ in range(RUNS):
         counts = rng.multinomial(200, [0.02 + flips / 2, flips / 2, 0.98 - flips], size=5)
-        found = decide([evidence(int(a), int(b), 200, str(i)) for i, (a, b, _) in enumerate(counts)], 0.02)
-        shipped += found.outcome == "SHIP"
-        held += sum(task.outcome == "shown to hold" for task in found.tasks)
+        decision = decide_outcome([evidence(int(a), int(b), 200, str(i)) for i, (a, b, _) in enumerate(counts)], 0.02)
+        shipped += decision.outcome == "SHIP"
+        held += sum(task.outcome == "shown to hold" for task in decision.tasks)
     assert shipped <= 0.05 * RUNS
     assert held <= 0.05 * 5 * RUNS
 
@@ -354,8 +356,8 @@ def test_an_identical_model_is_seldom_shown_below_anywhere() -> None:
     rng, below, worse = np.random.default_rng(13), 0, 0
     for _ in range(RUNS // 2):
         counts = rng.multinomial(400, [0.03, 0.03, 0.94], size=22)
-        found = decide([evidence(int(a), int(b), 400, str(i)) for i, (a, b, _) in enumerate(counts)])
-        below += any(task.outcome == "shown below" for task in found.tasks)
-        worse += found.outcome == "DON'T"
+        decision = decide_outcome([evidence(int(a), int(b), 400, str(i)) for i, (a, b, _) in enumerate(counts)])
+        below += any(task.outcome == "shown below" for task in decision.tasks)
+        worse += decision.outcome == "DON'T"
     assert below <= 0.05 * (RUNS // 2)
     assert worse <= 0.025 * (RUNS // 2)

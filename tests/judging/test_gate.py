@@ -13,9 +13,9 @@ from runs import entry, manifest, published, write_run
 
 from meta_eval import stats
 from meta_eval.errors import ConfigError
-from meta_eval.judging.compare import compare
+from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate, read_gate
-from meta_eval.judging.judge import NUMBER, judge
+from meta_eval.judging.judge import NUMBER, judge_run
 from meta_eval.judging.model import Judgement
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.run import Run, read_run
@@ -29,7 +29,7 @@ def right(count: int, n: int = N) -> list[float]:
 
 def at_the_gate(folder: Path, gate: Gate, verdicts: list[float], task: TaskEntry, **options: Any) -> Judgement:
     run = read_run([write_run(folder, verdicts, **options)])
-    return judge(run, manifest(meta_some=task), rules=gate)
+    return judge_run(run, manifest(meta_some=task), rules=gate)
 
 
 def against_baseline(
@@ -38,11 +38,11 @@ def against_baseline(
     pack = manifest(meta_some=task or entry(len(before)))
     baseline = read_run([write_run(folder / "before", before)])
     run = read_run([write_run(folder / "after", after, **options)])
-    return compare(baseline, run, pack, rules=gate)
+    return compare_runs(baseline, run, pack, rules=gate)
 
 
-def reason_of(found: Judgement) -> str:
-    return "; ".join(filter(None, (*found.decision.reasons, *(task.reason for task in found.tasks))))
+def reason_of(result: Judgement) -> str:
+    return "; ".join(filter(None, (*result.decision.reasons, *(task.reason for task in result.tasks))))
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def reason_of(found: Judgement) -> str:
 )
 def test_a_drop_from_the_published_number(tmp_path: Path, count: int, margin: float, outcome: str, code: int) -> None:
     gate = Gate(margin=margin, against="published")
-    found = at_the_gate(tmp_path, gate, right(count), entry(N, published(65.0)), recorded=[True] * N)
-    assert (found.decision.outcome, found.decision.exit_code) == (outcome, code)
-    (task,) = found.decision.tasks
+    judgement = at_the_gate(tmp_path, gate, right(count), entry(N, published(65.0)), recorded=[True] * N)
+    assert (judgement.decision.outcome, judgement.decision.exit_code) == (outcome, code)
+    (task,) = judgement.decision.tasks
     assert task.drop == stats.unpaired_drop(0.65, right(count))
     assert task.margin == margin / 100
 
@@ -61,8 +61,8 @@ def test_a_drop_from_the_published_number(tmp_path: Path, count: int, margin: fl
 def test_a_drop_from_what_was_recorded(tmp_path: Path) -> None:
     recorded = [True] * 660 + [False] * 340
     gate = Gate(margin=2.5, against="recorded")
-    found = at_the_gate(tmp_path / "a", gate, right(650), entry(N), recorded=recorded)
-    assert (found.decision.outcome, found.decision.tasks[0].drop.value) == ("SHIP", pytest.approx(0.01))
+    judgement = at_the_gate(tmp_path / "a", gate, right(650), entry(N), recorded=recorded)
+    assert (judgement.decision.outcome, judgement.decision.tasks[0].drop.value) == ("SHIP", pytest.approx(0.01))
     assert at_the_gate(tmp_path / "b", gate, right(600), entry(N), recorded=recorded).decision.outcome == "DON'T"
     none = at_the_gate(tmp_path / "c", gate, right(650), entry(N, published(65.0)))
     assert none.decision.outcome == "NOT SHOWN"
@@ -71,8 +71,8 @@ def test_a_drop_from_what_was_recorded(tmp_path: Path) -> None:
 
 def test_what_is_no_verdict_is_nothing_to_decide_on(tmp_path: Path) -> None:
     task = entry(N, reading="other,strict-match")
-    found = at_the_gate(tmp_path, Gate(margin=2.5, against="recorded"), right(650), task, recorded=[True] * N)
-    assert (found.decision.outcome, found.decision.tasks) == ("NOT SHOWN", ())
+    judgement = at_the_gate(tmp_path, Gate(margin=2.5, against="recorded"), right(650), task, recorded=[True] * N)
+    assert (judgement.decision.outcome, judgement.decision.tasks) == ("NOT SHOWN", ())
 
 
 def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
 
 def test_a_comparison_may_be_decided_by_the_published_number(tmp_path: Path) -> None:
     gate = Gate(margin=5.0, against="published")
-    found = against_baseline(tmp_path, gate, right(900), right(650), entry(N, published(65.0)))
-    assert (found.decision.outcome, found.tasks[0].against) == ("SHIP", NUMBER)
-    assert found.tasks[0].flips is not None and found.tasks[0].flips.first_only == 250
+    judgement = against_baseline(tmp_path, gate, right(900), right(650), entry(N, published(65.0)))
+    assert (judgement.decision.outcome, judgement.tasks[0].against) == ("SHIP", NUMBER)
+    assert judgement.tasks[0].flips is not None and judgement.tasks[0].flips.first_only == 250
 
 
 @pytest.mark.parametrize("against", ["published", "recorded", "baseline"])
@@ -96,9 +96,9 @@ def test_an_unfinished_task_is_never_a_pass(tmp_path: Path, against: Any) -> Non
     task = entry(N + 1, published(1.0))
     run = read_run([write_run(tmp_path, right(650), recorded=[False] * N)])
     pack, gate = manifest(meta_some=task), Gate(margin=50.0, against=against)
-    found = compare(run, run, pack, rules=gate) if against == "baseline" else judge(run, pack, rules=gate)
-    assert found.decision.exit_code == 3
-    assert f"{N} of {N + 1} docs" in reason_of(found)
+    result = compare_runs(run, run, pack, rules=gate) if against == "baseline" else judge_run(run, pack, rules=gate)
+    assert result.decision.exit_code == 3
+    assert f"{N} of {N + 1} docs" in reason_of(result)
 
 
 @pytest.mark.parametrize("against", ["recorded", "baseline"])
@@ -108,7 +108,7 @@ def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, against: A
 
     def decided(min_docs: int) -> Judgement:
         gate = Gate(margin=5.0, against=against, min_docs=min_docs)
-        return compare(run, run, pack, rules=gate) if against == "baseline" else judge(run, pack, rules=gate)
+        return compare_runs(run, run, pack, rules=gate) if against == "baseline" else judge_run(run, pack, rules=gate)
 
     assert decided(N).decision.outcome == "SHIP"
     assert decided(N + 1).decision.outcome == "NOT SHOWN"
@@ -120,15 +120,15 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     write_run(tmp_path, right(500), task="meta_other", time="2026-01-02T03-04-06")
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(N, published(65.0)), meta_third=entry(3))
     run = read_run([tmp_path])
-    assert judge(run, pack, rules=Gate(margin=5.0)).decision.exit_code == 1
-    found = judge(run, pack, rules=Gate(margin=5.0, tasks=["meta_some"]))
-    assert (found.decision.exit_code, {one.name: one.reason for one in found.tasks}["meta_other"]) == (
+    assert judge_run(run, pack, rules=Gate(margin=5.0)).decision.exit_code == 1
+    judgement = judge_run(run, pack, rules=Gate(margin=5.0, tasks=["meta_some"]))
+    assert (judgement.decision.exit_code, {task.name: task.reason for task in judgement.tasks}["meta_other"]) == (
         0,
         "it is not asked for",
     )
     own = Gate.model_validate({"max_drop": 5.0, "tasks": {"meta_some": None, "meta_other": {"max_drop": 25}}})
-    decided = judge(run, pack, rules=own).decision
-    assert {one.task: one.margin for one in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
+    decided = judge_run(run, pack, rules=own).decision
+    assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
 
 
 def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
@@ -191,9 +191,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(0.01, 99), st.floats(0.01, 99))
-def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, one: float, other: float) -> None:
+def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first: float, other: float) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)))
-    narrow, wide = (judge(run, pack, rules=Gate(margin=at)).decision.outcome for at in sorted((one, other)))
+    narrow, wide = (judge_run(run, pack, rules=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
     order = ("DON'T", "NOT SHOWN", "SHIP")
     assert order.index(wide) >= order.index(narrow)
 

@@ -18,9 +18,9 @@ from runs import digest, entry, manifest, published, run_lm_eval, write_group, w
 
 from meta_eval import stats
 from meta_eval.errors import ConfigError
-from meta_eval.judging.compare import compare
+from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge
+from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge_run
 from meta_eval.judging.model import Judgement, Score, Task
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.reports.samples import samples_of
@@ -34,8 +34,8 @@ from meta_eval.stats import Drop
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain"]
 
 
-def half_width(one: stats.Interval) -> float:
-    return (one.upper - one.lower) / 2
+def half_width(interval: stats.Interval) -> float:
+    return (interval.upper - interval.lower) / 2
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,11 @@ def right(count: int, n: int) -> list[float]:
 def answered(run: Run, verdicts: Sequence[float], task: str = "meta_some", metric: str = "exact_match") -> Baseline:
     """Meta's recorded answers to the docs of a run, with these verdicts of the pack's graders."""
     docs = tuple(
-        replace(doc, answers={"strict-match": Answer(None, {metric: one, f"{metric}_macro": (doc.subtask, one)}, 0, 0)})
-        for doc, one in zip(run.tasks[task].docs, verdicts, strict=True)
+        replace(
+            doc,
+            answers={"strict-match": Answer(None, {metric: verdict, f"{metric}_macro": (doc.subtask, verdict)}, 0, 0)},
+        )
+        for doc, verdict in zip(run.tasks[task].docs, verdicts, strict=True)
     )
     return Baseline({task: docs}, {})
 
@@ -69,12 +72,12 @@ def whole(
     """The judgement of a run, ``before`` the verdicts on Meta's recorded answers."""
     run = read_run([write_run(folder, *args, **options)])
     baseline = answered(run, before, metric=options.get("metric", "exact_match")) if before is not None else None
-    return judge(run, manifest(meta_some=task) if task else None, baseline)
+    return judge_run(run, manifest(meta_some=task) if task else None, baseline)
 
 
 def judged(folder: Path, *args: Any, **options: Any) -> Task:
-    (found,) = whole(folder, *args, **options).tasks
-    return found
+    (task,) = whole(folder, *args, **options).tasks
+    return task
 
 
 def drop_of(task: Task) -> Drop:
@@ -83,8 +86,8 @@ def drop_of(task: Task) -> Drop:
 
 
 def score(folder: Path, verdicts: list[float], value: float, **options: Any) -> Score:
-    (found,) = judged(folder, verdicts, task=entry(len(verdicts), published(value)), **options).scores
-    return found
+    (result,) = judged(folder, verdicts, task=entry(len(verdicts), published(value)), **options).scores
+    return result
 
 
 # What a drop is a drop from
@@ -95,7 +98,7 @@ def test_metas_graded_answers_come_before_verdicts_and_those_before_the_number(t
     first = judged(tmp_path / "a", right(650, 1000), task=task, recorded=recorded, before=right(660, 1000))
     second = judged(tmp_path / "b", right(650, 1000), task=task, recorded=recorded)
     third = judged(tmp_path / "c", right(650, 1000), task=task)
-    assert [one.against for one in (first, second, third)] == [ANSWERS, VERDICTS, NUMBER]
+    assert [task.against for task in (first, second, third)] == [ANSWERS, VERDICTS, NUMBER]
     assert drop_of(first) == stats.paired_drop(right(660, 1000), right(650, 1000))
     assert drop_of(second) == stats.paired_drop(right(665, 1000), right(650, 1000))
     assert drop_of(third) == stats.unpaired_drop(0.67, right(650, 1000))
@@ -104,46 +107,46 @@ def test_metas_graded_answers_come_before_verdicts_and_those_before_the_number(t
 def test_why_there_are_no_graded_answers_is_said(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(650, 1000))])
     missing = Baseline({}, {"meta_some": "verify has not been run on this pack: run `meta-eval verify`"})
-    (found,) = judge(run, manifest(meta_some=entry(1000, published(65.0))), missing).tasks
-    assert (found.against, found.instead) == (NUMBER, missing.missing["meta_some"])
+    (task,) = judge_run(run, manifest(meta_some=entry(1000, published(65.0))), missing).tasks
+    assert (task.against, task.instead) == (NUMBER, missing.missing["meta_some"])
 
 
 def test_a_judge_models_verdicts_are_no_baseline(tmp_path: Path) -> None:
     task = entry(1000, published(67.0), graded_by="judge")
-    found = judged(tmp_path, right(650, 1000), task=task, recorded=[True] * 670 + [False] * 330)
-    assert found.against == NUMBER
-    assert found.flips is not None and found.flips.second_only == 20
+    result = judged(tmp_path, right(650, 1000), task=task, recorded=[True] * 670 + [False] * 330)
+    assert result.against == NUMBER
+    assert result.flips is not None and result.flips.second_only == 20
 
 
 def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path) -> None:
     verdicts, recorded = right(60, 100), [True] * 67 + [False] * 33
     task = entry(100, published(67.0), reading="other,strict-match")
-    found = judged(tmp_path / "a", verdicts, recorded=recorded, subtasks=["s", "t"] * 50, task=task)
-    assert (found.flips, found.against, found.subtasks[0].other) == (None, NUMBER, None)
+    result = judged(tmp_path / "a", verdicts, recorded=recorded, subtasks=["s", "t"] * 50, task=task)
+    assert (result.flips, result.against, result.subtasks[0].other) == (None, NUMBER, None)
     parts = ["s"] * 67 + ["t"] * 33
     plain = judged(tmp_path / "b", verdicts, recorded=recorded, subtasks=parts, task=entry(100, published(67.0)))
-    assert (plain.against, [one.other for one in plain.subtasks]) == (VERDICTS, [1.0, 0.0])
+    assert (plain.against, [subtask.other for subtask in plain.subtasks]) == (VERDICTS, [1.0, 0.0])
 
 
 def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> None:
     """Recorded scores have few decimals: no flip, so no p value from them."""
     verdicts = [1 / 3, 2 / 3, 0.0, 1.0] * 100
-    metrics = [json.dumps({"f1": round(one, 3)}) for one in verdicts]
+    metrics = [json.dumps({"f1": round(verdict, 3)}) for verdict in verdicts]
     task = entry(400, published(50.0, our_metric="f1,strict-match"), verdict="f1,strict-match")
     run = read_run([write_run(tmp_path, verdicts, metric="f1", doc={"recorded_metrics": "{}"})])
     docs = tuple(
-        replace(doc, recorded_metrics=one) for doc, one in zip(run.tasks["meta_some"].docs, metrics, strict=True)
+        replace(doc, recorded_metrics=metric) for doc, metric in zip(run.tasks["meta_some"].docs, metrics, strict=True)
     )
     run = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
-    (found,) = judge(run, manifest(meta_some=task)).tasks
-    assert (found.against, drop_of(found).lost, drop_of(found).won, drop_of(found).p()) == (VERDICTS, 0, 0, 1.0)
+    (result,) = judge_run(run, manifest(meta_some=task)).tasks
+    assert (result.against, drop_of(result).lost, drop_of(result).won, drop_of(result).p()) == (VERDICTS, 0, 0, 1.0)
 
 
 def test_recorded_verdicts_in_another_metric_are_those_of_its_name(tmp_path: Path) -> None:
     metrics = {"recorded_metrics": json.dumps({"em": 0.0, "f1": 0.5})}
     verdicts = [0.5, 0.5, 1.0, 0.0]
-    found = judged(tmp_path / "a", verdicts, metric="f1", doc=metrics, task=entry(4, verdict="f1,strict-match"))
-    assert (drop_of(found).before, found.flips and found.flips.first_only) == (0.5, 1)
+    task = judged(tmp_path / "a", verdicts, metric="f1", doc=metrics, task=entry(4, verdict="f1,strict-match"))
+    assert (drop_of(task).before, task.flips and task.flips.first_only) == (0.5, 1)
     named = entry(4, verdict="f1,strict-match", recorded_metric="em")
     assert drop_of(judged(tmp_path / "b", verdicts, metric="f1", doc=metrics, task=named)).before == 0.0
 
@@ -152,18 +155,20 @@ def test_the_drop_is_in_the_published_metric_also_where_its_number_is_of_other_s
     other = published(55.0, our_metric="exact_match_macro,strict-match", same_settings=False)
     subtasks = ["large"] * 100 + ["small"] * 10
     before, after = right(90, 100) + right(5, 10), right(90, 100) + right(2, 10)
-    found = judged(tmp_path, after, subtasks=subtasks, before=before, task=entry(110, other))
-    assert (found.metric, found.scores[0].difference) == ("exact_match_macro,strict-match", None)
-    assert drop_of(found) == stats.paired_drop(before, after, subtasks)
-    assert drop_of(found).value == pytest.approx(0.15)
+    task = judged(tmp_path, after, subtasks=subtasks, before=before, task=entry(110, other))
+    assert (task.metric, task.scores[0].difference) == ("exact_match_macro,strict-match", None)
+    assert drop_of(task) == stats.paired_drop(before, after, subtasks)
+    assert drop_of(task).value == pytest.approx(0.15)
 
 
 def test_ifeval_pairs_through_the_mean_of_four(replayed: Run, pack: Path) -> None:
     run = replayed.tasks["meta_ifeval"]
     changed = [_all_lost(doc) if number % 4 == 0 else doc for number, doc in enumerate(run.docs)]
     after = replace(replayed, tasks={"meta_ifeval": replace(run, docs=tuple(changed))})
-    found = {one.name: one for one in judge(after, read_manifest(pack), Baseline({"meta_ifeval": run.docs}, {})).tasks}
-    task = found["meta_ifeval"]
+    result = {
+        task.name: task for task in judge_run(after, read_manifest(pack), Baseline({"meta_ifeval": run.docs}, {})).tasks
+    }
+    task = result["meta_ifeval"]
     assert (task.metric, task.against) == ("mean_acc,none", ANSWERS)
     drop, scored = drop_of(task), task.scores[0]
     assert (drop.after, drop.value > 0) == (pytest.approx(scored.value), True)
@@ -172,7 +177,7 @@ def test_ifeval_pairs_through_the_mean_of_four(replayed: Run, pack: Path) -> Non
 def _all_lost(doc: Doc) -> Doc:
     def lost(value: Value) -> Value:
         if isinstance(value, tuple):
-            return tuple(lost(one) for one in value)  # type: ignore[return-value, arg-type]
+            return tuple(lost(part) for part in value)  # type: ignore[return-value, arg-type]
         return type(value)(0) if isinstance(value, (bool, float)) else value
 
     answers = {
@@ -185,9 +190,11 @@ def _all_lost(doc: Doc) -> Doc:
 def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(60, 100))])
     docs = answered(run, right(65, 100)).docs["meta_some"]
-    (found,) = judge(run, manifest(meta_some=entry(100)), Baseline({"meta_some": docs[:95]}, {})).tasks
-    assert (found.against, drop_of(found).docs) == (ANSWERS, 95)
-    (few,) = judge(run, manifest(meta_some=entry(100, published(65.0))), Baseline({"meta_some": docs[:50]}, {})).tasks
+    (task,) = judge_run(run, manifest(meta_some=entry(100)), Baseline({"meta_some": docs[:95]}, {})).tasks
+    assert (task.against, drop_of(task).docs) == (ANSWERS, 95)
+    (few,) = judge_run(
+        run, manifest(meta_some=entry(100, published(65.0))), Baseline({"meta_some": docs[:50]}, {})
+    ).tasks
     assert few.against == NUMBER
 
 
@@ -210,47 +217,47 @@ def test_docs_without_a_recorded_answer_are_left_out_of_the_drop(tmp_path: Path)
 def test_a_score_is_never_put_beside_a_number_that_it_is_not_comparable_with(
     tmp_path: Path, task: TaskEntry | None, options: dict[str, Any], reason: str
 ) -> None:
-    found = whole(tmp_path, right(650, 1000), task=task, **options)
-    (one,) = found.tasks
-    assert (one.outcome, one.against, one.scores[0].difference) == ("not shown", None, None)
-    assert found.decision.outcome == "NOT SHOWN"
+    judgement = whole(tmp_path, right(650, 1000), task=task, **options)
+    (shown,) = judgement.tasks
+    assert (shown.outcome, shown.against, shown.scores[0].difference) == ("not shown", None, None)
+    assert judgement.decision.outcome == "NOT SHOWN"
     with pytest.raises(AssertionError, match=reason):
-        raise AssertionError(f"{one.reason} {one.scores[0].reason}")
+        raise AssertionError(f"{shown.reason} {shown.scores[0].reason}")
 
 
 def test_damaged_lines_left_out_leave_nothing_to_judge(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(650, 1000))
     path = next(folder.glob("samples_*"))
     path.write_bytes(path.read_bytes()[:-10])
-    found = judge(read_run([folder], skip_damaged=True), manifest(meta_some=entry(1000, published(65.0))))
-    assert found.tasks[0].reason == "1 damaged lines or docs are left out"
+    judgement = judge_run(read_run([folder], skip_damaged=True), manifest(meta_some=entry(1000, published(65.0))))
+    assert judgement.tasks[0].reason == "1 damaged lines or docs are left out"
 
 
 def test_a_task_that_was_not_run_is_not_shown(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(500, 1000), recorded=[True] * 500 + [False] * 500)])
-    found = judge(run, manifest(meta_some=entry(1000), meta_other=entry(20, published(50.0))))
-    assert [(one.name, one.outcome, one.reason) for one in found.tasks] == [
+    judgement = judge_run(run, manifest(meta_some=entry(1000), meta_other=entry(20, published(50.0))))
+    assert [(task.name, task.outcome, task.reason) for task in judgement.tasks] == [
         ("meta_other", "not shown", "it was not run"),
         ("meta_some", "shown to hold", None),
     ]
-    assert found.decision.outcome == "NOT SHOWN"
-    assert "not run: meta_other" in found.decision.reasons
+    assert judgement.decision.outcome == "NOT SHOWN"
+    assert "not run: meta_other" in judgement.decision.reasons
 
 
 def test_without_a_pack_the_decision_says_what_is_missing(tmp_path: Path) -> None:
-    found = whole(tmp_path, right(650, 1000), task=None, recorded=[True] * 1000)
-    assert found.decision.outcome == "NOT SHOWN"
-    assert found.decision.reasons == ("no pack named", "there is no task to decide on")
-    assert "--pack" in found.alarms[0].hint
+    judgement = whole(tmp_path, right(650, 1000), task=None, recorded=[True] * 1000)
+    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.reasons == ("no pack named", "there is no task to decide on")
+    assert "--pack" in judgement.alarms[0].hint
 
 
 # Scores beside published numbers
 
 
 def test_a_score_with_its_interval_and_difference(tmp_path: Path) -> None:
-    found = score(tmp_path, right(660, 1000), 67.0)
-    assert (found.value, found.n, found.interval) == (0.66, 1000, stats.wilson(660, 1000))
-    assert found.difference == pytest.approx(-0.01)
+    result = score(tmp_path, right(660, 1000), 67.0)
+    assert (result.value, result.n, result.interval) == (0.66, 1000, stats.wilson_interval(660, 1000))
+    assert result.difference == pytest.approx(-0.01)
 
 
 def test_macro_and_micro_stand_side_by_side(tmp_path: Path) -> None:
@@ -266,11 +273,11 @@ def test_macro_and_micro_stand_side_by_side(tmp_path: Path) -> None:
 def test_what_the_baseline_is_off_the_published_number_is_none_of_the_drop(tmp_path: Path) -> None:
     """MATH: Meta's judge model gave two points more than our programs give the same answers."""
     task = entry(1000, published(67.0), graded_by="judge")
-    found = judged(tmp_path / "a", right(650, 1000), task=task, before=right(650, 1000))
-    distance = found.scores[0].distance
+    result = judged(tmp_path / "a", right(650, 1000), task=task, before=right(650, 1000))
+    distance = result.scores[0].distance
     assert distance is not None and distance.distance == pytest.approx(-0.02) and not distance.rounded
     assert "judge" in str(distance.reason) or "then a model" in str(distance.reason)
-    assert (drop_of(found).value, drop_of(found).p(), found.outcome) == (0.0, 1.0, "shown to hold")
+    assert (drop_of(result).value, drop_of(result).p(), result.outcome) == (0.0, 1.0, "shown to hold")
     near = judged(tmp_path / "b", right(650, 1000), task=entry(1000, published(65.04)), before=right(650, 1000))
     assert near.scores[0].distance is not None and not near.scores[0].distance.rounded
     same = judged(tmp_path / "c", right(650, 1000), task=entry(1000, published(65.0)), before=right(650, 1000))
@@ -288,12 +295,12 @@ def test_what_is_published_of_f1_has_an_interval_by_t(tmp_path: Path) -> None:
 
 def flipped(verdicts: Sequence[float], lost: int, won: int) -> list[float]:
     """The first so many that are right are lost, the first so many that are wrong are won."""
-    found, left = [], [won, lost]
-    for one in verdicts:
-        which = int(one)
+    result, left = [], [won, lost]
+    for verdict in verdicts:
+        which = int(verdict)
         left[which] -= 1
-        found.append(1.0 - one if left[which] >= 0 else one)
-    return found
+        result.append(1.0 - verdict if left[which] >= 0 else verdict)
+    return result
 
 
 MMLU_PRO = (1351, 1299, 1132, 1101, 969, 924, 844, 818, 798, 789, 717, 499, 410, 381)
@@ -311,13 +318,13 @@ def test_more_lost_than_won_is_never_above_and_never_ships(tmp_path: Path) -> No
         for _ in range(2 if THOROUGH else 1):
             after = list(before)
             for value, count in ((1.0, 198), (0.0, 73)):
-                for place in chance.sample([place for place, one in enumerate(before) if one == value], count):
+                for place in chance.sample([place for place, verdict in enumerate(before) if verdict == value], count):
                     after[place] = 1 - value
             docs = answered(run, after).docs["meta_some"]
             now = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
-            found = judge(now, manifest(meta_some=entry(n, *metrics)), known)
-            (task,) = found.decision.tasks
-            assert found.decision.outcome != "SHIP"
+            judgement = judge_run(now, manifest(meta_some=entry(n, *metrics)), known)
+            (task,) = judgement.decision.tasks
+            assert judgement.decision.outcome != "SHIP"
             assert "above" not in str(task.remark)
             assert (task.p < 0.05) == (0 not in task.interval)
 
@@ -333,9 +340,9 @@ def test_empty_answers_forbid_ship(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     run = read_run([folder])
     pack = manifest(meta_some=entry(541, published(79.5)))
-    found = judge(run, pack, answered(run, verdicts), Gate(margin=5.0))
-    assert (found.tasks[0].outcome, found.decision.outcome) == ("shown to hold", "NOT SHOWN")
-    assert "empty answers: meta_some (54 of 541)" in found.decision.reasons
+    judgement = judge_run(run, pack, answered(run, verdicts), Gate(margin=5.0))
+    assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("shown to hold", "NOT SHOWN")
+    assert "empty answers: meta_some (54 of 541)" in judgement.decision.reasons
 
 
 def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -> None:
@@ -356,8 +363,8 @@ def test_an_identical_model_at_the_size_of_meta_instruct_ships(tmp_path: Path) -
         docs[name] = before
     run = read_run([tmp_path])
     known = {name: answered(run, before, name).docs[name] for name, before in docs.items()}
-    found = judge(run, manifest(**tasks), Baseline(known, {}))
-    assert (found.decision.outcome, found.decision.exit_code, found.alarms) == ("SHIP", 0, ())
+    judgement = judge_run(run, manifest(**tasks), Baseline(known, {}))
+    assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.alarms) == ("SHIP", 0, ())
 
 
 def test_the_packs_margin_counts_where_no_other_is_given(tmp_path: Path) -> None:
@@ -365,8 +372,8 @@ def test_the_packs_margin_counts_where_no_other_is_given(tmp_path: Path) -> None
     pack = manifest(meta_some=entry(1000))
     wide = pack.model_copy(update={"run": pack.run.model_copy(update={"margin": 5.0})})
     baseline = answered(run, right(640, 1000))
-    assert [judge(run, one, baseline).decision.outcome for one in (pack, wide)] == ["NOT SHOWN", "SHIP"]
-    assert judge(run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
+    assert [judge_run(run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["NOT SHOWN", "SHIP"]
+    assert judge_run(run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
 
 
 # Repeats and clusters
@@ -381,10 +388,10 @@ def repeated(folder: Path, runs: Sequence[Sequence[float]], **options: Any) -> R
 
 def test_repeats_are_averaged_and_narrow_the_interval(tmp_path: Path) -> None:
     chance, before = random.Random(3), right(500, 1000)
-    runs = [[1 - one if chance.random() < 0.1 else one for one in before] for _ in range(4)]
+    runs = [[1 - verdicts if chance.random() < 0.1 else verdicts for verdicts in before] for _ in range(4)]
     run = repeated(tmp_path, runs)
-    (task,) = judge(run, manifest(meta_some=entry(1000)), answered(run, before)).tasks
-    (alone,) = judge(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before)).tasks
+    (task,) = judge_run(run, manifest(meta_some=entry(1000)), answered(run, before)).tasks
+    (alone,) = judge_run(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before)).tasks
     averaged = stats.average_runs(runs[::-1])
     assert (task.runs, drop_of(task)) == (4, stats.paired_drop(before, averaged))
     assert task.scores[0].value == pytest.approx(stats.mean(averaged))
@@ -395,16 +402,16 @@ def test_two_runs_of_one_model_measure_the_noise_of_its_engine(tmp_path: Path) -
     before = right(500, 1000)
     first, second = flipped(before, 20, 40), flipped(before, 40, 20)
     run = repeated(tmp_path, [first, second])
-    found = judge(run, manifest(meta_some=entry(1000)), answered(run, before))
-    assert found.decision.settling is not None and found.decision.settling.measured
-    alone = judge(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before))
+    judgement = judge_run(run, manifest(meta_some=entry(1000)), answered(run, before))
+    assert judgement.decision.settling is not None and judgement.decision.settling.measured
+    alone = judge_run(replace(run, repeats={}), manifest(meta_some=entry(1000)), answered(run, before))
     assert alone.decision.settling is not None and not alone.decision.settling.measured
 
 
 def test_repeats_of_both_sides_of_a_comparison(tmp_path: Path) -> None:
     a = repeated(tmp_path / "a", [[1, 0, 1, 1], [1, 1, 1, 1]])
     b = repeated(tmp_path / "b", [[1, 0, 0, 1], [0, 0, 1, 1]])
-    (task,) = compare(a, b).tasks
+    (task,) = compare_runs(a, b).tasks
     assert drop_of(task) == stats.paired_drop([1, 0.5, 1, 1], [0.5, 0, 0.5, 1])
 
 
@@ -418,7 +425,7 @@ def test_docs_that_share_a_question_widen_the_interval(tmp_path: Path) -> None:
     clustered = tuple(replace(doc, cluster=f"q{doc.doc_id % 100}") for doc in run.tasks["meta_some"].docs)
     known = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=clustered)})
     baseline = answered(run, before)
-    plain, wide = (drop_of(judge(one, manifest(meta_some=task), baseline).tasks[0]) for one in (run, known))
+    plain, wide = (drop_of(judge_run(side, manifest(meta_some=task), baseline).tasks[0]) for side in (run, known))
     assert (plain.value, wide.value, wide.clusters) == (pytest.approx(0.05), pytest.approx(0.05), 100)
     assert half_width(wide.interval()) > 2 * half_width(plain.interval())
 
@@ -430,7 +437,7 @@ def test_two_tasks_of_the_same_questions_are_not_independent(tmp_path: Path) -> 
     run = read_run([tmp_path / "same"])
     pack = manifest(meta_loose=entry(1000), meta_strict=entry(1000))
     known = {name: answered(run, right(500, 1000), name).docs[name] for name in run.tasks}
-    related = judge(run, pack, Baseline(known, {})).decision
+    related = judge_run(run, pack, Baseline(known, {})).decision
     assert related.interval is not None and related.tasks[0].interval is not None
     assert half_width(related.interval) == pytest.approx(half_width(related.tasks[0].interval), rel=0.05)
 
@@ -440,9 +447,9 @@ def test_two_tasks_of_the_same_questions_are_not_independent(tmp_path: Path) -> 
 
 def test_flips_both_ways(tmp_path: Path) -> None:
     recorded = [True, True, True, False, False, None]
-    found = judged(tmp_path, [1, 0, 0, 1, 0, 1], recorded=recorded, task=entry(6)).flips
-    assert found is not None
-    assert (found.compared, found.first_only, found.second_only, found.agreed) == (5, 1, 2, 2)
+    flips = judged(tmp_path, [1, 0, 0, 1, 0, 1], recorded=recorded, task=entry(6)).flips
+    assert flips is not None
+    assert (flips.compared, flips.first_only, flips.second_only, flips.agreed) == (5, 1, 2, 2)
 
 
 def test_no_recorded_verdict_is_no_comparison(tmp_path: Path) -> None:
@@ -450,23 +457,28 @@ def test_no_recorded_verdict_is_no_comparison(tmp_path: Path) -> None:
 
 
 def test_recorded_verdicts_of_a_replay_differ_where_the_sample_says(replayed: Run, pack: Path) -> None:
-    found = {one.name: one for one in judge(replayed, read_manifest(pack)).tasks}
-    bbh = found["meta_bbh"].flips
+    result = {task.name: task for task in judge_run(replayed, read_manifest(pack)).tasks}
+    bbh = result["meta_bbh"].flips
     assert bbh is not None
     assert (bbh.compared, bbh.first_only, bbh.second_only) == (21, 1, 0)
-    assert found["meta_ifeval"].flips is None  # is_correct is no verdict there
-    assert found["meta_ifeval"].scores[0].metric == "mean_acc,none"
+    assert result["meta_ifeval"].flips is None  # is_correct is no verdict there
+    assert result["meta_ifeval"].scores[0].metric == "mean_acc,none"
 
 
 def test_a_run_without_its_pack_says_itself_that_is_correct_is_no_verdict(replayed: Run) -> None:
-    found = {one.name: one.flips for one in judge(replayed, None).tasks}
-    assert found["meta_ifeval"] is None
-    assert found["meta_bbh"] is not None
+    result = {task.name: task.flips for task in judge_run(replayed, None).tasks}
+    assert result["meta_ifeval"] is None
+    assert result["meta_bbh"] is not None
 
 
 def test_subtasks_have_scores_of_their_own(tmp_path: Path) -> None:
-    found = judged(tmp_path, [1, 0, 1], subtasks=["b", "b", "a"], recorded=[True, True, None], task=entry(3)).subtasks
-    assert [(one.name, one.n, one.value, one.other) for one in found] == [("a", 1, 1.0, None), ("b", 2, 0.5, 1.0)]
+    subtasks = judged(
+        tmp_path, [1, 0, 1], subtasks=["b", "b", "a"], recorded=[True, True, None], task=entry(3)
+    ).subtasks
+    assert [(subtask.name, subtask.n, subtask.value, subtask.other) for subtask in subtasks] == [
+        ("a", 1, 1.0, None),
+        ("b", 2, 0.5, 1.0),
+    ]
 
 
 # Alarms
@@ -507,23 +519,23 @@ def test_a_score_of_free_answers_that_no_working_model_has(
     tmp_path: Path, right_ones: int, n: int, value: float | None, raised: bool
 ) -> None:
     task = entry(n, *([published(value)] if value else []))
-    found = whole(tmp_path, right(right_ones, n), task=task)
-    assert kinds(found) == (["almost nothing right"] if raised else [])
-    assert found.decision.outcome != "SHIP"
+    judgement = whole(tmp_path, right(right_ones, n), task=task)
+    assert kinds(judgement) == (["almost nothing right"] if raised else [])
+    assert judgement.decision.outcome != "SHIP"
 
 
 def test_what_is_true_of_as_many_recorded_answers_is_no_alarm(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(60, 100), line={"unextracted": 1.0})])
     baseline = Baseline({"meta_some": run.tasks["meta_some"].docs}, {})
-    assert kinds(judge(run, manifest(meta_some=entry(100)), baseline)) == []
+    assert kinds(judge_run(run, manifest(meta_some=entry(100)), baseline)) == []
 
 
 def test_answers_at_the_limit(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(60, 100), line={"resps": [["word " * 1500]]})
     pack = manifest(meta_some=entry(100))
-    found = judge(read_run([folder], count_tokens=lambda text: len(text.split())), pack)
-    assert (kinds(found), found.alarms[0].veto) == (["limit hit"], True)
-    unknown = judge(read_run([folder]), pack)
+    judgement = judge_run(read_run([folder], count_tokens=lambda text: len(text.split())), pack)
+    assert (kinds(judgement), judgement.alarms[0].veto) == (["limit hit"], True)
+    unknown = judge_run(read_run([folder]), pack)
     assert kinds(unknown) == ["cut off: unknown"]
     assert not any(alarm.veto for alarm in unknown.alarms if alarm.kind == "cut off: unknown")
 
@@ -532,8 +544,8 @@ def cut_off(folder: Path, docs: set[int]) -> None:
     """The engine's word on every answer: these were cut at their limit, and no other was."""
     (path,) = folder.glob("samples_*.jsonl")
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    ended = [one | {"finish_reason": "length" if one["doc_id"] in docs else "stop"} for one in samples]
-    path.write_text("".join(json.dumps(one) + "\n" for one in ended), encoding="utf-8")
+    ended = [sample | {"finish_reason": "length" if sample["doc_id"] in docs else "stop"} for sample in samples]
+    path.write_text("".join(json.dumps(is_cut) + "\n" for is_cut in ended), encoding="utf-8")
 
 
 def test_the_score_without_the_answers_that_were_cut_stands_beside_the_baselines_of_the_same_docs(
@@ -542,44 +554,44 @@ def test_the_score_without_the_answers_that_were_cut_stands_beside_the_baselines
     folder = write_run(tmp_path, right(60, 100))
     cut_off(folder, {58, 59, *range(80, 100)})  # 2 that are right, 20 that are wrong
     run = read_run([folder])
-    (found,) = judge(run, manifest(meta_some=entry(100, published(80.0))), answered(run, right(80, 100))).tasks
-    assert found.cut is not None
-    assert (found.cut.metric, found.cut.docs, found.cut.of) == (found.metric, 22, 100)
-    assert (found.cut.score, found.cut.without) == (0.60, pytest.approx(58 / 78))
-    assert found.cut.baseline == pytest.approx(78 / 78)
+    (task,) = judge_run(run, manifest(meta_some=entry(100, published(80.0))), answered(run, right(80, 100))).tasks
+    assert task.cut is not None
+    assert (task.cut.metric, task.cut.docs, task.cut.of) == (task.metric, 22, 100)
+    assert (task.cut.score, task.cut.without) == (0.60, pytest.approx(58 / 78))
+    assert task.cut.baseline == pytest.approx(78 / 78)
 
 
 def test_a_macro_average_without_the_cut_answers_is_over_the_subtasks_that_are_left(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1, 1, 0, 0, 0, 0], subtasks=["a", "a", "a", "b", "b", "b"])
     cut_off(folder, {2, 3, 4, 5})
     task = entry(6, published(50.0, our_metric="exact_match_macro,strict-match"))
-    (found,) = judge(read_run([folder]), manifest(meta_some=task)).tasks
-    assert found.cut is not None
-    assert (found.cut.score, found.cut.without, found.cut.baseline) == (pytest.approx(1 / 3), 1.0, None)
+    (result,) = judge_run(read_run([folder]), manifest(meta_some=task)).tasks
+    assert result.cut is not None
+    assert (result.cut.score, result.cut.without, result.cut.baseline) == (pytest.approx(1 / 3), 1.0, None)
 
 
 def test_without_cut_answers_nothing_is_said_and_without_others_no_score(tmp_path: Path) -> None:
     folder = write_run(tmp_path, right(1, 4))
     cut_off(folder, set())
-    assert judge(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut is None
+    assert judge_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut is None
     cut_off(folder, {0, 1, 2, 3})
-    cut = judge(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut
+    cut = judge_run(read_run([folder]), manifest(meta_some=entry(4))).tasks[0].cut
     assert cut is not None
     assert (cut.docs, cut.without, cut.baseline) == (4, None, None)
 
 
 def test_a_model_that_does_not_keep_to_the_format(replayed: Run, pack: Path) -> None:
-    alarms = {alarm.kind: alarm for alarm in judge(replayed, read_manifest(pack)).alarms}
-    assert "meta_gpqa_cot" in [one.task for one in alarms["other format"].tasks]
+    alarms = {alarm.kind: alarm for alarm in judge_run(replayed, read_manifest(pack)).alarms}
+    assert "meta_gpqa_cot" in [task.task for task in alarms["other format"].tasks]
 
 
 def test_alarms_of_one_kind_are_one_and_their_veto_names_a_few(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(5, 10))])
     others = {f"meta_{number:02}": entry(10) for number in range(20)}
-    found = judge(run, manifest(meta_some=entry(10), **others))
-    (alarm,) = [one for one in found.alarms if one.kind == "not run"]
+    judgement = judge_run(run, manifest(meta_some=entry(10), **others))
+    (alarm,) = [alarm for alarm in judgement.alarms if alarm.kind == "not run"]
     assert len(alarm.tasks) == 20
-    assert "not run: meta_00, meta_01, meta_02 and 17 more" in found.decision.reasons
+    assert "not run: meta_00, meta_01, meta_02 and 17 more" in judgement.decision.reasons
 
 
 @pytest.mark.parametrize(
@@ -594,9 +606,9 @@ def test_alarms_of_one_kind_are_one_and_their_veto_names_a_few(tmp_path: Path) -
     ],
 )
 def test_known_gaps_are_named_where_they_apply(tmp_path: Path, task: TaskEntry, backend: str, words: list[str]) -> None:
-    found = judged(tmp_path, [1, 0], config={"model": backend}, task=task).gaps
-    assert len(found) == len(words)
-    assert all(word in gap for word, gap in zip(words, found, strict=True))
+    gaps = judged(tmp_path, [1, 0], config={"model": backend}, task=task).gaps
+    assert len(gaps) == len(words)
+    assert all(word in gap for word, gap in zip(words, gaps, strict=True))
 
 
 # Against another run
@@ -607,8 +619,8 @@ def compared(
 ) -> Task:
     first = read_run([write_run(tmp_path / "before", before, **options)])
     second = read_run([write_run(tmp_path / "after", after, **options)])
-    (found,) = compare(first, second, pack).tasks
-    return found
+    (task,) = compare_runs(first, second, pack).tasks
+    return task
 
 
 def pairs_of(task: Task) -> list[tuple[int, int]]:
@@ -618,11 +630,11 @@ def pairs_of(task: Task) -> list[tuple[int, int]]:
 
 def test_a_run_against_its_quantised_twin(tmp_path: Path) -> None:
     before, after = right(60, 100), [0.0] * 6 + right(54, 60) + [1.0] * 2 + [0.0] * 32
-    found = compared(tmp_path, before, after)
-    assert (found.against, drop_of(found)) == ("run A", stats.paired_drop(before, after))
-    assert found.flips is not None
-    assert (found.flips.first, found.flips.first_only, found.flips.second_only) == ("A", 6, 2)
-    assert drop_of(found).recovery == pytest.approx(56 / 60)
+    judgement = compared(tmp_path, before, after)
+    assert (judgement.against, drop_of(judgement)) == ("run A", stats.paired_drop(before, after))
+    assert judgement.flips is not None
+    assert (judgement.flips.first, judgement.flips.first_only, judgement.flips.second_only) == ("A", 6, 2)
+    assert drop_of(judgement).recovery == pytest.approx(56 / 60)
 
 
 def test_docs_are_paired_by_their_hashes_not_by_their_numbers(tmp_path: Path) -> None:
@@ -635,25 +647,25 @@ def test_docs_are_paired_by_their_hashes_not_by_their_numbers(tmp_path: Path) ->
     for new, line in enumerate(reversed(lines)):
         line["doc_id"] = new
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    found = compare(first, read_run([tmp_path / "b"]))
-    assert pairs_of(found.tasks[0]) == [(0, 3), (1, 2), (2, 1)]
-    assert drop_of(found.tasks[0]).value == pytest.approx(0.0)
-    assert "in one run only: meta_some (1 doc only in B)" in found.decision.reasons
+    judgement = compare_runs(first, read_run([tmp_path / "b"]))
+    assert pairs_of(judgement.tasks[0]) == [(0, 3), (1, 2), (2, 1)]
+    assert drop_of(judgement.tasks[0]).value == pytest.approx(0.0)
+    assert "in one run only: meta_some (1 doc only in B)" in judgement.decision.reasons
 
 
 def test_docs_with_the_same_hashes_are_paired_in_order(tmp_path: Path) -> None:
     same = {"input_question_hash": digest("same"), "input_final_prompts_hash": [digest("same prompt")]}
-    found = compared(tmp_path, [1, 0, 1], [1, 0, 0], doc=same)
-    assert (pairs_of(found), drop_of(found).lost) == ([(0, 0), (1, 1), (2, 2)], pytest.approx(1 / 3))
+    judgement = compared(tmp_path, [1, 0, 1], [1, 0, 0], doc=same)
+    assert (pairs_of(judgement), drop_of(judgement).lost) == ([(0, 0), (1, 1), (2, 2)], pytest.approx(1 / 3))
 
 
 def test_p_values_are_corrected_for_the_number_of_tasks(tmp_path: Path) -> None:
     for name, after in (("meta_a", right(45, 60)), ("meta_b", right(52, 60)), ("meta_c", right(60, 60))):
         write_run(tmp_path / "before", right(60, 60), task=name, time=f"2026-01-01T00-00-0{ord(name[-1]) - 96}")
         write_run(tmp_path / "after", after, task=name, time=f"2026-01-01T00-00-0{ord(name[-1]) - 96}")
-    found = compare(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision.tasks
-    assert [one.p_corrected for one in found] == stats.holm([one.p for one in found])
-    assert found[0].p_corrected == pytest.approx(3 * found[0].p)
+    tasks = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision.tasks
+    assert [task.p_corrected for task in tasks] == stats.correct_by_holm([task.p for task in tasks])
+    assert tasks[0].p_corrected == pytest.approx(3 * tasks[0].p)
 
 
 def test_subtasks_are_compared_and_corrected_among_themselves(tmp_path: Path) -> None:
@@ -666,20 +678,22 @@ def test_subtasks_are_compared_and_corrected_among_themselves(tmp_path: Path) ->
 def test_the_published_metric_of_the_pack_is_compared(tmp_path: Path) -> None:
     task = entry(40, published(50.0, our_metric="exact_match_macro,strict-match"))
     subtasks = ["a"] * 30 + ["b"] * 10
-    found = compared(tmp_path, right(30, 40), right(20, 40), manifest(meta_some=task), subtasks=subtasks)
-    assert drop_of(found) == stats.paired_drop(right(30, 40), right(20, 40), subtasks)
+    judgement = compared(tmp_path, right(30, 40), right(20, 40), manifest(meta_some=task), subtasks=subtasks)
+    assert drop_of(judgement) == stats.paired_drop(right(30, 40), right(20, 40), subtasks)
 
 
 def test_real_runs_are_compared_in_their_published_metric(replayed: Run) -> None:
-    found = {one.name: one for one in compare(replayed, replayed).tasks}
-    assert found["meta_ifeval"].metric == "mean_acc,none"
-    assert found["meta_bbh"].metric == "em_macro,official"
-    assert all((drop_of(one).value, drop_of(one).p(), drop_of(one).recovery) == (0, 1, 1) for one in found.values())
+    result = {task.name: task for task in compare_runs(replayed, replayed).tasks}
+    assert result["meta_ifeval"].metric == "mean_acc,none"
+    assert result["meta_bbh"].metric == "em_macro,official"
+    assert all(
+        (drop_of(task).value, drop_of(task).p(), drop_of(task).recovery) == (0, 1, 1) for task in result.values()
+    )
 
 
 def test_a_comparison_without_a_pack_has_one_score_for_a_task(replayed: Run) -> None:
     """IFEval has four metrics: the score in every table is the one of the drop."""
-    (ifeval,) = (one for one in compare(replayed, replayed).tasks if one.name == "meta_ifeval")
+    (ifeval,) = (task for task in compare_runs(replayed, replayed).tasks if task.name == "meta_ifeval")
     assert [score.metric for score in ifeval.scores] == [ifeval.metric] == ["mean_acc,none"]
     assert ifeval.scores[0].value == pytest.approx(drop_of(ifeval).after)
 
@@ -687,12 +701,12 @@ def test_a_comparison_without_a_pack_has_one_score_for_a_task(replayed: Run) -> 
 def test_what_else_was_not_the_same_forbids_ship(tmp_path: Path) -> None:
     first = read_run([write_run(tmp_path / "a", right(500, 1000))])
     second = read_run([write_run(tmp_path / "b", right(500, 1000), config={"gen_kwargs": {"temperature": 1}})])
-    found = compare(first, second)
-    assert found.decision.outcome == "NOT SHOWN"
-    assert "runs not alike: meta_some (temperature: none in A, 1 in B)" in found.decision.reasons
+    judgement = compare_runs(first, second)
+    assert judgement.decision.outcome == "NOT SHOWN"
+    assert "runs not alike: meta_some (temperature: none in A, 1 in B)" in judgement.decision.reasons
     docs = manifest(meta_some=entry(1000))
-    assert compare(first, first, docs).decision.outcome == "SHIP"
-    assert compare(second, second, docs).decision.outcome == "SHIP"  # alike, if not as the pack asks
+    assert compare_runs(first, first, docs).decision.outcome == "SHIP"
+    assert compare_runs(second, second, docs).decision.outcome == "SHIP"  # alike, if not as the pack asks
 
 
 def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path) -> None:
@@ -700,14 +714,18 @@ def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path
     first = read_run([write_run(tmp_path / "a", right(80, 100))])
     others = {"prompt_hash": digest("other"), "arguments": {"gen_args_0": {"arg_0": "Other", "arg_1": {}}}}
     second = read_run([write_run(tmp_path / "b", right(50, 100), line=others, doc={"prompt": "Other"})])
-    found = compare(first, second)
+    judgement = compare_runs(first, second)
     reason = "runs not alike: meta_some (100 of 100 docs had another prompt in B)"
-    assert (found.decision.outcome, found.decision.exit_code, found.decision.invalid) == ("NOT SHOWN", 2, True)
-    assert found.decision.caveats == (reason,) == found.decision.reasons[:1]
-    assert headline(found.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task 30.0 points")
-    assert (found.tasks[0].outcome, drop_of(found.tasks[0]).value) == ("not shown", pytest.approx(0.3))
-    assert found.decision.settling is None
-    assert compare(first, read_run([write_run(tmp_path / "c", right(50, 100))])).decision.outcome == "DON'T"
+    assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.decision.invalid) == (
+        "NOT SHOWN",
+        2,
+        True,
+    )
+    assert judgement.decision.caveats == (reason,) == judgement.decision.reasons[:1]
+    assert headline(judgement.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task 30.0 points")
+    assert (judgement.tasks[0].outcome, drop_of(judgement.tasks[0]).value) == ("not shown", pytest.approx(0.3))
+    assert judgement.decision.settling is None
+    assert compare_runs(first, read_run([write_run(tmp_path / "c", right(50, 100))])).decision.outcome == "DON'T"
 
 
 def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) -> None:
@@ -717,9 +735,9 @@ def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) ->
     lines = path.read_text(encoding="utf-8").splitlines()
     lines[7] = json.dumps(json.loads(lines[7]) | {"prompt_hash": digest("other")})
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    found = compare(first, read_run([folder]), manifest(meta_some=entry(1000))).decision
-    assert (found.outcome, found.exit_code) == ("NOT SHOWN", 2)
-    assert found.caveats == ("runs not alike: meta_some (1 of 1,000 docs had another prompt in B)",)
+    decision = compare_runs(first, read_run([folder]), manifest(meta_some=entry(1000))).decision
+    assert (decision.outcome, decision.exit_code) == ("NOT SHOWN", 2)
+    assert decision.caveats == ("runs not alike: meta_some (1 of 1,000 docs had another prompt in B)",)
 
 
 @pytest.mark.parametrize(
@@ -738,10 +756,10 @@ def test_other_shots_or_settings_make_a_comparison_invalid(
     first = read_run([write_run(tmp_path / "a", right(800, 1000), extra={"n-shot": {"meta_some": 0}})])
     extra = {"n-shot": {"meta_some": 0}} | options.pop("extra", {})
     second = read_run([write_run(tmp_path / "b", right(500, 1000), extra=extra, **options)])
-    found = compare(first, second, manifest(meta_some=entry(1000)))
-    assert (found.decision.outcome, found.decision.exit_code) == ("NOT SHOWN", 2)
-    assert found.decision.caveats == (f"runs not alike: meta_some ({reason})",)
-    (task,) = found.decision.tasks
+    judgement = compare_runs(first, second, manifest(meta_some=entry(1000)))
+    assert (judgement.decision.outcome, judgement.decision.exit_code) == ("NOT SHOWN", 2)
+    assert judgement.decision.caveats == (f"runs not alike: meta_some ({reason})",)
+    (task,) = judgement.decision.tasks
     assert (task.outcome, task.settling) == ("not shown", None)
 
 
@@ -749,10 +767,10 @@ def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) 
     said = ({}, {"do_sample": False, "seed": 1}, {"temperature": 0.0, "top_p": 0.9}, "temperature=0,seed=7")
     pack = manifest(meta_some=entry(1000))
     runs = [
-        read_run([write_run(tmp_path / str(number), right(500, 1000), config={"gen_kwargs": one})])
-        for number, one in enumerate(said)
+        read_run([write_run(tmp_path / str(number), right(500, 1000), config={"gen_kwargs": decoding})])
+        for number, decoding in enumerate(said)
     ]
-    assert {compare(runs[0], one, pack).decision.outcome for one in runs} == {"SHIP"}
+    assert {compare_runs(runs[0], decoding, pack).decision.outcome for decoding in runs} == {"SHIP"}
 
 
 def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path) -> None:
@@ -761,19 +779,19 @@ def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path)
         write_run(tmp_path / "before", right(800, 1000), task=name, time=time)
         line = {"prompt_hash": digest(prompt)} if prompt else {}
         write_run(tmp_path / "after", right(500, 1000), task=name, time=time, line=line)
-    found = compare(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision
-    assert [one.outcome for one in found.tasks] == ["not shown", "shown below"]
-    assert (found.outcome, found.invalid) == ("NOT SHOWN", True)
+    decision = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision
+    assert [task.outcome for task in decision.tasks] == ["not shown", "shown below"]
+    assert (decision.outcome, decision.invalid) == ("NOT SHOWN", True)
     gate = Gate(tasks=["meta_b"])
-    rest = compare(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), rules=gate).decision
+    rest = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), rules=gate).decision
     assert (rest.outcome, rest.invalid, rest.exit_code) == ("DON'T", False, 1)
 
 
 def test_a_run_of_changed_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(300, 1000), doc={"prompt": "Another prompt"})])
-    found = judge(run, manifest(meta_some=entry(1000)), answered(run, right(800, 1000))).decision
-    assert (found.outcome, found.exit_code, found.invalid) == ("NOT SHOWN", 2, True)
-    assert found.caveats == ("changed prompts: meta_some (1,000 of 1,000)",)
+    decision = judge_run(run, manifest(meta_some=entry(1000)), answered(run, right(800, 1000))).decision
+    assert (decision.outcome, decision.exit_code, decision.invalid) == ("NOT SHOWN", 2, True)
+    assert decision.caveats == ("changed prompts: meta_some (1,000 of 1,000)",)
 
 
 def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
@@ -785,10 +803,10 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
     docs = answered(run, right(800, 1000)).docs["meta_some"]
     other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
     pack = manifest(meta_some=entry(1000, baseline=named))
-    found = judge(run, pack, Baseline({"meta_some": other}, {})).decision
-    assert (found.outcome, found.exit_code) == ("NOT SHOWN", 2)
-    assert "1 of 1,000 answers of the baseline had another prompt" in found.caveats[0]
-    same = judge(run, pack, Baseline({"meta_some": docs}, {})).decision
+    decision = judge_run(run, pack, Baseline({"meta_some": other}, {})).decision
+    assert (decision.outcome, decision.exit_code) == ("NOT SHOWN", 2)
+    assert "1 of 1,000 answers of the baseline had another prompt" in decision.caveats[0]
+    same = judge_run(run, pack, Baseline({"meta_some": docs}, {})).decision
     assert same.outcome == "DON'T"
 
 
@@ -797,39 +815,39 @@ def test_alarms_of_both_runs_are_shown(tmp_path: Path) -> None:
     second = read_run([write_run(tmp_path / "b", right(500, 1000))])
     pack = manifest(meta_some=entry(1000))
     for runs, label in (((first, second), "A"), ((second, first), "B")):
-        found = compare(*runs, pack)
-        (alarm,) = [one for one in found.alarms if one.kind == "empty answers"]
-        assert ([one.run for one in alarm.tasks], found.decision.outcome) == ([label], "NOT SHOWN")
+        judgement = compare_runs(*runs, pack)
+        (alarm,) = [alarm for alarm in judgement.alarms if alarm.kind == "empty answers"]
+        assert ([task.run for task in alarm.tasks], judgement.decision.outcome) == ([label], "NOT SHOWN")
 
 
 def test_what_is_wrong_with_as_many_answers_of_both_runs_is_no_difference(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path / "a", right(500, 1000), line={"unextracted": 1.0})])
     other = read_run([write_run(tmp_path / "b", right(500, 1000))])
     pack = manifest(meta_some=entry(1000))
-    assert compare(run, run, pack).decision.outcome == "SHIP"
-    assert compare(run, other, pack).decision.outcome == "NOT SHOWN"
+    assert compare_runs(run, run, pack).decision.outcome == "SHIP"
+    assert compare_runs(run, other, pack).decision.outcome == "NOT SHOWN"
 
 
 def test_a_task_that_only_one_run_has_forbids_ship(tmp_path: Path) -> None:
     write_run(tmp_path / "a", right(500, 1000))
     write_run(tmp_path / "a", right(500, 1000), task="meta_other", time="2026-01-02T03-04-06")
     write_run(tmp_path / "b", right(500, 1000))
-    found = compare(read_run([tmp_path / "a"]), read_run([tmp_path / "b"]))
-    assert found.decision.outcome == "NOT SHOWN"
-    assert "not run: meta_other (only A has samples of it)" in found.decision.reasons
+    judgement = compare_runs(read_run([tmp_path / "a"]), read_run([tmp_path / "b"]))
+    assert judgement.decision.outcome == "NOT SHOWN"
+    assert "not run: meta_other (only A has samples of it)" in judgement.decision.reasons
 
 
 def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
     first = read_run([write_run(tmp_path / "a", [1, 0])])
     other = read_run([write_run(tmp_path / "b", [1, 0], task="meta_other")])
     with pytest.raises(ResultsError, match="no task in common: meta_some, and meta_other"):
-        compare(first, other)
+        compare_runs(first, other)
     docs = read_run([write_run(tmp_path / "c", [1, 0], doc={"gold": "B"})])
     with pytest.raises(ResultsError, match="meta_some: the runs have no doc in common"):
-        compare(first, docs)
+        compare_runs(first, docs)
     metric = read_run([write_run(tmp_path / "d", [1, 0], metric="acc")])
     with pytest.raises(ResultsError, match="no metric in common"):
-        compare(first, metric)
+        compare_runs(first, metric)
 
 
 @settings(max_examples=20, deadline=None)
@@ -838,10 +856,10 @@ def test_flips_are_the_whole_difference(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[bool, bool]]
 ) -> None:
     before, after = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    found = compared(tmp_path_factory.mktemp("pair"), before, after)
-    assert found.flips is not None
-    change = found.flips.second_only - found.flips.first_only
-    assert drop_of(found).value == pytest.approx(-change / len(pairs))
+    judgement = compared(tmp_path_factory.mktemp("pair"), before, after)
+    assert judgement.flips is not None
+    change = judgement.flips.second_only - judgement.flips.first_only
+    assert drop_of(judgement).value == pytest.approx(-change / len(pairs))
 
 
 # Metrics of which less is better, and those that are no shares
@@ -855,7 +873,7 @@ def fewer(tmp_path: Path, before: list[float], after: list[float], **options: An
         read_run([write_run(tmp_path / name, verdicts, metric="pct", extra=FEWER, **options)])
         for name, verdicts in (("a", before), ("b", after))
     ]
-    return compare(*runs, manifest(meta_some=entry(len(before), verdict="pct,strict-match")))
+    return compare_runs(*runs, manifest(meta_some=entry(len(before), verdict="pct,strict-match")))
 
 
 def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
@@ -875,10 +893,10 @@ def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
 
 
 def test_flips_and_samples_count_what_is_better(tmp_path: Path) -> None:
-    found = fewer(tmp_path, [1, 1, 1, 0], [0, 0, 1, 1])
-    flips = found.tasks[0].flips
+    judgement = fewer(tmp_path, [1, 1, 1, 0], [0, 0, 1, 1])
+    flips = judgement.tasks[0].flips
     assert flips is not None and (flips.first_only, flips.second_only) == (1, 2)
-    verdicts = [tuple(one.verdict for one in sample.answers) for sample in samples_of(found.tasks)]
+    verdicts = [tuple(answer.verdict for answer in sample.answers) for sample in samples_of(judgement.tasks)]
     assert verdicts == [(0, 1), (0, 1), (0, 0), (1, 0)]
 
 
@@ -896,15 +914,15 @@ def test_the_direction_is_also_read_from_a_tasks_metric_list_and_from_names(tmp_
 
 def test_a_low_score_is_no_alarm_where_less_is_better(tmp_path: Path) -> None:
     choices = {"choices": [{"key": key, "text": key} for key in "ABCD"]}
-    found = fewer(tmp_path, right(10, 100), right(5, 100), doc=choices)
-    assert kinds(found) == []
+    judgement = fewer(tmp_path, right(10, 100), right(5, 100), doc=choices)
+    assert kinds(judgement) == []
 
 
 def test_the_gate_and_a_report_know_which_way_is_worse(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(900, 1000), metric="pct", extra=FEWER)])
     pack = manifest(meta_some=entry(1000, verdict="pct,strict-match"))
     outcomes = [
-        judge(run, pack, answered(run, right(count, 1000), metric="pct"), Gate(margin=2.0)).decision.outcome
+        judge_run(run, pack, answered(run, right(count, 1000), metric="pct"), Gate(margin=2.0)).decision.outcome
         for count in (800, 900, 990)
     ]
     assert outcomes == ["DON'T", "SHIP", "SHIP"]
@@ -924,17 +942,17 @@ def test_a_metric_that_is_no_share_is_shown_in_its_own_unit_and_not_averaged(tmp
         path.write_text(json.dumps(tree), encoding="utf-8")
         samples = tmp_path / name / "samples_meta_text_2026-01-02T03-04-06.jsonl"
         lines = [json.loads(line) for line in samples.read_text(encoding="utf-8").splitlines()]
-        kept = [{key: one for key, one in line.items() if key != f"{metric}_macro"} for line in lines]
+        kept = [{key: value for key, value in line.items() if key != f"{metric}_macro"} for line in lines]
         samples.write_text("".join(json.dumps(line | {"metrics": [metric]}) + "\n" for line in kept), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
-    found = compare(*runs, rules=Gate(tasks=["meta_some"]))
-    assert [one.task for one in found.decision.tasks] == ["meta_some"]
-    tasks = {one.name: one for one in found.tasks}
+    judgement = compare_runs(*runs, rules=Gate(tasks=["meta_some"]))
+    assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
+    tasks = {task.name: task for task in judgement.tasks}
     (average,) = tasks["meta_text"].averages
     assert (average.metric, average.value, average.reference) == (f"{metric},strict-match", 0.25, 0.27)
     assert tasks["meta_text"].reason == "none of its metrics is a share"
     pack = manifest(meta_some=entry(1000), meta_text=entry(4, verdict=f"{metric},strict-match"))
-    assert [one for one in compare(*runs, pack).decision.vetoes if "meta_text" in one.reason] == []
+    assert [veto for veto in compare_runs(*runs, pack).decision.vetoes if "meta_text" in veto.reason] == []
     ((_, words),) = averages_in_words(tasks.values(), ())
     assert words.startswith(f"{metric},strict-match 0.25 (") and ", A 0.27" in words and "25.0" not in words
     assert ("lower is better" in words) == (metric in ("ter", "brier_score"))
@@ -945,10 +963,10 @@ def test_one_task_that_cannot_be_compared_stops_no_other(tmp_path: Path) -> None
         write_run(tmp_path / name, right(500, 1000))
         other = {"gold": gold}
         write_run(tmp_path / name, [1, 0], task="meta_other", time="2026-01-02T03-04-06", doc=other)
-    found = compare(*(read_run([tmp_path / name]) for name in ("a", "b")))
-    assert [one.task for one in found.decision.tasks] == ["meta_some"]
-    assert {one.name: one.reason for one in found.tasks}["meta_other"] == "the runs have no doc in common"
-    assert "nothing to compare with: meta_other (the runs have no doc in common)" in found.decision.reasons
+    judgement = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
+    assert [task.task for task in judgement.decision.tasks] == ["meta_some"]
+    assert {task.name: task.reason for task in judgement.tasks}["meta_other"] == "the runs have no doc in common"
+    assert "nothing to compare with: meta_other (the runs have no doc in common)" in judgement.decision.reasons
 
 
 def test_docs_are_paired_by_what_was_asked_where_their_own_hashes_differ(tmp_path: Path) -> None:
@@ -967,7 +985,7 @@ def test_docs_are_paired_by_what_was_asked_where_their_own_hashes_differ(tmp_pat
         path.write_text(
             "".join(json.dumps(line | {"doc_id": at}) + "\n" for at, line in enumerate(lines)), encoding="utf-8"
         )
-    (task,) = compare(*(read_run([tmp_path / name]) for name in ("a", "b"))).tasks
+    (task,) = compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b"))).tasks
     assert pairs_of(task) == [(0, 2), (1, 1), (2, 0)]
 
 
@@ -977,7 +995,7 @@ def test_docs_of_one_empty_prompt_are_never_paired_by_it(tmp_path: Path) -> None
         line = {"prompt_hash": digest(""), "doc": {"of": name}, "doc_hash": digest(name)}
         write_run(tmp_path / name, [1, 0, 1], line=line)
     with pytest.raises(ResultsError, match="no doc in common"):
-        compare(*(read_run([tmp_path / name]) for name in ("a", "b")))
+        compare_runs(*(read_run([tmp_path / name]) for name in ("a", "b")))
 
 
 # Filters that disagree
@@ -1004,8 +1022,8 @@ def by_filters(folder: Path, strict: Sequence[float], flexible: Sequence[float],
 
 
 def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gate: Gate | None = None) -> Judgement:
-    read = [read_run([by_filters(tmp_path / str(number), *one)]) for number, one in enumerate(runs)]
-    return compare(
+    read = [read_run([by_filters(tmp_path / str(number), *run)]) for number, run in enumerate(runs)]
+    return compare_runs(
         *read, manifest(meta_some=entry(len(runs[0][0]), filters=("strict-match", "flexible-extract"))), rules=gate
     )
 
@@ -1013,48 +1031,50 @@ def filtered(tmp_path: Path, *runs: tuple[Sequence[float], Sequence[float]], gat
 def test_a_gain_of_one_filter_alone_is_said_first_and_never_ships(tmp_path: Path) -> None:
     """The base answers in another format: 55.8 strict and 83.2 flexible; the tuned copy 80.2 by both."""
     base, tuned = (right(558, 1000), right(832, 1000)), (right(802, 1000), right(802, 1000))
-    found = filtered(tmp_path / "a", base, tuned)
-    assert found.decision.outcome == "NOT SHOWN"
-    (reason,) = found.decision.caveats
+    judgement = filtered(tmp_path / "a", base, tuned)
+    assert judgement.decision.outcome == "NOT SHOWN"
+    (reason,) = judgement.decision.caveats
     assert reason == (
         "filters disagree: meta_some (strict-match gained 24.4 points, flexible-extract lost 3.0 points: "
         "the format of the answers changed)"
     )
-    assert headline(found.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task")
-    assert not found.decision.invalid and found.decision.exit_code == 3
+    assert headline(judgement.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task")
+    assert not judgement.decision.invalid and judgement.decision.exit_code == 3
     assert filtered(tmp_path / "b", tuned, tuned).decision.outcome == "SHIP"
 
 
 def test_a_hidden_loss_of_more_than_the_margin_never_ships(tmp_path: Path) -> None:
     base, tuned = (right(500, 1000), right(800, 1000)), (right(500, 1000), right(770, 1000))
-    found = filtered(tmp_path, base, tuned)
-    assert (found.tasks[0].outcome, found.decision.outcome) == ("shown to hold", "NOT SHOWN")
-    assert "strict-match did not change, flexible-extract lost 3.0 points" in found.decision.caveats[0]
+    judgement = filtered(tmp_path, base, tuned)
+    assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("shown to hold", "NOT SHOWN")
+    assert "strict-match did not change, flexible-extract lost 3.0 points" in judgement.decision.caveats[0]
     wide = filtered(tmp_path / "wide", base, tuned, gate=Gate(margin=5.0))
     assert (wide.decision.outcome, wide.decision.caveats) == ("SHIP", ())
 
 
 def test_a_loss_of_format_alone_is_said_first(tmp_path: Path) -> None:
     base, tuned = (right(800, 1000), right(832, 1000)), (right(500, 1000), right(832, 1000))
-    found = filtered(tmp_path, base, tuned)
-    assert found.decision.outcome == "DON'T"
-    assert found.decision.caveats[0].startswith("filters disagree: meta_some (strict-match lost 30.0 points")
+    judgement = filtered(tmp_path, base, tuned)
+    assert judgement.decision.outcome == "DON'T"
+    assert judgement.decision.caveats[0].startswith("filters disagree: meta_some (strict-match lost 30.0 points")
 
 
 def test_noise_between_filters_is_no_disagreement(tmp_path: Path) -> None:
     """A few flips of each filter by itself: the signs differ, and no more than chance makes them."""
     base = right(500, 1000), right(500, 1000)
     after = flipped(base[0], 3, 5), flipped(base[1], 5, 3)
-    found = filtered(tmp_path, base, after)
-    assert (found.decision.outcome, found.decision.caveats) == ("SHIP", ())
+    judgement = filtered(tmp_path, base, after)
+    assert (judgement.decision.outcome, judgement.decision.caveats) == ("SHIP", ())
 
 
 def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: Path) -> None:
     run = read_run([by_filters(tmp_path / "a", right(802, 1000), right(802, 1000))])
     base = read_run([by_filters(tmp_path / "b", right(558, 1000), right(832, 1000))])
-    found = judge(run, manifest(meta_some=entry(1000)), Baseline({"meta_some": base.tasks["meta_some"].docs}, {}))
-    assert found.decision.outcome == "NOT SHOWN"
-    assert found.decision.caveats[0].startswith("filters disagree: meta_some (strict-match gained 24.4 points")
+    judgement = judge_run(
+        run, manifest(meta_some=entry(1000)), Baseline({"meta_some": base.tasks["meta_some"].docs}, {})
+    )
+    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.caveats[0].startswith("filters disagree: meta_some (strict-match gained 24.4 points")
 
 
 # Groups
@@ -1068,7 +1088,7 @@ def grouped(
         read_run([write_group(tmp_path / name, tasks, by_docs=by_docs)])
         for name, tasks in (("a", before), ("b", after))
     ]
-    return compare(*runs, **options)
+    return compare_runs(*runs, **options)
 
 
 SUBJECTS = {"mmlu_pro_a": right(300, 600), "mmlu_pro_b": right(150, 200), "mmlu_pro_c": right(20, 100)}
@@ -1077,28 +1097,28 @@ WORSE = {"mmlu_pro_a": right(270, 600), "mmlu_pro_b": right(140, 200), "mmlu_pro
 
 @pytest.mark.parametrize("by_docs", [True, False])
 def test_a_group_has_a_figure_by_its_own_average(tmp_path: Path, by_docs: bool) -> None:
-    found = grouped(tmp_path, SUBJECTS, WORSE, by_docs)
-    assert [one.name for one in found.tasks] == ["mmlu_pro", *SUBJECTS]
-    group = found.tasks[0]
+    judgement = grouped(tmp_path, SUBJECTS, WORSE, by_docs)
+    assert [task.name for task in judgement.tasks] == ["mmlu_pro", *SUBJECTS]
+    group = judgement.tasks[0]
     sizes = [600, 200, 100] if by_docs else [1, 1, 1]
-    drops = [stats.paired_drop(one, other) for one, other in zip(SUBJECTS.values(), WORSE.values(), strict=True)]
+    drops = [stats.paired_drop(before, other) for before, other in zip(SUBJECTS.values(), WORSE.values(), strict=True)]
     assert group.decision is not None
     assert group.decision.drop == stats.mean_drop(drops, [size / sum(sizes) for size in sizes])
     assert (group.members, group.docs, group.metric) == (tuple(SUBJECTS), 900, "exact_match,strict-match")
     assert group.scores[0].value == pytest.approx(group.decision.drop.after)
-    assert [one.task for one in found.decision.tasks] == list(SUBJECTS)
+    assert [task.task for task in judgement.decision.tasks] == list(SUBJECTS)
     assert group.decision.weight == 0.0
 
 
 def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
-    found = grouped(tmp_path / "a", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_pro"]))
-    (decided,) = found.decision.tasks
-    assert (decided.task, decided.weight, found.decision.outcome) == ("mmlu_pro", 1.0, "DON'T")
-    assert {one.name: one.reason for one in found.tasks}["mmlu_pro_a"] == "it is not asked for"
+    judgement = grouped(tmp_path / "a", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_pro"]))
+    (decided,) = judgement.decision.tasks
+    assert (decided.task, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T")
+    assert {task.name: task.reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
     rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, rules=rules).decision
-    assert [(one.task, one.margin) for one in wide.tasks] == [("mmlu_pro", 0.12)]
-    assert [one.task for one in wide.groups] == ["mmlu_pro_c"]
+    assert [(task.task, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
+    assert [group.task for group in wide.groups] == ["mmlu_pro_c"]
     with pytest.raises(ConfigError, match="there is no task 'mmlu_por' here; did you mean 'mmlu_pro'"):
         grouped(tmp_path / "c", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_por"]))
 
@@ -1113,8 +1133,8 @@ def test_a_group_within_a_group_that_a_gate_names_too_is_counted_once(tmp_path: 
         tree["group_subtasks"]["part"] = ["mmlu_pro_a", "mmlu_pro_b"]
         path.write_text(json.dumps(tree), encoding="utf-8")
     runs = [read_run([tmp_path / "a" / name]) for name in ("a", "b")]
-    both = compare(*runs, rules=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
-    assert [one.task for one in both.groups] == ["part"]
+    both = compare_runs(*runs, rules=Gate(tasks=["part", "mmlu_pro"], margin=5.0)).decision
+    assert [group.task for group in both.groups] == ["part"]
     assert (both.mean, both.interval) == (alone.mean, alone.interval)
 
 
@@ -1122,10 +1142,10 @@ def test_a_group_that_is_shown_below_forbids_ship(tmp_path: Path) -> None:
     """Each of thirty subjects loses little; all together what they lose is clear."""
     before = {f"mmlu_pro_{number:02}": right(50, 100) for number in range(30)}
     after = {name: right(48, 100) for name in before}
-    found = grouped(tmp_path, before, after)
-    assert {one.outcome for one in found.decision.tasks} == {"not shown"}
-    (group,) = found.decision.groups
-    assert (group.task, group.outcome, found.decision.outcome) == ("mmlu_pro", "shown below", "DON'T")
+    judgement = grouped(tmp_path, before, after)
+    assert {task.outcome for task in judgement.decision.tasks} == {"not shown"}
+    (group,) = judgement.decision.groups
+    assert (group.task, group.outcome, judgement.decision.outcome) == ("mmlu_pro", "shown below", "DON'T")
 
 
 def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: Path) -> None:
@@ -1133,8 +1153,8 @@ def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: P
     pack = manifest(meta_some=entry(1000), meta_other=entry(5))
     pack = pack.model_copy(update={"groups": {"meta_instruct": ("meta_some",)}})
     rules = Gate.model_validate({"tasks": {"meta_instruct": {"margin": 3.0}}})
-    decided = judge(run, pack, rules=rules).decision
-    assert [(one.task, one.margin) for one in decided.tasks] == [("meta_some", 0.03)]
+    decided = judge_run(run, pack, rules=rules).decision
+    assert [(task.task, task.margin) for task in decided.tasks] == [("meta_some", 0.03)]
     assert decided.outcome == "SHIP"
 
 
@@ -1145,9 +1165,9 @@ def test_what_is_wrong_with_a_task_is_wrong_with_its_group(tmp_path: Path) -> No
     lines = [json.loads(line) | {"prompt_hash": digest("other")} for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
-    found = compare(*runs, rules=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
-    assert (found.outcome, found.invalid, found.tasks[0].outcome) == ("NOT SHOWN", True, "not shown")
-    assert "mmlu_pro_b (200 of 200 docs had another prompt in B)" in found.caveats[0]
+    decision = compare_runs(*runs, rules=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
+    assert (decision.outcome, decision.invalid, decision.tasks[0].outcome) == ("NOT SHOWN", True, "not shown")
+    assert "mmlu_pro_b (200 of 200 docs had another prompt in B)" in decision.caveats[0]
 
 
 def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
@@ -1155,7 +1175,7 @@ def test_a_group_of_metrics_of_which_less_is_better(tmp_path: Path) -> None:
         read_run([write_group(tmp_path / name, tasks, metric="pct_stereotype", group="crows")])
         for name, tasks in (("a", SUBJECTS), ("b", WORSE))
     ]
-    group = compare(*runs).tasks[0]
+    group = compare_runs(*runs).tasks[0]
     assert group.decision is not None and (group.name, group.lower_is_better) == ("crows", True)
     drop = group.decision.drop
     assert (drop.before, drop.after) == (pytest.approx(470 / 900), pytest.approx(430 / 900))

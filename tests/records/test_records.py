@@ -26,7 +26,7 @@ from runs import run_lm_eval
 from meta_eval import compare, export, grade, report, verify
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.stats import Apart
+from meta_eval.stats import Decomposition
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 TASKS = REPOSITORY / "tools" / "lm_eval_tasks"
@@ -114,7 +114,7 @@ def test_the_same_model_again_differs_nowhere_and_another_where_it_does(shapes: 
     }
 
 
-def figures(one: Apart) -> tuple[float, float, float]:
+def figures(one: Decomposition) -> tuple[float, float, float]:
     """The grader's, the model's and the prompts'."""
     assert one.model is not None and one.prompts is not None
     return one.grader.value, one.model.value, one.prompts.value

@@ -19,7 +19,7 @@ from meta_eval import Config, fidelity
 from meta_eval.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.run import run
+from meta_eval.running.run import run_pack
 from meta_eval.token_fidelity.token_table import read_choices, read_tokens
 
 
@@ -77,7 +77,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
         model_name=str(model), evals_dataset="eval_results", tasks=("tiny_free",), output_path="new",
         template_dir=str(REPOSITORY / "tools/lm_eval_tasks"),
     )  # fmt: skip
-    ran = run(config, canary=False)
+    ran = run_pack(config, canary=False)
     assert ran.asked > 0
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     docs = read_docs(Path("work_dir"), "tiny_free")
@@ -92,7 +92,7 @@ def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     templates = own_gsm8k(tmp_path / "templates")
     keys = {"evals_dataset": "lm-eval", "tasks": ("gsm8k@2",), "template_dir": str(templates)}
-    ran = run(Config(model_name=str(without_bos(tmp_path / "m")), **keys))
+    ran = run_pack(Config(model_name=str(without_bos(tmp_path / "m")), **keys))
     assert ran.graded is not None
     assert (ran.asked, list(ran.graded.scores)) == (8, ["gsm8k"])
 
@@ -109,9 +109,9 @@ def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prom
         "output_path": "new_results",
     }  # fmt: skip
     config = Config(evals_dataset="./eval_results", tasks=("tiny_sums", "tiny_free"), **settings)
-    ran = run(config, canary=False)
+    ran = run_pack(config, canary=False)
     assert ran.graded is not None
     assert (ran.asked, ran.failed, set(ran.graded.scores)) == (7, 0, {"tiny_sums", "tiny_free"})
     of_meta = Config(**{**settings, "evals_dataset": "sample", "tasks": ("meta_gpqa",), "work_dir": "other"})
     with pytest.raises(UserError, match="puts 0 tokens before a text"):
-        run(of_meta.model_copy(update={"template_dir": str(REPOSITORY / "meta_template")}), canary=False)
+        run_pack(of_meta.model_copy(update={"template_dir": str(REPOSITORY / "meta_template")}), canary=False)

@@ -12,8 +12,8 @@ from command import cli
 from forked import forked
 from runs import TIME, digest, entry, manifest, published, write_group, write_run
 
-from meta_eval.judging.compare import compare
-from meta_eval.judging.judge import judge
+from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.judge import judge_run
 from meta_eval.pack.manifest import Manifest
 from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.model import Report, Sample
@@ -30,12 +30,12 @@ def right(count: int, n: int = N) -> list[float]:
 
 def reported(folder: Path, verdicts: Sequence[float], pack: Manifest | None = None, **options: Any) -> Report:
     run = read_run([write_run(folder, verdicts, **options)])
-    return build_report(run, judge(run, pack), manifest=pack, pack=None)
+    return build_report(run, judge_run(run, pack), manifest=pack, pack=None)
 
 
 def shown(folder: Path, verdicts: Sequence[float], **options: Any) -> list[Sample]:
     run = read_run([write_run(folder, verdicts, **options)])
-    return list(samples_of(judge(run, None).tasks))
+    return list(samples_of(judge_run(run, None).tasks))
 
 
 def write_pack(folder: Path, pack: Manifest) -> Path:
@@ -93,7 +93,7 @@ def test_flips_and_subtasks_are_counted_against_meta(tmp_path: Path) -> None:
 def test_a_comparison_says_what_changed_and_what_is_in_one_run_only(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", right(650))])
     after = read_run([write_run(tmp_path / "b", right(560))])
-    report = build_report_of_two(compare(before, after), before, after)
+    report = build_report_of_two(compare_runs(before, after), before, after)
     (task,) = report.tasks
     assert (report.decision.outcome, task.outcome) == ("DON'T", "shown below")
     assert task.flips is not None and (task.flips.first_only, task.flips.second_only) == (90, 0)
@@ -114,9 +114,9 @@ def test_samples_show_no_verdict_of_metas_where_there_is_none(tmp_path: Path) ->
     folder = write_run(tmp_path, [1.0, 0.0], recorded=[True, True])
     run = read_run([folder])
     pack = manifest(meta_some=entry(2, reading="other,strict-match"))
-    assert [one.meta for one in samples_of(judge(run, pack).tasks)] == [None, None]
-    assert [one.meta for one in samples_of(compare(run, run, pack).tasks)] == [None, None]
-    assert [one.meta for one in samples_of(compare(run, run).tasks)] == [1.0, 1.0]
+    assert [one.meta for one in samples_of(judge_run(run, pack).tasks)] == [None, None]
+    assert [one.meta for one in samples_of(compare_runs(run, run, pack).tasks)] == [None, None]
+    assert [one.meta for one in samples_of(compare_runs(run, run).tasks)] == [1.0, 1.0]
 
 
 def test_samples_of_a_shuffled_file_come_in_the_order_of_their_docs(tmp_path: Path) -> None:
@@ -149,36 +149,36 @@ def test_recorded_likelihoods_stand_beside_ours_and_have_no_length(tmp_path: Pat
     }
     doc = {"recorded_output": None, "continuations": [" A", " B"], "recorded_negative_log_likelihoods": [0.5, 3.0]}
     run = read_run([write_run(tmp_path, [1.0], line=line, doc=doc, results=False)])
-    (found,) = samples_of(judge(run, None).tasks, count_tokens=len)
+    (found,) = samples_of(judge_run(run, None).tasks, count_tokens=len)
     assert found.meta_text == "-0.5   A\n-3.0   B"
     assert (found.answers[0].likelihoods, found.answers[0].tokens, found.meta_tokens) == (True, None, None)
 
 
 def test_tokens_of_both_answers_are_counted_where_they_can_be(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [0.0])])
-    (counted,) = samples_of(judge(run, None).tasks, count_tokens=lambda text: len(text.split()))
+    (counted,) = samples_of(judge_run(run, None).tasks, count_tokens=lambda text: len(text.split()))
     assert (counted.answers[0].text, counted.answers[0].tokens, counted.meta_tokens) == ("The answer is B.", 4, 4)
-    (unknown,) = samples_of(judge(run, None).tasks)
+    (unknown,) = samples_of(judge_run(run, None).tasks)
     assert (unknown.answers[0].tokens, unknown.meta_tokens) == (None, None)
 
 
 def test_a_run_names_its_folder_as_seen_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [read_run([write_run(tmp_path / name / "org__Some-Model", [1.0, 0.0])]) for name in ("bf16", "fp8")]
-    built = build_report_of_two(compare(*runs), *runs)
+    built = build_report_of_two(compare_runs(*runs), *runs)
     assert [run.folder for run in built.runs] == [str((tmp_path / name).resolve()) for name in ("bf16", "fp8")]
     monkeypatch.chdir(tmp_path)
-    assert [run.folder for run in build_report_of_two(compare(*runs), *runs).runs] == ["bf16", "fp8"]
+    assert [run.folder for run in build_report_of_two(compare_runs(*runs), *runs).runs] == ["bf16", "fp8"]
     assert [run["folder"] for run in built.to_json()["runs"]] == [run.folder for run in built.runs]
 
 
 def test_two_runs_of_one_name_are_told_apart_by_their_folders_or_files(tmp_path: Path) -> None:
     runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("bf16", "fp8")]
-    assert build_report_of_two(compare(*runs), *runs).title == "org/Some-Model: fp8/out beside bf16/out"
+    assert build_report_of_two(compare_runs(*runs), *runs).title == "org/Some-Model: fp8/out beside bf16/out"
     both = tmp_path / "both"
     write_run(both, [1.0, 0.0])
     write_run(both, [1.0, 0.0], time=TIME.replace("2026", "2027"))
     runs = [read_run([one]) for one in sorted(both.glob("results_*"))]
-    title = build_report_of_two(compare(*runs), *runs).title
+    title = build_report_of_two(compare_runs(*runs), *runs).title
     assert title == f"org/Some-Model: results_{TIME.replace('2026', '2027')}.json beside results_{TIME}.json"
 
 
@@ -186,7 +186,7 @@ def test_folders_that_share_nothing_keep_their_whole_path(tmp_path: Path, monkey
     runs = [read_run([write_run(tmp_path / name / "out", [1.0, 0.0])]) for name in ("here/bf16", "fp8")]
     monkeypatch.chdir(tmp_path / "here")
     other = (tmp_path / "fp8" / "out").resolve()
-    assert build_report_of_two(compare(*runs), *runs).title == f"org/Some-Model: {other} beside bf16/out"
+    assert build_report_of_two(compare_runs(*runs), *runs).title == f"org/Some-Model: {other} beside bf16/out"
 
 
 def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
@@ -197,13 +197,13 @@ def test_the_question_of_a_dialog_is_its_last_turn(tmp_path: Path) -> None:
 def test_both_answers_of_two_runs_stand_in_one_sample(tmp_path: Path) -> None:
     before = read_run([write_run(tmp_path / "a", [1.0, 1.0])])
     after = read_run([write_run(tmp_path / "b", [1.0, 0.0], order=[1, 0])])
-    second = list(samples_of(compare(before, after).tasks))[1]
+    second = list(samples_of(compare_runs(before, after).tasks))[1]
     assert [(one.verdict, one.text) for one in second.answers] == [(1.0, "The answer is A."), (0.0, "The answer is B.")]
 
 
 def test_a_file_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, [1.0, 0.0])])
-    judged = judge(run, None)
+    judged = judge_run(run, None)
     file = next(tmp_path.glob("samples_*"))
     file.write_bytes(file.read_bytes()[5:])
     with pytest.raises(ResultsError, match="has changed since it was read"):

@@ -15,8 +15,8 @@ from places import REPOSITORY, THOROUGH
 from runs import embed_samples, write_run
 
 from meta_eval.errors import UserError
-from meta_eval.judging.compare import compare
-from meta_eval.judging.judge import judge
+from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.judge import judge_run
 from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.samples import samples_of
 from meta_eval.results.run import Run, read_run
@@ -64,11 +64,11 @@ def everything(folder: Path, baseline: Run) -> None:
         except ResultsError as error:
             assert str(error)
             continue
-        judged = judge(run, None)
+        judged = judge_run(run, None)
         json.dumps(build_report(run, judged).to_json(), allow_nan=False)
         try:
             list(samples_of(judged.tasks))
-            comparison = compare(baseline, run)
+            comparison = compare_runs(baseline, run)
         except UserError:
             continue
         build_report_of_two(comparison, baseline, run)

@@ -14,9 +14,9 @@ import yaml
 from places import REPOSITORY
 from runs import TIME, digest, embed_samples, entry, manifest, published, sample, write_run
 
-from meta_eval.judging.alarms import changed_prompts
-from meta_eval.judging.compare import compare
-from meta_eval.judging.judge import judge
+from meta_eval.judging.alarms import count_changed_prompts
+from meta_eval.judging.compare import compare_runs
+from meta_eval.judging.judge import judge_run
 from meta_eval.records.format import ALL, Place
 from meta_eval.records.format_registry import find_format
 from meta_eval.reports import eval_results
@@ -49,7 +49,7 @@ def read(*paths: Path) -> Run:
 
 
 def report(run: Run) -> Report:
-    return build_report(run, judge(run, None))
+    return build_report(run, judge_run(run, None))
 
 
 def results_of(folder: Path) -> Path:
@@ -114,7 +114,7 @@ def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
 
 
 def test_a_doc_is_the_same_doc_in_every_version(output: Path) -> None:
-    comparison = compare(read(OUTPUTS / "0.4.13"), read(output))
+    comparison = compare_runs(read(OUTPUTS / "0.4.13"), read(output))
     assert [(task.name, task.docs) for task in comparison.tasks] == [
         ("tiny_choices", 6), ("tiny_colours", 2), ("tiny_free", 3), ("tiny_sums", 4), ("tiny_text", 2),
     ]  # fmt: skip
@@ -134,7 +134,7 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     assert run.notices == ()
     for task, result in run.tasks.items():
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
-    assert len(list(samples_of(judge(run, None).tasks))) == len(list(samples_of(judge(apart, None).tasks)))
+    assert len(list(samples_of(judge_run(run, None).tasks))) == len(list(samples_of(judge_run(apart, None).tasks)))
     place = Place(str(tmp_path), tmp_path)
     found = find_format(place)
     assert found is not None and found.open_run(place, None, (ALL,), "tasks").tasks == tuple(apart.tasks)
@@ -325,14 +325,14 @@ def recipe_run(folder: Path, verdicts: list[float], prompt: str) -> Path:
 def test_the_verdicts_that_the_recipe_carries_are_metas(tmp_path: Path) -> None:
     run = read(recipe_run(tmp_path, [1, 0, 0, 0], "p"))
     assert [doc.recorded_is_correct for doc in run.tasks["meta_some"].docs] == [True, False, True, False]
-    flips = judge(run, None).tasks[0].flips
+    flips = judge_run(run, None).tasks[0].flips
     assert flips is not None
     assert (flips.compared, flips.first_only, flips.second_only) == (4, 0, 1)
 
 
 def test_runs_that_differ_in_prompts_alone_have_their_docs_in_common(tmp_path: Path) -> None:
     runs = [read(recipe_run(tmp_path / name, [1, 0, 1, 1], name)) for name in ("five shots", "none")]
-    comparison = compare(*runs)
+    comparison = compare_runs(*runs)
     assert comparison.tasks[0].docs == 4
     built = build_report_of_two(comparison, *runs)
     assert "runs not alike: meta_some (4 of 4 docs had another prompt in B)" in built.decision.reasons
@@ -353,7 +353,7 @@ def test_docs_with_the_same_prompt_are_paired_before_others(tmp_path: Path) -> N
         path = folder / f"samples_meta_some_{TIME}.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in twins(prompts)), encoding="utf-8")
         runs.append(read(folder))
-    source = compare(*runs).tasks[0].source
+    source = compare_runs(*runs).tasks[0].source
     assert source is not None
     assert [(a.doc_id, b.doc_id) for a, b in source.docs] == [(0, 2), (1, 0), (2, 1)]
 
@@ -361,9 +361,9 @@ def test_docs_with_the_same_prompt_are_paired_before_others(tmp_path: Path) -> N
 def test_changed_prompts_are_not_called_metas_own(tmp_path: Path) -> None:
     arguments = {"gen_args_0": {"arg_0": "<chat>…</chat>", "arg_1": {"max_gen_toks": 10}}}
     run = read(write_run(tmp_path, [1] * 1319, line={"arguments": arguments}))
-    assert changed_prompts(run.tasks["meta_some"].docs) == 1319
+    assert count_changed_prompts(run.tasks["meta_some"].docs) == 1319
     pack = manifest(meta_some=entry(1319, published(84.5), subset="gsm8k"))
-    built = build_report(run, judge(run, pack))
+    built = build_report(run, judge_run(run, pack))
     notes = yaml.safe_load(eval_results.render(built))[0]["notes"]
     assert "1319 of 1319 prompts are not the recorded ones" in notes
     assert "the recorded prompts" not in notes

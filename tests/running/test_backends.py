@@ -33,12 +33,12 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The example, as if a package had it with an entry point, and a function to call."""
     spec = importlib.util.spec_from_file_location("function_backend", EXAMPLE)
     assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
+    result = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(result)
 
     class Point(EntryPoint):
         def load(self) -> Any:
-            return getattr(found, self.attr)
+            return getattr(result, self.attr)
 
     points = {registry.ENTRY_POINTS: [
         Point("function", "function_backend:FunctionBackend", registry.ENTRY_POINTS),
@@ -49,7 +49,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     own = ModuleType("own")
     own.answer = lambda _prompt, _stop, _max_tokens: "The best answer is A."  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "own", own)
-    return found
+    return result
 
 
 def go(verb: str, place: Path, *arguments: str, tasks: str = f"{TEXTS},{CHOICES}") -> CompletedProcess[str]:
@@ -87,9 +87,9 @@ def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "SHIPPED", {**SHIPPED, "generate": GenerateBackend()})
-    monkeypatch.setattr("meta_eval.running.servers_client.backoff", lambda *_numbers, **_most: 0.0)
-    with generate_server(fails_each=4) as (one, first), generate_server(fails_each=50) as (two, second):
-        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={one},{two}"]
+    monkeypatch.setattr("meta_eval.running.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
+    with generate_server(fails_each=4) as (server, first), generate_server(fails_each=50) as (two, second):
+        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={server},{two}"]
         done = go("run", tmp_path, "--no-canary", "--no-report", "--json", *words, tasks=TEXTS)
     said = json.loads(done.stdout)
     assert (done.returncode, said["failed"], said["engine"]) == (0, 0, "generate 1.0")

@@ -24,7 +24,7 @@ from meta_eval.running import run as story
 from meta_eval.running.canary import CanaryError, at_most
 from meta_eval.running.canary_docs import DOCS, chosen
 from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.run import RunResult, run
+from meta_eval.running.run import RunResult, run_pack
 
 TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
 
@@ -74,7 +74,7 @@ def ask(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
         how: Answer, tasks: Sequence[str] = (), *, forces: bool = True, likes: bool = False, **options: Any
     ) -> RunResult:
         Meta.begin(how, forces=forces, likes=likes)
-        return run(config_of(prepared, tmp_path), tasks=tasks, **options)
+        return run_pack(config_of(prepared, tmp_path), tasks=tasks, **options)
 
     return go
 
@@ -85,8 +85,8 @@ def sound(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run
     learn(prepared)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(story, "client_of", lambda *_names, **_keys: Meta)
-        Meta.begin(lambda one, client: client.right(one))
-        return run(config_of(prepared, tmp_path_factory.mktemp("sound"))), Meta.asked
+        Meta.begin(lambda request, client: client.right(request))
+        return run_pack(config_of(prepared, tmp_path_factory.mktemp("sound"))), Meta.asked
 
 
 def config_of(pack: Path, output: Path) -> Config:
@@ -110,8 +110,12 @@ def test_a_sound_model_passes_and_nothing_is_asked_twice(sound: tuple[RunResult,
 
 
 def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[..., RunResult]) -> None:
-    def said(one: EngineRequest, client: Meta) -> EngineResponse:
-        return client.right(one) if one.request.doc % 4 == 0 or one.request.kind == "choices" else nonsense(one, client)
+    def said(request: EngineRequest, client: Meta) -> EngineResponse:
+        return (
+            client.right(request)
+            if request.request.doc % 4 == 0 or request.request.kind == "choices"
+            else nonsense(request, client)
+        )
 
     assert ask(said).graded is not None
 
@@ -151,7 +155,7 @@ def test_a_broken_set_up_is_named_and_leaves_no_answer(
 def test_when_it_is_put_right_the_same_command_asks_everything(ask: Callable[..., RunResult]) -> None:
     with pytest.raises(CanaryError):
         ask(of(""))
-    assert ask(lambda one, client: client.right(one)).before == 0
+    assert ask(lambda request, client: client.right(request)).before == 0
 
 
 @pytest.mark.parametrize(
@@ -179,11 +183,11 @@ def test_recorded_answers_that_are_forced_name_what_is_broken(
 def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_answers_likely(
     ask: Callable[..., RunResult],
 ) -> None:
-    def thinks(one: EngineRequest, client: Meta) -> EngineResponse:
+    def thinks(request: EngineRequest, client: Meta) -> EngineResponse:
         return (
-            client.right(one)
-            if one.request.kind == "choices"
-            else EngineResponse(one.request, text=f"<think>{one.request.doc}")
+            client.right(request)
+            if request.request.kind == "choices"
+            else EngineResponse(request.request, text=f"<think>{request.request.doc}")
         )
 
     with pytest.raises(CanaryError, match="answers begin as the recorded one"):
@@ -198,7 +202,7 @@ def test_a_model_with_an_opening_of_its_own_goes_on_where_it_finds_the_recorded_
     ("how", "words"),
     [
         (
-            lambda one, client: of("#%&*+=^~|"[one.request.doc % 9])(one, client),
+            lambda request, client: of("#%&*+=^~|"[request.request.doc % 9])(request, client),
             "most of the model is there. Check",
         ),
         (of("assistant\n\nB"), "a chat template stands around"),
@@ -217,7 +221,7 @@ def test_nothing_is_forced_where_the_model_would_be_loaded_once_more(
     ask: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Vllm, "reloads_model", True)
-    done = ask(lambda one, client: client.right(one))
+    done = ask(lambda request, client: client.right(request))
     assert done.canary is not None
     assert (done.canary.forced, done.canary.top) == (0, None)
 
@@ -226,7 +230,7 @@ def test_what_is_forced_is_no_answer_of_the_run(sound: tuple[RunResult, Counter[
     done, _ = sound
     assert done.canary is not None
     assert (done.canary.top, done.canary.forced > 64) == (1.0, True)
-    assert all(one.tokens is None for one in read_answers(done.answers).given.values())
+    assert all(answer.tokens is None for answer in read_answers(done.answers).given.values())
 
 
 @pytest.mark.parametrize(
@@ -254,27 +258,27 @@ def test_without_canary_everything_is_asked(ask: Callable[..., RunResult]) -> No
 
 
 def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., RunResult]) -> None:
-    def said(one: EngineRequest, client: Meta) -> EngineResponse:
+    def said(request: EngineRequest, client: Meta) -> EngineResponse:
         more = 1 if sum(Meta.asked.values()) > DOCS + 5 else 0
-        return replace(client.right(one), prompt_tokens=len(one.prompt_ids or ()) + more)
+        return replace(client.right(request), prompt_tokens=len(request.prompt_ids or ()) + more)
 
     with pytest.raises(CanaryError, match="it adds a BOS"):
         ask(said)
-    assert ask(lambda one, client: client.right(one)).before == DOCS + 5
+    assert ask(lambda request, client: client.right(request)).before == DOCS + 5
 
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.sampled_from(["a", "b", "c", None]), max_size=20), max_size=50))
 def test_chosen_docs_are_spread_over_tasks_and_subtasks(tasks: dict[str, list[str | None]]) -> None:
-    found = chosen(tasks)
+    result = chosen(tasks)
     eligible = {task: [doc for doc, name in enumerate(names) if name is not None] for task, names in tasks.items()}
-    assert all(set(docs) <= set(eligible[task]) and len(set(docs)) == len(docs) for task, docs in found.items())
-    total = sum(len(docs) for docs in found.values())
+    assert all(set(docs) <= set(eligible[task]) and len(set(docs)) == len(docs) for task, docs in result.items())
+    total = sum(len(docs) for docs in result.values())
     assert total <= DOCS
     if len(tasks) <= DOCS:
         assert total == min(DOCS, sum(map(len, eligible.values())))
-        most = max(map(len, found.values()), default=0)
-        assert all(len(found.get(task, [])) >= min(len(docs), most - 1) for task, docs in eligible.items())
-    for task, docs in found.items():
+        most = max(map(len, result.values()), default=0)
+        assert all(len(result.get(task, [])) >= min(len(docs), most - 1) for task, docs in eligible.items())
+    for task, docs in result.items():
         per = Counter(tasks[task][doc] for doc in docs)
         whole = Counter(name for name in tasks[task] if name is not None)
         assert all(per[name] >= min(count, max(per.values()) - 1) for name, count in whole.items())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from noted import noted
 
-from meta_eval.running.engine_faults import diagnosed
+from meta_eval.running.engine_faults import diagnose_engine
 
 GATED = (
     "OSError: You are trying to access a gated repo.\nMake sure to have access to it at "
@@ -42,7 +42,7 @@ def test_what_is_known_comes_with_its_hint(tmp_path: Path, said: str, what: str,
     """Python is told of it, or only the log of a process that ended."""
     log = tmp_path / "serve.log"
     log.write_text("INFO starting\n" + (f"{said}\nERROR exiting\n" if logged else ""))
-    error = diagnosed(None if logged else RuntimeError(said), log, where="backend vllm")
+    error = diagnose_engine(None if logged else RuntimeError(said), log, where="backend vllm")
     assert error.where == "backend vllm"
     assert what in error.what
     assert hint in (error.hint or "")
@@ -53,12 +53,12 @@ def test_what_is_unknown_is_shown_with_the_end_of_the_log(tmp_path: Path) -> Non
     log = tmp_path / "serve.log"
     log.write_text("".join(f"line {number}\n" for number in range(100)) + "\x1b[31mthe last one\x1b[0m\n")
     with noted() as notes:
-        error = diagnosed(None, log, where="vllm serve")
+        error = diagnose_engine(None, log, where="vllm serve")
     assert "the last one" in error.what
     assert sum("line " in note for note in notes) == 7
     assert not any("\x1b" in note for note in [*notes, str(error)])
 
 
 def test_what_left_no_log_is_told_by_itself(tmp_path: Path) -> None:
-    error = diagnosed(KeyError("boom"), tmp_path / "none.log", where="backend ray")
+    error = diagnose_engine(KeyError("boom"), tmp_path / "none.log", where="backend ray")
     assert (error.what, error.hint) == ("KeyError: 'boom'", None)

@@ -83,7 +83,7 @@ def pack(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def rows(table: Path | None) -> list[tuple[str, int, tuple[int, ...], tuple[float, ...]]]:
     assert table is not None
-    return [(one.task, one.doc, tuple(one.token_ids), tuple(one.logprobs)) for one in read_tokens(table)]
+    return [(row.task, row.doc, tuple(row.token_ids), tuple(row.logprobs)) for row in read_tokens(table)]
 
 
 def test_every_recorded_answer_is_in_the_table_as_its_tokens(whole: Whole, pack: Path) -> None:
@@ -93,24 +93,26 @@ def test_every_recorded_answer_is_in_the_table_as_its_tokens(whole: Whole, pack:
     assert done.tables is not None and done.tables.texts is not None
     tokenizer = Tokenizer.from_file("m/tokenizer.json")
     docs = read_docs(pack, TEXTS)
-    found = list(read_tokens(done.tables.texts))
-    assert [one.doc for one in found] == [n for n, doc in enumerate(docs) if (doc["recorded_output"] or "").strip()]
-    for one in found:
-        doc = docs[one.doc]
-        assert tokenizer.decode(one.token_ids, skip_special_tokens=False) == doc["recorded_output"]
-        assert one.prompt_tokens == 1 + len(tokenizer.encode(doc["prompt"], add_special_tokens=False).ids)
-        assert one.margins == pytest.approx(np.where(np.arange(len(one.margins)) % 3 == 2, 0.25, 0))
+    result = list(read_tokens(done.tables.texts))
+    assert [row.doc for row in result] == [n for n, doc in enumerate(docs) if (doc["recorded_output"] or "").strip()]
+    for row in result:
+        doc = docs[row.doc]
+        assert tokenizer.decode(row.token_ids, skip_special_tokens=False) == doc["recorded_output"]
+        assert row.prompt_tokens == 1 + len(tokenizer.encode(doc["prompt"], add_special_tokens=False).ids)
+        assert row.margins == pytest.approx(np.where(np.arange(len(row.margins)) % 3 == 2, 0.25, 0))
     assert len(whole.asked) == len(set(whole.asked))
 
 
 def test_choices_stand_beside_what_meta_recorded(whole: Whole, pack: Path) -> None:
     done = whole.docs
     assert done.tables is not None and done.tables.choices is not None
-    _, found = read_choices(done.tables.choices)
-    for one, doc in zip(found, read_docs(pack, CHOICES), strict=True):
-        assert one.recorded == pytest.approx([-value for value in doc["recorded_negative_log_likelihoods"]], rel=1e-6)
-        assert one.best == int(np.argmax(one.recorded))
-        assert len(one.logprobs) == len(doc["continuations"])
+    _, result = read_choices(done.tables.choices)
+    for choices, doc in zip(result, read_docs(pack, CHOICES), strict=True):
+        assert choices.recorded == pytest.approx(
+            [-value for value in doc["recorded_negative_log_likelihoods"]], rel=1e-6
+        )
+        assert choices.best == int(np.argmax(choices.recorded))
+        assert len(choices.logprobs) == len(doc["continuations"])
 
 
 def test_the_header_says_what_it_is_of(pack: Path) -> None:
@@ -131,7 +133,7 @@ def test_no_prompt_and_no_answer_is_in_a_table(whole: Whole) -> None:
     assert done.tables is not None and done.tables.texts is not None
     columns = pq.read_table(done.tables.texts).to_pydict()
     texts = {text for name, values in columns.items() for text in values if isinstance(text, str)}
-    assert texts <= {TEXTS, *(one["request_sha256"] for one in read_lines(done.answers))} | set(columns["subtask"])
+    assert texts <= {TEXTS, *(line["request_sha256"] for line in read_lines(done.answers))} | set(columns["subtask"])
 
 
 def read_lines(files: list[Path]) -> list[dict[str, Any]]:
@@ -241,12 +243,12 @@ def test_the_table_of_another_selection_is_not_left_beside_it(pack: Path) -> Non
 
 def test_another_model_of_the_same_pack_has_a_table_of_its_own(pack: Path, tmp_path: Path) -> None:
     model_folder(tmp_path / "other", weights=b"others")
-    one = measure(pack=pack)
+    first = measure(pack=pack)
     before = (pack / "manifest.json").read_bytes() if (pack / "manifest.json").exists() else b""
     two = measure(pack=pack, overrides=["model_name=other"])
-    assert one.tables is not None and two.tables is not None
-    assert one.tables.texts != two.tables.texts
-    assert rows(one.tables.texts) == rows(two.tables.texts)
+    assert first.tables is not None and two.tables is not None
+    assert first.tables.texts != two.tables.texts
+    assert rows(first.tables.texts) == rows(two.tables.texts)
     assert before == ((pack / "manifest.json").read_bytes() if before else b"")
 
 
@@ -308,14 +310,14 @@ def test_probes_are_asked_first_and_once_and_lie_beside_the_table(
     done = whole.probed
     assert done.tables is not None and done.tables.texts is not None and done.tables.probes is not None
     assert done.probed == len(whole.asked_with_probes) - done.asked > 100
-    found = read_probes(done.tables.texts)
-    assert len(found) == done.probed
-    texts = {(one.task, one.doc): one for one in read_tokens(done.tables.texts)}
-    assert {name for *_, name in found} == {*PROMPTS, START}
-    for (task, doc, name), one in found.items():
-        assert one.prompt_tokens == texts[task, doc].prompt_tokens
+    probes = read_probes(done.tables.texts)
+    assert len(probes) == done.probed
+    texts = {(row.task, row.doc): row for row in read_tokens(done.tables.texts)}
+    assert {name for *_, name in probes} == {*PROMPTS, START}
+    for (task, doc, name), probe in probes.items():
+        assert probe.prompt_tokens == texts[task, doc].prompt_tokens
         own = texts[task, doc].token_ids[:MOST]
-        assert one.token_ids.tolist() == (own[1:] if name == ALONE else own).tolist()
+        assert probe.token_ids.tolist() == (own[1:] if name == ALONE else own).tolist()
     monkeypatch.chdir(prepared.parent)
     again = fidelity(pack=prepared, tasks=[TEXTS], output=str(prepared.parent / "probed"))
     assert (again.probed, again.asked) == (0, 0)

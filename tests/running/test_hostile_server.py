@@ -21,7 +21,7 @@ from meta_eval.backends.settings import RunSettings
 from meta_eval.running import completions
 from meta_eval.running.client import EngineRequest
 from meta_eval.running.completions_connection import CompletionsConnection
-from meta_eval.running.transport import CutError, Failed, GarbledError, Transport, complaint, parsed
+from meta_eval.running.transport import CutError, Failed, GarbledError, Transport, parse_body, read_complaint
 
 KEY = "s3cret-key-of-an-api"
 MODELS = {"data": [{"id": "tiny", "owned_by": "vllm", "max_model_len": 8192}]}
@@ -219,23 +219,23 @@ def test_what_becomes_of_a_completion_are_numbers_that_can_be_added_up(path: tup
         for key in path[:-1]:
             node = node[key]
         node[path[-1]] = wrong
-        answer = parsed(json.dumps(tree).encode())
-        complaint(json.dumps(tree).encode())
-        found: list[Any] = []
+        answer = parse_body(json.dumps(tree).encode())
+        read_complaint(json.dumps(tree).encode())
+        content: list[Any] = []
         for read in (
             lambda answer=answer: completions.read_labels(answer, [0, 1]),
             lambda answer=answer: [completions.read_forced(answer, [0, 0], "prompt_logprobs")],
             lambda answer=answer: [completions.read_forced(answer, [0], "echo")],
         ):
             with suppress(GarbledError):
-                found += read()
-        assert all(type(number) is float and math.isfinite(number) for number, _ in found), (wrong, found)
-        counts = list(completions.usage_of(answer).values())
+                content += read()
+        assert all(type(number) is float and math.isfinite(number) for number, _ in content), (wrong, content)
+        counts = list(completions.read_usage(answer).values())
         with suppress(GarbledError):
             text = completions.read_text(EngineRequest(REQUEST), answer, end=())
             counts += [text.completion_tokens or 0, *(text.token_ids or ())]
             assert isinstance(text.text, str)
-            completions.other_prompt(answer, [0, 0, 0])
+            completions.explain_other_prompt(answer, [0, 0, 0])
         assert all(type(count) is int and 0 <= count < 2**53 for count in counts), (wrong, counts)
 
 

@@ -42,18 +42,18 @@ class Small(LM):  # type: ignore[misc]
         return [BOS] * self._bos + list(text.encode())
 
     def _called(self, requests: Sequence[Any]) -> None:
-        self.calls.append([one.args for one in requests])
-        if self._always or any("break" in one.args[0] for one in requests):
+        self.calls.append([request.args for request in requests])
+        if self._always or any("break" in request.args[0] for request in requests):
             raise RuntimeError(self._always or "CUDA out of memory. Tried to allocate 3 GiB")
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         os.write(1, b"what an engine prints is no answer of ours\n")
         self._called(requests)
-        return [one.args[0].split()[-1] for one in requests]
+        return [request.args[0].split()[-1] for request in requests]
 
     def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         self._called(requests)
-        return [(-float(len(one.args[1])), one.args[1] == " a") for one in requests]
+        return [(-float(len(request.args[1])), request.args[1] == " a") for request in requests]
 
     def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
         raise NotImplementedError
@@ -74,7 +74,9 @@ def text(number: int, prompt: str, **changes: Any) -> EngineRequest:
 
 def choice(number: int, prompt: str, continuations: tuple[str, ...]) -> EngineRequest:
     request = Request(f"c/{number}", "c", number, 0, "choices", prompt, continuations=continuations)
-    return EngineRequest(request, [BOS, *prompt.rstrip().encode()], [list(one.encode()) for one in continuations])
+    return EngineRequest(
+        request, [BOS, *prompt.rstrip().encode()], [list(continuation.encode()) for continuation in continuations]
+    )
 
 
 def ask(
@@ -89,7 +91,9 @@ def ask(
 
 def test_each_request_is_answered_as_lm_eval_asks_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said = ask([text(0, "say one"), choice(1, "is it ", (" a", " long"))], tmp_path)
-    assert [(one.request.id, one.text, list(one.choices), one.finish_reason) for one in said] == [
+    assert [
+        (response.request.id, response.text, list(response.choices), response.finish_reason) for response in said
+    ] == [
         ("t/0", "one", [], None),
         ("c/1", None, [(-2.0, True), (-5.0, False)], None),
     ]
@@ -104,7 +108,7 @@ def test_each_request_is_answered_as_lm_eval_asks_it(tmp_path: Path, capfd: pyte
 
 def test_one_call_has_64_requests_of_one_kind_and_settings(tmp_path: Path) -> None:
     asks = [text(n, f"say {n}") for n in range(70)] + [text(n, f"say {n}", max_tokens=6) for n in range(70, 75)]
-    assert [one.text for one in ask(asks, tmp_path)] == [str(n) for n in range(75)]
+    assert [response.text for response in ask(asks, tmp_path)] == [str(n) for n in range(75)]
     assert [len(call) for call in Small.made[0].calls] == [64, 6, 5]
 
 
@@ -124,9 +128,9 @@ def test_no_more_requests_are_read_than_a_call_takes(tmp_path: Path) -> None:
 
 def test_of_a_call_that_fails_only_the_request_that_fails_alone_is_an_error(tmp_path: Path) -> None:
     said = ask([text(n, "break this" if n == 3 else f"say {n}") for n in range(6)], tmp_path)
-    answers = {one.request.doc: one.text for one in said if one.error is None}
+    answers = {response.request.doc: response.text for response in said if response.error is None}
     assert answers == {n: str(n) for n in range(6) if n != 3}
-    (failed,) = [one for one in said if one.error]
+    (failed,) = [response for response in said if response.error]
     assert failed.request.doc == 3
     assert "not enough memory" in str(failed.error)
     assert "batch_size" in str(failed.error)
@@ -145,9 +149,9 @@ def test_where_nothing_can_be_answered_the_run_ends(tmp_path: Path) -> None:
 def test_another_bos_than_one_is_refused_before_anything_is_asked(
     tmp_path: Path, bos: int, words: str, kind: str
 ) -> None:
-    one = text(0, "say one") if kind == "generate" else choice(0, "is it ", (" a", " b"))
+    request = text(0, "say one") if kind == "generate" else choice(0, "is it ", (" a", " b"))
     with pytest.raises(BackendError, match=words):
-        ask([one], tmp_path, bos=bos)
+        ask([request], tmp_path, bos=bos)
     assert Small.made[0].calls == []
 
 

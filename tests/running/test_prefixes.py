@@ -17,16 +17,16 @@ from rows import make_row, write_rows
 from small_model import write_tokenizer
 from tokenizers import Tokenizer
 
-from meta_eval.running.prefix_order import BLOCK, Beginnings, alike, side_by_side
+from meta_eval.running.prefix_order import BLOCK, Beginnings, count_shared_blocks, interleave_docs
 
 SUBJECTS, QUESTIONS = 4, 12
 
 
 def order_of(prompts: list[str]) -> list[int]:
-    found = Beginnings()
+    beginnings = Beginnings()
     for doc, prompt in enumerate(prompts):
-        found.add(doc, prompt)
-    return found.order()
+        beginnings.add(doc, prompt)
+    return beginnings.order()
 
 
 def test_docs_behind_one_beginning_follow_each_other() -> None:
@@ -50,12 +50,12 @@ def test_docs_that_share_nothing_stay_as_they_are() -> None:
 @given(st.lists(st.integers(0, 3), max_size=40), st.integers(1, 5))
 def test_every_doc_is_asked_once_whatever_the_lanes(names: list[int], lanes: int) -> None:
     order = order_of([str(name) * (BLOCK + name) for name in names])
-    assert sorted(side_by_side(order, lanes)) == list(range(len(names)))
+    assert sorted(interleave_docs(order, lanes)) == list(range(len(names)))
 
 
 def test_alike_counts_whole_blocks() -> None:
-    assert alike("a" * 3 * BLOCK, "a" * 2 * BLOCK + "b" * BLOCK) == 2
-    assert alike("a" * (BLOCK - 1), "a" * (BLOCK - 1)) == 0
+    assert count_shared_blocks("a" * 3 * BLOCK, "a" * 2 * BLOCK + "b" * BLOCK) == 2
+    assert count_shared_blocks("a" * (BLOCK - 1), "a" * (BLOCK - 1)) == 0
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +107,9 @@ def test_one_server_is_asked_beginning_by_beginning(project: Path, tmp_path: Pat
 
 
 def test_each_of_two_servers_keeps_to_its_own_beginnings(project: Path, tmp_path: Path) -> None:
-    with FakeServer(seconds=0.01) as one, FakeServer(seconds=0.01) as other:
-        run(project, tmp_path, one, other)
-        asked = [[subject(prompt) for prompt in asked_of(project, server)] for server in (one, other)]
+    with FakeServer(seconds=0.01) as first, FakeServer(seconds=0.01) as other:
+        run(project, tmp_path, first, other)
+        asked = [[subject(prompt) for prompt in asked_of(project, server)] for server in (first, other)]
     assert sum(map(len, asked)) == SUBJECTS * QUESTIONS
     # Those that began with it, and what a server takes that has nothing else to do.
     strangers = sum(min(asked[0].count(name), asked[1].count(name)) for name in {*asked[0], *asked[1]})

@@ -14,7 +14,7 @@ import pytest
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running import ray_rows
-from meta_eval.running.ray_client import why_ended
+from meta_eval.running.ray_client import explain_ending
 
 
 def test_what_travels_needs_nothing_of_meta_eval() -> None:
@@ -24,7 +24,7 @@ def test_what_travels_needs_nothing_of_meta_eval() -> None:
         name.split(".")[0]
         for node in ast.walk(tree)
         for name in (
-            [one.name for one in node.names]
+            [name.name for name in node.names]
             if isinstance(node, ast.Import)
             else [node.module or ""]
             if isinstance(node, ast.ImportFrom)
@@ -37,7 +37,7 @@ def test_what_travels_needs_nothing_of_meta_eval() -> None:
 def test_a_row_s_parameters_are_those_that_it_wants_and_no_struct_of_arrow_s() -> None:
     """Of dictionaries Arrow makes structs with the names of all rows, and vLLM refuses the None of the others'."""
     wanted = {"max_tokens": 5, "stop": ["\n"], "temperature": 0}
-    params = ray_rows.prepared({"wanted": json.dumps(wanted)})["sampling_params"]
+    params = ray_rows.prepare_row({"wanted": json.dumps(wanted)})["sampling_params"]
     assert dict(**params) == wanted
     with pytest.raises(pa.ArrowInvalid):
         pa.array([params])
@@ -48,32 +48,32 @@ def test_of_a_recorded_answer_each_token_comes_back(ids: list[int]) -> None:
     places = [None, {5: {"logprob": -9.0, "rank": 9}}, {6: {"logprob": -1.0, "rank": 1}},
               {7: {"logprob": -0.25, "rank": 2}, 8: {"logprob": -0.125, "rank": 1}}]  # fmt: skip
     wanted = row({"prompt_logprobs": 1}, forced=len(ids), each=True, prompt_token_ids=[1, 5, 6, 7])
-    found = said({**wanted, "prompt_logprobs": places})["places"]
-    assert found == [[[6, -1.0, 1]], [[7, -0.25, 2], [8, -0.125, 1]]][-len(ids) :]
+    result = said({**wanted, "prompt_logprobs": places})["places"]
+    assert result == [[[6, -1.0, 1]], [[7, -0.25, 2], [8, -0.125, 1]]][-len(ids) :]
 
 
-def row(wanted: dict[str, Any], *, forced: int = 0, **found: Any) -> dict[str, Any]:
+def row(wanted: dict[str, Any], *, forced: int = 0, **result: Any) -> dict[str, Any]:
     base = {"number": 7, "part": 0, "ask": b"", "forced": forced, "wanted": json.dumps(wanted), "time_taken_llm": 1.5}
-    return {**base, **found}
+    return {**base, **result}
 
 
-def said(one: dict[str, Any]) -> dict[str, Any]:
-    reduced = ray_rows.reduced(one)
+def said(worker_row: dict[str, Any]) -> dict[str, Any]:
+    reduced = ray_rows.reduce_row(worker_row)
     assert set(reduced) == {"number", "part", "ask", "said"}
-    found: dict[str, Any] = json.loads(reduced["said"])
-    return found
+    content: dict[str, Any] = json.loads(reduced["said"])
+    return content
 
 
 def test_a_text_comes_back_with_its_tokens() -> None:
-    found = said(row({"max_tokens": 5}, generated_text="hi", generated_tokens=[5, 6]))
-    assert found == {"text": "hi", "token_ids": [5, 6], "seconds": 1.5, "choices": []}
+    parsed = said(row({"max_tokens": 5}, generated_text="hi", generated_tokens=[5, 6]))
+    assert parsed == {"text": "hi", "token_ids": [5, 6], "seconds": 1.5, "choices": []}
 
 
 @pytest.mark.parametrize("key", [int, str])
 def test_of_one_token_each_the_logprobs_of_those_that_were_asked_for_come_back_in_their_order(key: type) -> None:
     place = {key(4): {"logprob": -0.5, "rank": 1}, key(9): {"logprob": -2.0, "rank": 3}, key(2): None}
-    found = said(row({"logprob_token_ids": [9, 4]}, logprobs=[place], generated_tokens=[4]))
-    assert found["choices"] == [[-2.0, False], [-0.5, True]]
+    parsed = said(row({"logprob_token_ids": [9, 4]}, logprobs=[place], generated_tokens=[4]))
+    assert parsed["choices"] == [[-2.0, False], [-0.5, True]]
 
 
 @pytest.mark.parametrize(("rank", "greedy"), [(1, True), (2, False)])
@@ -84,8 +84,8 @@ def test_of_several_tokens_the_last_of_the_prompt_are_summed(rank: int, greedy: 
         {6: {"logprob": -1.0, "rank": 1}},
         {7: {"logprob": -0.25, "rank": rank}},
     ]
-    found = said(row({"prompt_logprobs": 1}, forced=2, prompt_token_ids=[1, 5, 6, 7], prompt_logprobs=places))
-    assert found["choices"] == [[-1.25, greedy]]
+    parsed = said(row({"prompt_logprobs": 1}, forced=2, prompt_token_ids=[1, 5, 6, 7], prompt_logprobs=places))
+    assert parsed["choices"] == [[-1.25, greedy]]
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_of_several_tokens_the_last_of_the_prompt_are_summed(rank: int, greedy: 
 def test_why_an_answer_of_max_tokens_ended_is_said_only_where_its_tokens_tell(
     text: str, all_text: str, why: str | None
 ) -> None:
-    assert why_ended(text, all_text) == why
+    assert explain_ending(text, all_text) == why
 
 
 def test_the_printed_command_is_that_of_vllm() -> None:
     run = RunSettings(model_name="m", backend="ray", tasks=("a",), include_path="pack")
     engine = SHIPPED["ray"]
     assert engine.command(run) == SHIPPED["vllm"].command(run)
-    assert any("cannot ask a Ray cluster" in one for one in engine.warnings(run))
+    assert any("cannot ask a Ray cluster" in warning for warning in engine.warnings(run))

@@ -22,7 +22,7 @@ from noted import noted
 from packs import some_templates, yaml_of
 
 from meta_eval import Config
-from meta_eval.answers.requests import Request, requests_of
+from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.base import BackendError
 from meta_eval.errors import PackError, UserError
 from meta_eval.logs import silent
@@ -30,7 +30,7 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
 from meta_eval.running.client import EngineResponse
 from meta_eval.running.run import RunResult
-from meta_eval.running.run import run as run_with_canary
+from meta_eval.running.run import run_pack as run_with_canary
 from meta_eval.running.time_left import Pace
 from meta_eval.verification.evaluator import Evaluator
 
@@ -142,8 +142,8 @@ def test_a_run_prepares_asks_everything_once_and_grades(bare: Path, client: type
 def test_two_runs_in_threads_are_each_the_run_that_it_is_alone(bare: Path, whole: RunResult) -> None:
     before = os._exit, sys.stdout, sys.stderr, logging.getLogger().handlers[:]
     with ThreadPoolExecutor(2) as threads:
-        ran = list(threads.map(lambda one: run(config(work_dir=f"w{one}", output_path=f"o{one}")), "ab"))
-    assert [(scores(one), samples(one)) for one in ran] == [(scores(whole), samples(whole))] * 2
+        ran = list(threads.map(lambda number: run(config(work_dir=f"w{number}", output_path=f"o{number}")), "ab"))
+    assert [(scores(result), samples(result)) for result in ran] == [(scores(whole), samples(whole))] * 2
     assert (os._exit, sys.stdout, sys.stderr, logging.getLogger().handlers) == before
 
 
@@ -164,7 +164,7 @@ def test_the_scores_are_those_of_the_same_answers_through_grade(place: Path, cli
 def asked_of(pack: Path) -> Iterator[Request]:
     evaluator = Evaluator(pack)
     for name in TASKS:
-        yield from requests_of(evaluator, name, None)
+        yield from build_requests(evaluator, name, None)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), BackendError("the engine is gone"), MemoryError()])
@@ -386,13 +386,13 @@ def test_a_task_is_scored_as_soon_as_it_is_answered(place: Path, client: type[Fa
     told: dict[str, dict[str, float]] = {}
     asked_then: list[int] = []
 
-    def scored(task: str, found: dict[str, float]) -> None:
-        told[task] = found
+    def scored(task: str, result: dict[str, float]) -> None:
+        told[task] = result
         asked_then.append(len(client.asked))
 
     ran = run(config(), scored=scored)
     assert asked_then == [FIRST, DOCS]
-    assert {task: found.keys() for task, found in told.items()} == {t: f.keys() for t, f in scores(ran).items()}
+    assert {task: result.keys() for task, result in told.items()} == {t: f.keys() for t, f in scores(ran).items()}
 
 
 def test_progress_says_tokens_pace_and_end(place: Path, client: type[FakeClient]) -> None:
@@ -471,10 +471,10 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     )
     done = cli("run", "--no-canary", "--json", cwd=place)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["models"]
-    assert list(found) == ["m", "n"]
-    assert found["m"]["tasks"] == found["n"]["tasks"]
-    assert len({found[name]["results"].split("/")[-2] for name in found}) == 2
+    result = json.loads(done.stdout)["models"]
+    assert list(result) == ["m", "n"]
+    assert result["m"]["tasks"] == result["n"]["tasks"]
+    assert len({result[name]["results"].split("/")[-2] for name in result}) == 2
     assert len(client.asked) == 2 * DOCS
     assert json.loads((place / "work_dir" / "manifest.json").read_text())["run"]["model_name"] == "m"
     (head,) = [line for line in done.stderr.splitlines() if line.split()[:2] == ["task", "baseline"]]

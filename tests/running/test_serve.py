@@ -128,7 +128,7 @@ def _answers(output: Path) -> int:
 
 def _left(folder: Path) -> list[tuple[int, str]]:
     """The processes that have our model's path on their command line, but for those that are dead."""
-    found = []
+    result = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
             try:
@@ -136,8 +136,8 @@ def _left(folder: Path) -> list[tuple[int, str]]:
             except OSError:
                 continue
             if str(_model(folder)) in words:
-                found.append((int(path.name), words))
-    return found
+                result.append((int(path.name), words))
+    return result
 
 
 def _until(true: Callable[[], bool], client: Forked | None = None) -> None:

@@ -140,13 +140,13 @@ def test_a_server_that_dies_and_comes_back_is_waited_for(house: House, tmp_path:
 def test_of_two_servers_one_dies_and_the_other_does_its_work(house: House, tmp_path: Path) -> None:
     def faults(number: int, _: Body) -> None:
         if number == 12:
-            threading.Thread(target=one.die).start()
+            threading.Thread(target=server.die).start()
 
     with FakeServer(seconds=0.02) as other:
-        with FakeServer(faults=faults, seconds=0.02) as one:
-            done = house.run(one, other, output=tmp_path)
-        assert 0 < sum(one.answered.values()) < sum(other.answered.values())
-        house.check(one, other, output=tmp_path, done=done)
+        with FakeServer(faults=faults, seconds=0.02) as server:
+            done = house.run(server, other, output=tmp_path)
+        assert 0 < sum(server.answered.values()) < sum(other.answered.values())
+        house.check(server, other, output=tmp_path, done=done)
 
 
 def test_a_server_that_stays_away_ends_the_run_with_what_it_answered(house: House, tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def test_text_to_which_a_server_adds_no_bos_is_not_answered(house: House, tmp_pa
     ) as server:
         done = house.run(server, output=tmp_path, only="meta_gpqa")
     assert done.returncode == 2
-    counts = {one["error"].partition("/v1: ")[2] for one in _lines(tmp_path)}
+    counts = {line["error"].partition("/v1: ")[2] for line in _lines(tmp_path)}
     assert counts
-    assert all(re.fullmatch(r"it read [\d,]+ tokens of prompt, and [\d,]+ were meant", one) for one in counts)
+    assert all(re.fullmatch(r"it read [\d,]+ tokens of prompt, and [\d,]+ were meant", count) for count in counts)
 
 
 def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, tmp_path: Path) -> None:
@@ -272,13 +272,13 @@ def test_a_recorded_answer_is_forced_through_one_prompt(house: House, tmp_path: 
     assert len(forced) == len(answers) > 5
     assert {body["max_tokens"] for body in forced} == {1}
     prompts = {tuple(body["prompt"]) for body in forced}
-    for one in answers:
-        (whole,) = [ids for ids in prompts if ids[one.prompt_tokens :] == tuple(one.token_ids)]
-        own = [logprob(whole[:at], whole[at]) for at in range(one.prompt_tokens, len(whole))]
-        assert one.logprobs == pytest.approx(own, abs=1e-5)
-        second = [at % 3 == 0 for at in range(one.prompt_tokens, len(whole))]
-        assert list(one.ranks) == [2 if likelier else 1 for likelier in second]
-        assert list(one.top_ids) == [t + likelier for t, likelier in zip(one.token_ids, second, strict=True)]
+    for answer in answers:
+        (whole,) = [ids for ids in prompts if ids[answer.prompt_tokens :] == tuple(answer.token_ids)]
+        own = [logprob(whole[:at], whole[at]) for at in range(answer.prompt_tokens, len(whole))]
+        assert answer.logprobs == pytest.approx(own, abs=1e-5)
+        second = [at % 3 == 0 for at in range(answer.prompt_tokens, len(whole))]
+        assert list(answer.ranks) == [2 if likelier else 1 for likelier in second]
+        assert list(answer.top_ids) == [t + likelier for t, likelier in zip(answer.token_ids, second, strict=True)]
 
 
 def test_probes_of_one_doc_are_asked_side_by_side(house: House, tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_prompt_that_a_server_cut_is_no_answer(house: House, tmp_path: Path) -
     with FakeServer(faults=lambda number, _: "shorter" if number == 4 else None) as server:
         done = house.run(server, output=tmp_path)
     assert done.returncode == 1
-    (wrong,) = [one for one in _lines(tmp_path) if "error" in one]
+    (wrong,) = [line for line in _lines(tmp_path) if "error" in line]
     assert "tokens of prompt" in wrong["error"]
 
 
@@ -351,10 +351,10 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
         assert body["skip_special_tokens"] is False
     assert len(choices) == 16
     assert all(len(body["logprob_token_ids"]) == body["logprobs"] == 4 for body in choices)
-    for one in _lines(tmp_path):
-        assert one["cached_tokens"] == 2
-        assert one["prompt_tokens"] > 2
-        assert ("finish_reason" in one) == ("text" in one)
+    for line in _lines(tmp_path):
+        assert line["cached_tokens"] == 2
+        assert line["prompt_tokens"] > 2
+        assert ("finish_reason" in line) == ("text" in line)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_a_second_run_is_refused_and_one_that_is_killed_goes_on(house: House, tm
         first.wait()
         while server.now:  # what it had asked is answered into nothing
             time.sleep(0.05)
-        kept = {one["id"] for one in _lines(tmp_path)}
+        kept = {line["id"] for line in _lines(tmp_path)}
         assert 0 < len(kept) < sum(house.prompts.values())
         asked = len(server.prompts())
         server.seconds = 0.0
@@ -466,9 +466,9 @@ def _until(true: Any, process: Forked) -> None:
 
 def _lines(output: Path) -> list[dict[str, Any]]:
     """All whole lines of the files of answers but the first."""
-    found = []
+    result = []
     for path in output.glob("answers/*.jsonl"):
         for line in path.read_bytes().splitlines(keepends=True):
             if line.endswith(b"}\n") and b'"settings_sha256"' not in line:
-                found.append(json.loads(line))
-    return found
+                result.append(json.loads(line))
+    return result

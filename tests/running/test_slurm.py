@@ -21,7 +21,7 @@ from small_model import write_tokenizer
 
 from meta_eval.backends.settings import RunSettings
 from meta_eval.errors import ConfigError
-from meta_eval.running.slurm import SCRIPTS, Jobs, gpus_of_node, scripts
+from meta_eval.running.slurm import SCRIPTS, Jobs, gpus_of_node, render_scripts
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 STAND_IN = f"{REPOSITORY / 'src'}:{HELPERS / 'stand_in'}"
@@ -93,7 +93,9 @@ def test_shellcheck_finds_nothing_in_any_script(
     )
     jobs = Jobs(shards, nodes, gpus, "gpu,long", "2-00:00:00", ('--comment="a b"',), ("--mem=0",), ("--mem=8G",))
     folder = tmp_path / "a 'b'"
-    written = scripts(run, jobs, folder, ["--config", "my 'c'.yaml", "--set", "a=$(b)\nc"], pack=Path("work dir"))
+    written = render_scripts(
+        run, jobs, folder, ["--config", "my 'c'.yaml", "--set", "a=$(b)\nc"], pack=Path("work dir")
+    )
     assert tuple(written) == SCRIPTS
     for name, text in written.items():
         (tmp_path / name).write_text(text)
@@ -103,10 +105,10 @@ def test_shellcheck_finds_nothing_in_any_script(
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert shellcheck, "the dependency group dev brings it"
     # 2016: what looks like an expansion in single quotes is a name of ours that must not be expanded.
-    found = subprocess.run(
+    process = subprocess.run(
         [shellcheck, "--exclude=SC2016", *SCRIPTS], cwd=tmp_path, check=False, capture_output=True, text=True
     )
-    assert (found.returncode, found.stdout) == (0, "")
+    assert (process.returncode, process.stdout) == (0, "")
 
 
 def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives(project: Path, forks: None) -> None:
@@ -124,10 +126,10 @@ def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives
     logs = sorted((project / "eval_results/answers/logs").rglob("vllm.log"))
     assert [log.parent.name for log in logs] == ["0-of-2", "1-of-2"]
     command = "run", "--no-canary", "--set", "output_path=whole", "--json"
-    one = json.loads(forked(*command, cwd=project, PYTHONPATH=STAND_IN).stdout)
+    content = json.loads(forked(*command, cwd=project, PYTHONPATH=STAND_IN).stdout)
     graded = json.loads(max(project.glob("eval_results/tiny/results_*.json")).read_text())["results"]
-    assert one["tasks"] == {
-        task: {name: scores[name] for name in one["tasks"][task]} for task, scores in graded.items()
+    assert content["tasks"] == {
+        task: {name: scores[name] for name in content["tasks"][task]} for task, scores in graded.items()
     }
 
 
@@ -293,7 +295,7 @@ def test_a_node_asks_for_the_gpus_of_its_part_of_the_model(
 )
 def test_a_layout_that_does_not_fit_the_model_is_refused(keys: dict[str, object], jobs: Jobs) -> None:
     with pytest.raises(ConfigError):
-        scripts(settings(**keys), jobs, Path("/folder"), [], pack=Path("work_dir"))
+        render_scripts(settings(**keys), jobs, Path("/folder"), [], pack=Path("work_dir"))
 
 
 def test_no_credential_is_written(project: Path) -> None:

@@ -65,7 +65,7 @@ def test_stock_lm_eval_says_the_sums_of_the_recorded_answers(pack: Path, tmp_pat
     results, seen = json.loads(ran.stdout.splitlines()[-1])
     assert seen == [[doc["prompt"], doc["recorded_output"]] for doc in docs]
     lengths = [len(doc["recorded_output"].encode()) for doc in docs]
-    assert results["greedy,none"] == pytest.approx(sum(one % 2 == 0 for one in lengths) / len(lengths))
+    assert results["greedy,none"] == pytest.approx(sum(length % 2 == 0 for length in lengths) / len(lengths))
     assert results["logprob_per_byte,none"] == pytest.approx(-0.5)
     per_token = results["logprob_per_token,none"]  # of the small tokenizer most tokens are a byte
     assert -0.6 < per_token <= -0.5

@@ -19,7 +19,7 @@ from meta_eval import Config, report
 from meta_eval.answers.requests import Request
 from meta_eval.errors import ConfigError
 from meta_eval.running.run import RunResult
-from meta_eval.running.run import run as run_with_canary
+from meta_eval.running.run import run_pack as run_with_canary
 
 # The canary keeps its answers back, and is a test of its own.
 run = partial(run_with_canary, canary=False)
@@ -138,12 +138,12 @@ def test_its_results_are_marked_and_never_stand_beside_the_published_number_as_i
     monkeypatch.chdir(shipped.place)
     ran = shipped.ran
     assert ran.graded is not None
-    found = report(ran.graded.results, pack=ran.pack)
-    (told,) = [alarm for alarm in found.alarms if alarm.kind == "unfinished" or "not all docs" in alarm.kind]
+    judged = report(ran.graded.results, pack=ran.pack)
+    (told,) = [alarm for alarm in judged.alarms if alarm.kind == "unfinished" or "not all docs" in alarm.kind]
     assert told.veto
-    assert "it stopped when it was decided, SHIP at a margin of 5 points" in str(found.to_json())
-    assert all(score.difference is None for task in found.tasks for score in task.scores)
-    assert found.decision.outcome != "SHIP"
+    assert "it stopped when it was decided, SHIP at a margin of 5 points" in str(judged.to_json())
+    assert all(score.difference is None for task in judged.tasks for score in task.scores)
+    assert judged.decision.outcome != "SHIP"
 
 
 def test_docs_are_asked_in_one_order_and_the_same_again_goes_on(

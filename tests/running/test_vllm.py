@@ -23,13 +23,13 @@ def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[VllmClie
     monkeypatch.delitem(sys.modules, "vllm", raising=False)
     monkeypatch.syspath_prepend(HELPERS / "stand_in")
     settings = RunSettings(model_name="tiny", tasks=("some",), include_path="work_dir")
-    with VllmClient(settings, model="tiny", logs=tmp_path) as found:
-        yield found
+    with VllmClient(settings, model="tiny", logs=tmp_path) as result:
+        yield result
     del sys.modules["vllm"]  # not by the patch, which would bring it back
 
 
 def ask(number: int, *continuations: Sequence[int]) -> EngineRequest:
-    texts = tuple(str(one) for one in range(len(continuations)))
+    texts = tuple(str(index) for index in range(len(continuations)))
     request = Request(f"some/{number}", "some", number, 0, "choices", "prompt", continuations=texts)
     return EngineRequest(request, CONTEXT, continuations)
 
@@ -44,14 +44,16 @@ def exact(continuation: Sequence[int]) -> float:
 
 
 def computed(client: VllmClient) -> int:
-    found: int = client._engine.computed
-    return found
+    result: int = client._engine.computed
+    return result
 
 
 def test_the_context_of_continuations_is_computed_once(client: VllmClient) -> None:
     continuations = [[1, 2, 3], [4, 5, 6, 7], [8, 9]]
     (said,) = client.answer([ask(0, *continuations)])
-    assert [one for one, _ in said.choices] == pytest.approx([exact(one) for one in continuations])
+    assert [choice for choice, _ in said.choices] == pytest.approx(
+        [exact(continuation) for continuation in continuations]
+    )
     # 14 tokens of context are three whole blocks and two more; of these 12 each but the first reads 12.
     assert computed(client) == len(CONTEXT) * 3 + 9 - 2 * 12
 
@@ -61,4 +63,6 @@ def test_a_continuation_of_which_the_cache_holds_tokens_is_asked_again(client: V
     continuations = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 3]]
     for number in range(2):
         (said,) = client.answer([ask(number, *continuations)])
-        assert [one for one, _ in said.choices] == pytest.approx([exact(one) for one in continuations])
+        assert [choice for choice, _ in said.choices] == pytest.approx(
+            [exact(continuation) for continuation in continuations]
+        )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from meta_eval.stats.clustered_mean import average
+from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.ratio import mean_of_tokens
 
 
@@ -16,24 +16,24 @@ def test_it_is_the_average_of_tokens_clustered_by_doc(docs: int) -> None:
     rng = np.random.default_rng(docs)
     tokens = rng.integers(1, 60, docs)
     values = [rng.normal(size=n) + rng.normal() for n in tokens]
-    found = mean_of_tokens(np.array([one.sum() for one in values]), tokens)
-    same = average(np.concatenate(values), clusters=np.repeat(np.arange(docs), tokens).tolist())
-    assert (found.value, found.variance, found.freedom) == pytest.approx((same.value, same.variance, same.freedom))
+    mean = mean_of_tokens(np.array([value.sum() for value in values]), tokens)
+    same = average_docs(np.concatenate(values), clusters=np.repeat(np.arange(docs), tokens).tolist())
+    assert (mean.value, mean.variance, mean.freedom) == pytest.approx((same.value, same.variance, same.freedom))
 
 
 def test_p_and_interval_are_of_one_statistic() -> None:
-    found = mean_of_tokens(np.array([1.0, 3.0, 2.0, 4.0]), np.array([2, 2, 3, 1]))
-    interval = found.interval(0.9)
+    mean = mean_of_tokens(np.array([1.0, 3.0, 2.0, 4.0]), np.array([2, 2, 3, 1]))
+    interval = mean.interval(0.9)
     assert interval is not None
-    assert found.p(interval.lower) == pytest.approx(0.1)
-    positive = found.positive_interval(0.9)
+    assert mean.p(interval.lower) == pytest.approx(0.1)
+    positive = mean.positive_interval(0.9)
     assert positive is not None
-    assert found.positive_p(positive.lower) == pytest.approx(0.05)
-    assert math.sqrt(positive.lower * positive.upper) == pytest.approx(found.value)
+    assert mean.positive_p(positive.lower) == pytest.approx(0.05)
+    assert math.sqrt(positive.lower * positive.upper) == pytest.approx(mean.value)
 
 
 def test_one_doc_tells_nothing_of_itself() -> None:
-    found = mean_of_tokens(np.array([3.0, 0.0]), np.array([2, 0]))
-    assert (found.value, found.docs, found.interval(0.95), found.p()) == (1.5, 1, None, 1.0)
+    mean = mean_of_tokens(np.array([3.0, 0.0]), np.array([2, 0]))
+    assert (mean.value, mean.docs, mean.interval(0.95), mean.p()) == (1.5, 1, None, 1.0)
     with pytest.raises(ValueError, match="no token"):
         mean_of_tokens(np.array([0.0]), np.array([0]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from places import THOROUGH
 
 from meta_eval import stats
-from meta_eval.stats.sequential import Doc, Plan, Sequential, State, TaskDocs, plan
+from meta_eval.stats.sequential import Doc, Plan, Sequential, State, TaskDocs, plan_rounds
 
 MARGIN = 0.02
 
@@ -23,7 +23,7 @@ MARGIN = 0.02
 RUNS = 200 if THOROUGH else 40
 
 
-def one(sizes: Sequence[int], **other: object) -> TaskDocs:
+def sized_task(sizes: Sequence[int], **other: object) -> TaskDocs:
     """A task with so many docs in each subtask."""
     labels = [f"s{index}" for index, n in enumerate(sizes) for _ in range(n)]
     return TaskDocs("t", range(sum(sizes)), labels, **other)  # type: ignore[arg-type]
@@ -50,11 +50,11 @@ def ended(order: Plan, losses: dict[Doc, float], margin: float = MARGIN) -> Stat
 
 def drawn(order: Plan, lost: Callable[[Doc], float], won: float, rng: random.Random) -> dict[Doc, float]:
     """A loss with chance ``lost``, a gain with chance ``won``, of each doc by itself."""
-    found = {}
+    result = {}
     for doc in sorted(order.order):
         luck = rng.random()
-        found[doc] = 1.0 if luck < lost(doc) else -1.0 if luck > 1 - won else 0.0
-    return found
+        result[doc] = 1.0 if luck < lost(doc) else -1.0 if luck > 1 - won else 0.0
+    return result
 
 
 # The order
@@ -88,7 +88,7 @@ def test_the_order_holds_every_doc_once_and_rounds_some_of_every_subtask(
     shapes: list[tuple[list[int], int | None, bool]], seed: int, batch: int
 ) -> None:
     given_tasks = made(shapes)
-    order = plan(given_tasks, seed, batch)
+    order = plan_rounds(given_tasks, seed, batch)
     assert Counter(order.order) == Counter((task.task, doc) for task in given_tasks for doc in task.docs)
     assert order.ends[-1] == len(order.order) and list(order.ends) == sorted(set(order.ends))
     subtask = {
@@ -103,23 +103,23 @@ def test_the_order_holds_every_doc_once_and_rounds_some_of_every_subtask(
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.randoms())
 def test_the_order_is_the_same_whatever_order_the_docs_are_given_in(sizes: list[int], luck: random.Random) -> None:
-    task = one(sizes)
+    task = sized_task(sizes)
     rows = list(zip(task.docs, task.labels or (), strict=True))
     luck.shuffle(rows)
     turned = TaskDocs("t", [doc for doc, _ in rows], [label for _, label in rows])
-    assert plan([turned]).order == plan([task]).order
+    assert plan_rounds([turned]).order == plan_rounds([task]).order
 
 
 def test_the_order_is_known_and_another_for_another_seed_or_task() -> None:
-    order = [doc for _, doc in plan([TaskDocs("t", range(8))]).order]
+    order = [doc for _, doc in plan_rounds([TaskDocs("t", range(8))]).order]
     assert order == [4, 6, 5, 2, 3, 7, 0, 1]  # SHA-256 has the same digests everywhere
-    assert [doc for _, doc in plan([TaskDocs("t", range(8))], seed=1).order] != order
-    assert [doc for _, doc in plan([TaskDocs("u", range(8))]).order] != order
+    assert [doc for _, doc in plan_rounds([TaskDocs("t", range(8))], seed=1).order] != order
+    assert [doc for _, doc in plan_rounds([TaskDocs("u", range(8))]).order] != order
 
 
 def test_any_part_of_the_order_is_balanced_over_subtasks() -> None:
     sizes = [300, 100, 50]
-    order = plan([one(sizes)])
+    order = plan_rounds([sized_task(sizes)])
     seen: Counter[int] = Counter()
     for asked, (_, doc) in enumerate(order.order, 1):
         seen[0 if doc < 300 else 1 if doc < 400 else 2] += 1
@@ -128,7 +128,7 @@ def test_any_part_of_the_order_is_balanced_over_subtasks() -> None:
 
 def test_docs_of_a_cluster_are_asked_together() -> None:
     clusters = [str(doc // 3) for doc in range(60)]
-    order = [doc for _, doc in plan([TaskDocs("t", range(60), clusters=clusters)], batch=6).order]
+    order = [doc for _, doc in plan_rounds([TaskDocs("t", range(60), clusters=clusters)], batch=6).order]
     assert all(order[at] // 3 == order[at + 1] // 3 == order[at + 2] // 3 for at in range(0, 60, 3))
     assert order != sorted(order)
 
@@ -145,7 +145,7 @@ def test_docs_of_a_cluster_are_asked_together() -> None:
 )
 def test_what_is_no_plan(task: TaskDocs, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        plan([task])
+        plan_rounds([task])
 
 
 # The bounds
@@ -157,7 +157,7 @@ def covered(order: Plan, truth: float, draw: Callable[[random.Random], dict[Doc,
     return sum(truth in end.mean.interval for end in ends) / RUNS
 
 
-FEW = plan([one([400, 200, 100])], batch=10)
+FEW = plan_rounds([sized_task([400, 200, 100])], batch=10)
 
 
 @pytest.mark.parametrize("lost", [0.03, 0.1, 0.5])
@@ -185,14 +185,14 @@ def test_the_bounds_hold_where_clusters_move_as_one(across: bool) -> None:
         flips = {name(doc): rng.choice([0.0] * 8 + [1.0, -1.0]) for doc in range(700)}
         return {("t", doc): flips[name(doc)] for doc in range(700)}
 
-    clustered = plan([TaskDocs("t", range(700), labels, [name(doc) for doc in range(700)])], batch=14)
+    clustered = plan_rounds([TaskDocs("t", range(700), labels, [name(doc) for doc in range(700)])], batch=14)
     assert covered(clustered, 0.0, draw) >= 0.95
     # Were the clusters not known, the bounds would be wrong.
-    assert covered(plan([TaskDocs("t", range(700), labels)], batch=14), 0.0, draw) < 0.9
+    assert covered(plan_rounds([TaskDocs("t", range(700), labels)], batch=14), 0.0, draw) < 0.9
 
 
 def test_the_bounds_are_not_wider_than_need_be() -> None:
-    order = plan([TaskDocs("t", range(12_000))])
+    order = plan_rounds([TaskDocs("t", range(12_000))])
     asked = [
         ended(order, drawn(order, lambda _: 0.02, 0.02, random.Random(seed)), margin=0.01).docs for seed in range(15)
     ]
@@ -201,10 +201,10 @@ def test_the_bounds_are_not_wider_than_need_be() -> None:
 
 
 def test_every_round_weighs_subtasks_alike_whatever_docs_it_has_of_each() -> None:
-    order = plan([one([90, 50])], batch=3)
+    order = plan_rounds([sized_task([90, 50])], batch=3)
     assert len(order.ends) > 40  # one or two docs of the small one in a round, two or three of the large one
-    found = looks(order, {(task, doc): float(int(doc) < 90) for task, doc in order.order})
-    assert [state.mean.drop for state in found] == pytest.approx([0.5] * len(found))
+    states = looks(order, {(task, doc): float(int(doc) < 90) for task, doc in order.order})
+    assert [state.mean.drop for state in states] == pytest.approx([0.5] * len(states))
 
 
 losses = st.sampled_from([0.0, 0.0, 0.0, 1.0, -1.0, 0.25])
@@ -215,9 +215,9 @@ losses = st.sampled_from([0.0, 0.0, 0.0, 1.0, -1.0, 0.25])
 def test_bounds_only_narrow_and_hold_each_other(
     shapes: list[tuple[list[int], int | None, bool]], data: st.DataObject
 ) -> None:
-    order = plan(made(shapes), batch=3)
-    found = looks(order, {doc: data.draw(losses) for doc in order.order})
-    for earlier, later in pairwise(found):
+    order = plan_rounds(made(shapes), batch=3)
+    states = looks(order, {doc: data.draw(losses) for doc in order.order})
+    for earlier, later in pairwise(states):
         for before, after in (
             (earlier.mean, later.mean),
             (earlier.equal, later.equal),
@@ -232,7 +232,7 @@ def test_bounds_only_narrow_and_hold_each_other(
 def test_more_that_is_lost_never_lowers_a_bound_or_an_estimate(
     shapes: list[tuple[list[int], int | None, bool]], data: st.DataObject
 ) -> None:
-    order = plan(made(shapes), batch=3)
+    order = plan_rounds(made(shapes), batch=3)
     some = {doc: data.draw(losses) for doc in order.order}
     worse = {doc: 1.0 if data.draw(st.booleans()) else loss for doc, loss in some.items()}
     # The first look, at which no stake hangs on what was seen before.
@@ -243,8 +243,8 @@ def test_more_that_is_lost_never_lowers_a_bound_or_an_estimate(
 
 
 def test_the_estimate_is_the_drop_and_tasks_weigh_as_in_a_whole_run() -> None:
-    pair = [one([60, 40]), TaskDocs("u", range(50), clusters=[str(doc // 5) for doc in range(50)])]
-    order = plan(pair, batch=10**6)
+    pair = [sized_task([60, 40]), TaskDocs("u", range(50), clusters=[str(doc // 5) for doc in range(50)])]
+    order = plan_rounds(pair, batch=10**6)
     some = drawn(order, lambda _: 0.3, 0.1, random.Random(5))
     whole = [
         stats.paired_drop(
@@ -255,25 +255,25 @@ def test_the_estimate_is_the_drop_and_tasks_weigh_as_in_a_whole_run() -> None:
         )
         for task in pair
     ]
-    found = looks(order, some)[-1]
-    assert [one.bounds.drop for one in found.tasks] == pytest.approx([drop.value for drop in whole])
-    assert found.mean.drop == pytest.approx(stats.mean_drop(whole, stats.precision_weights(whole)).value)
-    assert found.equal.drop == pytest.approx(stats.mean_drop(whole).value)
+    state = looks(order, some)[-1]
+    assert [task.bounds.drop for task in state.tasks] == pytest.approx([drop.value for drop in whole])
+    assert state.mean.drop == pytest.approx(stats.mean_drop(whole, stats.precision_weights(whole)).value)
+    assert state.equal.drop == pytest.approx(stats.mean_drop(whole).value)
 
 
 # What decides
 
 
 def test_a_copy_that_is_the_same_holds_early() -> None:
-    order = plan([one([2000, 1000])])
-    found = looks(order, dict.fromkeys(order.order, 0.0))
-    assert found[-1].outcome == "SHIP" and found[-1].tasks[0].outcome == "shown to hold"
-    assert found[-1].docs < 800
-    assert found[-1].mean.interval.upper < MARGIN
+    order = plan_rounds([sized_task([2000, 1000])])
+    states = looks(order, dict.fromkeys(order.order, 0.0))
+    assert states[-1].outcome == "SHIP" and states[-1].tasks[0].outcome == "shown to hold"
+    assert states[-1].docs < 800
+    assert states[-1].mean.interval.upper < MARGIN
 
 
 def test_a_copy_ten_points_down_is_found() -> None:
-    order = plan([one([2000, 1000])])
+    order = plan_rounds([sized_task([2000, 1000])])
     stopped = [ended(order, drawn(order, lambda _: 0.12, 0.02, random.Random(seed))) for seed in range(40)]
     assert {state.outcome for state in stopped} == {"DON'T"}
     assert sorted(state.docs for state in stopped)[20] < 300
@@ -281,7 +281,7 @@ def test_a_copy_ten_points_down_is_found() -> None:
 
 
 def test_few_are_called_by_the_other_name_at_the_margin() -> None:
-    order, count = plan([one([700, 300])], batch=8), 250 if THOROUGH else 100
+    order, count = plan_rounds([sized_task([700, 300])], batch=8), 250 if THOROUGH else 100
     ends = Counter(
         ended(order, drawn(order, lambda _: MARGIN + 0.02, 0.02, random.Random(seed))).outcome for seed in range(count)
     )
@@ -291,68 +291,70 @@ def test_few_are_called_by_the_other_name_at_the_margin() -> None:
 
 
 def test_a_gain_is_no_reason_to_stop_but_for_ship() -> None:
-    order = plan([one([1000])])
+    order = plan_rounds([sized_task([1000])])
     assert looks(order, drawn(order, lambda _: 0.02, 0.12, random.Random(1)))[-1].outcome == "SHIP"
 
 
 def test_the_last_look_is_left_to_the_verdict_of_a_whole_run() -> None:
-    order = plan([TaskDocs("t", range(64))], batch=64)
-    found = looks(order, dict.fromkeys(order.order, 1.0))[-1]
-    assert found.outcome is None and found.complete and found.docs == 64
+    order = plan_rounds([TaskDocs("t", range(64))], batch=64)
+    state = looks(order, dict.fromkeys(order.order, 1.0))[-1]
+    assert state.outcome is None and state.complete and state.docs == 64
 
 
 def test_one_doc_is_a_whole_run() -> None:
-    order = plan([TaskDocs("t", ["only"])])
-    found = looks(order, {("t", "only"): 1.0})[-1]
-    assert (found.outcome, found.complete, found.docs, found.mean.drop) == (None, True, 1, 1.0)
+    order = plan_rounds([TaskDocs("t", ["only"])])
+    state = looks(order, {("t", "only"): 1.0})[-1]
+    assert (state.outcome, state.complete, state.docs, state.mean.drop) == (None, True, 1, 1.0)
 
 
 def test_before_the_first_round_nothing_is_known() -> None:
-    found = Sequential(plan([TaskDocs("t", range(64))]), MARGIN).state()
-    assert (found.outcome, found.docs, found.complete) == (None, 0, False)
-    assert found.mean.interval == stats.Interval(-1.0, 1.0)
+    state = Sequential(plan_rounds([TaskDocs("t", range(64))]), MARGIN).state()
+    assert (state.outcome, state.docs, state.complete) == (None, 0, False)
+    assert state.mean.interval == stats.Interval(-1.0, 1.0)
 
 
 def eighth_of_small(margin: float, small: float) -> list[State]:
     """A large task that loses nothing and a small one that loses 12.5 points: 1.1 in the mean, 6.3 if both weigh alike."""
-    order = plan([TaskDocs("large", range(6000)), TaskDocs("small", range(600), margin=small)])
+    order = plan_rounds([TaskDocs("large", range(6000)), TaskDocs("small", range(600), margin=small)])
     return looks(order, {doc: float(doc[0] == "small" and int(doc[1]) % 8 == 0) for doc in order.order}, margin)
 
 
 def test_a_task_that_loses_forbids_what_the_mean_allows() -> None:
-    found = eighth_of_small(0.11, 0.13)
-    assert found[-1].tasks[1].outcome == "shown below"
-    assert found[-1].mean.interval.upper < 0.11 and found[-1].equal.interval.upper < 0.11
-    assert found[-1].outcome is None
+    states = eighth_of_small(0.11, 0.13)
+    assert states[-1].tasks[1].outcome == "shown below"
+    assert states[-1].mean.interval.upper < 0.11 and states[-1].equal.interval.upper < 0.11
+    assert states[-1].outcome is None
 
 
 def test_the_mean_in_which_tasks_weigh_alike_forbids_it_too() -> None:
-    found = eighth_of_small(0.05, 0.5)
-    assert [one.outcome for one in found[-1].tasks] == ["shown to hold"] * 2
-    assert found[-1].mean.interval.upper < 0.05 <= found[-1].equal.drop
-    assert found[-1].outcome is None
+    states = eighth_of_small(0.05, 0.5)
+    assert [task.outcome for task in states[-1].tasks] == ["shown to hold"] * 2
+    assert states[-1].mean.interval.upper < 0.05 <= states[-1].equal.drop
+    assert states[-1].outcome is None
 
 
 def test_a_task_beyond_its_margin_decides_by_itself() -> None:
-    order = plan([TaskDocs("large", range(6000)), TaskDocs("small", range(600))])
+    order = plan_rounds([TaskDocs("large", range(6000)), TaskDocs("small", range(600))])
     some = {doc: float(doc[0] == "small" and doc[1] % 2 == 0) for doc in order.order}  # type: ignore[operator]
-    found = looks(order, some, margin=0.1)[-1]
-    assert found.outcome == "DON'T" and found.tasks[1].beyond and not found.tasks[0].beyond
-    assert found.mean.interval.lower < 0.1
+    state = looks(order, some, margin=0.1)[-1]
+    assert state.outcome == "DON'T" and state.tasks[1].beyond and not state.tasks[0].beyond
+    assert state.mean.interval.lower < 0.1
 
 
 def test_of_many_tasks_a_loss_takes_more_to_show() -> None:
     def docs(count: int) -> int:
-        order = plan([TaskDocs(f"t{index}", range(800), margin=0.125) for index in range(count)], batch=16 * count)
+        order = plan_rounds(
+            [TaskDocs(f"t{index}", range(800), margin=0.125) for index in range(count)], batch=16 * count
+        )
         some = {doc: float(doc[0] == "t0" and doc[1] % 8 == 0) for doc in order.order}  # type: ignore[operator]
-        found = looks(order, some, margin=0.125 / count)
-        return next(index for index, state in enumerate(found) if state.tasks[0].outcome == "shown below")
+        states = looks(order, some, margin=0.125 / count)
+        return next(index for index, state in enumerate(states) if state.tasks[0].outcome == "shown below")
 
     assert docs(1) < docs(12)
 
 
 def test_a_decision_stays_whatever_comes_after_it() -> None:
-    order = plan([TaskDocs("t", range(6000))])
+    order = plan_rounds([TaskDocs("t", range(6000))])
     followed = Sequential(order, MARGIN)
     for task, doc in order.order[:2000]:
         followed.add(task, doc, 1.0, 1.0)
@@ -365,7 +367,7 @@ def test_a_decision_stays_whatever_comes_after_it() -> None:
 @settings(max_examples=20)
 @given(st.randoms(), st.lists(st.integers(0, 600), max_size=6))
 def test_the_state_does_not_hang_on_when_docs_come(luck: random.Random, stops: list[int]) -> None:
-    order = plan([one([300, 200, 100])], batch=16)
+    order = plan_rounds([sized_task([300, 200, 100])], batch=16)
     some = drawn(order, lambda _: 0.2, 0.02, random.Random(2))
     arriving = list(order.order)
     luck.shuffle(arriving)
@@ -378,7 +380,7 @@ def test_the_state_does_not_hang_on_when_docs_come(luck: random.Random, stops: l
 
 
 def test_a_doc_that_is_missing_ends_the_looks() -> None:
-    order = plan([TaskDocs("t", range(640))])
+    order = plan_rounds([TaskDocs("t", range(640))])
     followed = Sequential(order, MARGIN)
     for task, doc in order.order[:40] + order.order[41:]:
         followed.add(task, doc, 1.0, 0.0)
@@ -386,7 +388,7 @@ def test_a_doc_that_is_missing_ends_the_looks() -> None:
 
 
 def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
-    order = plan([TaskDocs("t", range(3), reach=[2.0, 0.5, 0.5])])
+    order = plan_rounds([TaskDocs("t", range(3), reach=[2.0, 0.5, 0.5])])
     followed = Sequential(order, MARGIN)
     followed.add("t", 0, 2.0, 0.0)
     with pytest.raises(ValueError, match=r"differ by more than 0\.5"):
@@ -403,7 +405,7 @@ def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
     ],
 )
 def test_what_cannot_be_added(task: str, doc: int, new: float, said: str) -> None:
-    followed = Sequential(plan([TaskDocs("t", range(3))]), MARGIN)
+    followed = Sequential(plan_rounds([TaskDocs("t", range(3))]), MARGIN)
     followed.add("t", 0, 1.0, 1.0)
     followed.add("t", 0, 1.0, 1.0)
     with pytest.raises(ValueError, match=said):
@@ -411,7 +413,7 @@ def test_what_cannot_be_added(task: str, doc: int, new: float, said: str) -> Non
 
 
 def test_rounding_is_no_flip() -> None:
-    order = plan([TaskDocs("t", range(640))])
+    order = plan_rounds([TaskDocs("t", range(640))])
     followed, same = Sequential(order, MARGIN), Sequential(order, MARGIN)
     for task, doc in order.order:
         followed.add(task, doc, float(np.float64(0.1) + 0.2), 0.3)

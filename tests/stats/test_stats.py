@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from places import THOROUGH
 
 from meta_eval import stats
-from meta_eval.stats.clustered_mean import average
+from meta_eval.stats.clustered_mean import average_docs
 
 RUNS = 400 if THOROUGH else 200
 
@@ -23,38 +23,38 @@ shares = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
 scores = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 
 
-def half_width(one: stats.Interval) -> float:
-    return (one.upper - one.lower) / 2
+def half_width(interval: stats.Interval) -> float:
+    return (interval.upper - interval.lower) / 2
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 10), (3, 10), (10, 10), (448, 1000), (1, 1)])
 def test_wilson_is_scipys(successes: int, n: int) -> None:
     expected = scipy.stats.binomtest(successes, n).proportion_ci(0.95, "wilson")
-    found = stats.wilson(successes, n)
-    assert (found.lower, found.upper) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    interval = stats.wilson_interval(successes, n)
+    assert (interval.lower, interval.upper) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
 def test_wilson_refuses_what_is_no_share(successes: int, n: int) -> None:
     with pytest.raises(ValueError, match="no share"):
-        stats.wilson(successes, n)
+        stats.wilson_interval(successes, n)
 
 
 def test_macro_averages_over_subtasks() -> None:
-    assert stats.macro([1, 1, 1, 0], ["a", "a", "a", "b"]) == 0.5
+    assert stats.macro_mean([1, 1, 1, 0], ["a", "a", "a", "b"]) == 0.5
     assert stats.mean([1, 1, 1, 0]) == 0.75
 
 
 def test_one_stratum_has_wilsons_own_interval() -> None:
-    assert stats.stratified_wilson([(30, 40)]) == stats.wilson(30, 40)
+    assert stats.stratified_wilson([(30, 40)]) == stats.wilson_interval(30, 40)
 
 
 def test_strata_without_variation_count_as_one_sample() -> None:
     # Ten subtasks of one doc each, seven of them right: ten docs.
     values = [1.0] * 7 + [0.0] * 3
-    found = stats.score_interval(values, list(range(10)))
-    expected = stats.wilson(7, 10)
-    assert (found.lower, found.upper) == pytest.approx((expected.lower, expected.upper))
+    interval = stats.score_interval(values, list(range(10)))
+    expected = stats.wilson_interval(7, 10)
+    assert (interval.lower, interval.upper) == pytest.approx((expected.lower, expected.upper))
 
 
 @pytest.mark.parametrize(
@@ -75,30 +75,30 @@ def test_the_interval_of_a_macro_average_covers(sizes: list[int], low: float, hi
 def test_other_scores_have_students_interval() -> None:
     values = [0.1, 0.5, 0.9, 0.4, 0.35, 0.8]
     expected = scipy.stats.t.interval(0.95, 5, loc=np.mean(values), scale=scipy.stats.sem(values))
-    found = stats.score_interval(values)
-    assert (found.lower, found.upper) == pytest.approx(expected, abs=1e-12)
+    interval = stats.score_interval(values)
+    assert (interval.lower, interval.upper) == pytest.approx(expected, abs=1e-12)
 
 
 def test_scores_that_do_not_vary_are_not_certain() -> None:
-    found = stats.score_interval([0.5] * 20)
-    assert found == stats.wilson(10, 20)
-    assert half_width(found) > 0.1
+    interval = stats.score_interval([0.5] * 20)
+    assert interval == stats.wilson_interval(10, 20)
+    assert half_width(interval) > 0.1
 
 
 @given(scores, st.booleans())
 def test_an_interval_holds_its_score_and_stays_between_0_and_1(values: list[float], yes_or_no: bool) -> None:
     chosen = [round(value) for value in values] if yes_or_no else values
-    found = stats.score_interval(chosen)
-    assert 0 <= found.lower <= stats.mean(chosen) + 1e-9
-    assert stats.mean(chosen) - 1e-9 <= found.upper <= 1
+    interval = stats.score_interval(chosen)
+    assert 0 <= interval.lower <= stats.mean(chosen) + 1e-9
+    assert stats.mean(chosen) - 1e-9 <= interval.upper <= 1
 
 
 def test_contributions_to_a_pooled_share_average_to_it() -> None:
     docs = [(1, 1), (0, 3), (2, 2), (1, 2)]
-    found = stats.pooled_contributions(docs)
-    assert stats.mean(found) == pytest.approx(4 / 8)
+    contributions = stats.pooled_contributions(docs)
+    assert stats.mean(contributions) == pytest.approx(4 / 8)
     # By hand: R = 1/2, 2 instructions a doc; a doc with y of m is R + (y - R m) / 2.
-    assert found == pytest.approx([0.75, -0.25, 1.0, 0.5])
+    assert contributions == pytest.approx([0.75, -0.25, 1.0, 0.5])
 
 
 def test_the_mean_of_four_is_ifevals() -> None:
@@ -126,17 +126,17 @@ def test_the_interval_of_the_mean_of_four_covers() -> None:
 
 
 def test_holm_by_hand() -> None:
-    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert stats.holm([0.9, 0.8]) == [1.0, 1.0]
-    assert stats.holm([]) == []
+    assert stats.correct_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert stats.correct_by_holm([0.9, 0.8]) == [1.0, 1.0]
+    assert stats.correct_by_holm([]) == []
 
 
 @given(st.lists(st.floats(0, 1), max_size=20))
 def test_holm_never_lowers_and_keeps_the_order(p_values: list[float]) -> None:
-    found = stats.holm(p_values)
-    assert all(p <= q <= 1 for p, q in zip(p_values, found, strict=True))
+    corrected = stats.correct_by_holm(p_values)
+    assert all(p <= q <= 1 for p, q in zip(p_values, corrected, strict=True))
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    assert [found[i] for i in order] == sorted(found)
+    assert [corrected[i] for i in order] == sorted(corrected)
 
 
 # Averages over docs in clusters
@@ -175,42 +175,42 @@ def test_the_variance_of_an_average_is_the_textbooks_cr2(subtasks: int, kind: st
         "alone": np.arange(len(labels)),
     }[kind]
     values = rng.random(len(labels))
-    found = average(values, labels.tolist(), clusters.tolist())
-    assert (found.variance, found.freedom) == pytest.approx(textbook_cr2(values, labels, clusters))
+    average = average_docs(values, labels.tolist(), clusters.tolist())
+    assert (average.variance, average.freedom) == pytest.approx(textbook_cr2(values, labels, clusters))
 
 
 def test_docs_on_their_own_have_the_variance_of_a_stratified_mean() -> None:
     values, labels = [0.1, 0.5, 0.9, 0.4, 1.0, 0.0, 0.3], [*"aaaa", *"bbb"]
-    found = average(values, labels)
+    average = average_docs(values, labels)
     expected = (np.var(values[:4], ddof=1) / 4 + np.var(values[4:], ddof=1) / 3) / 4
-    assert found.variance == pytest.approx(expected)
-    plain = average(values)
+    assert average.variance == pytest.approx(expected)
+    plain = average_docs(values)
     assert math.sqrt(plain.variance) == pytest.approx(scipy.stats.sem(values))
     assert plain.freedom == pytest.approx(6)
 
 
 def test_equal_clusters_count_as_one_doc_each() -> None:
     values = np.random.default_rng(4).random(24)
-    found = average(values, clusters=[index // 4 for index in range(24)])
-    assert math.sqrt(found.variance) == pytest.approx(scipy.stats.sem(values.reshape(6, 4).mean(axis=1)))
-    assert found.freedom == pytest.approx(5)
-    assert found.grain == pytest.approx(1 / 6)
+    average = average_docs(values, clusters=[index // 4 for index in range(24)])
+    assert math.sqrt(average.variance) == pytest.approx(scipy.stats.sem(values.reshape(6, 4).mean(axis=1)))
+    assert average.freedom == pytest.approx(5)
+    assert average.grain == pytest.approx(1 / 6)
 
 
 def test_subtasks_of_one_doc_are_told_from_each_other() -> None:
     values = [0.0, 1.0, 1.0, 0.0]
-    found = average(values, list(range(4)))
-    assert math.sqrt(found.variance) == pytest.approx(scipy.stats.sem(values))
+    average = average_docs(values, list(range(4)))
+    assert math.sqrt(average.variance) == pytest.approx(scipy.stats.sem(values))
 
 
 def test_a_single_subtask_of_one_doc_is_told_from_all() -> None:
-    found = average([1.0, 0.0, 1.0, 0.0], [*"abbb"])
-    assert found.freedom >= 1
-    assert 0 < found.variance < 1
+    average = average_docs([1.0, 0.0, 1.0, 0.0], [*"abbb"])
+    assert average.freedom >= 1
+    assert 0 < average.variance < 1
 
 
 def test_one_cluster_tells_nothing() -> None:
-    assert average([1.0, 0.0, 1.0], clusters=["p"] * 3).freedom == 0
+    assert average_docs([1.0, 0.0, 1.0], clusters=["p"] * 3).freedom == 0
     assert stats.score_interval([1.0, 0.0], clusters=["p", "p"]) == stats.Interval(0, 1)
     assert stats.paired_drop([1.0, 0.0], [0.0, 0.0], clusters=["p", "p"]).interval() == stats.Interval(-1, 1)
     assert stats.paired_drop([1.0], [0.0]).p() == 1
@@ -224,9 +224,9 @@ def test_a_score_of_clustered_docs_has_a_wider_interval() -> None:
 
 
 def test_scores_of_clusters_that_do_not_vary_are_not_certain() -> None:
-    found = stats.score_interval([1.0] * 20, clusters=[index // 5 for index in range(20)])
-    assert found.upper == 1
-    assert found.lower < stats.wilson(4, 4).lower + 1e-9
+    interval = stats.score_interval([1.0] * 20, clusters=[index // 5 for index in range(20)])
+    assert interval.upper == 1
+    assert interval.lower < stats.wilson_interval(4, 4).lower + 1e-9
 
 
 def test_every_doc_needs_its_cluster() -> None:
@@ -285,10 +285,10 @@ def test_the_reference_is_tangos() -> None:
     ],
 )
 def test_a_drop_has_about_tangos_interval(lost: int, won: int, n: int) -> None:
-    found, expected = drop_of(lost, won, n).interval(), tango(lost, won, n)
+    result, expected = drop_of(lost, won, n).interval(), tango(lost, won, n)
     width = (expected[1] - expected[0]) / 2
-    assert (found.lower, found.upper) == pytest.approx(expected, abs=0.12 * width)
-    assert half_width(found) == pytest.approx(width, rel=0.1)
+    assert (result.lower, result.upper) == pytest.approx(expected, abs=0.12 * width)
+    assert half_width(result) == pytest.approx(width, rel=0.1)
 
 
 def test_a_drop_of_many_flips_has_students_interval_and_test() -> None:
@@ -342,11 +342,11 @@ def test_the_order_of_docs_does_not_matter(docs: list[tuple[float, float]], chan
     shuffled = list(rows)
     chance.shuffle(shuffled)
 
-    def found(those: list[tuple[float, float, int, int]]) -> tuple[float, ...]:
+    def figures_of(those: list[tuple[float, float, int, int]]) -> tuple[float, ...]:
         drop = stats.paired_drop(*(list(column) for column in zip(*those, strict=True)))
         return drop.value, drop.interval().lower, drop.interval().upper, drop.p()
 
-    assert found(rows) == pytest.approx(found(shuffled), abs=1e-9)
+    assert figures_of(rows) == pytest.approx(figures_of(shuffled), abs=1e-9)
 
 
 @settings(deadline=None)
@@ -372,7 +372,7 @@ def test_the_sign_is_that_of_the_published_average() -> None:
     drop = stats.paired_drop(before, after, labels)
     assert drop.value == pytest.approx((0.1 - 0.5) / 2)
     assert drop.interval().upper < 0
-    assert drop.after == pytest.approx(stats.macro(after, labels))
+    assert drop.after == pytest.approx(stats.macro_mean(after, labels))
 
 
 def test_ifevals_drop_is_that_of_the_mean_of_four() -> None:
@@ -518,13 +518,13 @@ def test_a_score_without_a_baselines_answers_weighs_less() -> None:
 
 
 def test_unlike_drops_are_found() -> None:
-    alike = stats.unlike_p([drop_of(30, 10, 500), drop_of(30, 10, 500)])
-    unlike = stats.unlike_p([drop_of(60, 10, 500), drop_of(10, 10, 500)])
+    alike = stats.heterogeneity_p([drop_of(30, 10, 500), drop_of(30, 10, 500)])
+    unlike = stats.heterogeneity_p([drop_of(60, 10, 500), drop_of(10, 10, 500)])
     assert alike is not None
     assert unlike is not None
     assert alike > 0.9
     assert unlike < 0.001
-    assert stats.unlike_p([drop_of(3, 1, 50)]) is None
+    assert stats.heterogeneity_p([drop_of(3, 1, 50)]) is None
 
 
 # Repeats

@@ -43,7 +43,7 @@ def test_the_drawn_verdicts_go_the_whole_way_of_a_report(drawn: ModuleType) -> N
     tasks = [drawn.Task("plain", (3000,), 0.6, 0.02), drawn.Task("parts", (900, 600), 0.5, 0.02)]
     same, worse = drawn.judged(tasks, 0.0, rng), drawn.judged(tasks, 0.1, rng)
     assert (same.outcome, worse.outcome) == ("SHIP", "DON'T")
-    assert {one.task: one.drop.clusters for one in same.tasks} == {"plain": 3000, "parts": 1500}
+    assert {task.task: task.drop.clusters for task in same.tasks} == {"plain": 3000, "parts": 1500}
 
 
 @pytest.mark.parametrize(("sizes", "clusters", "count"), [((320,), (16,) * 20, 20), ((40,) * 3, "across", 40)])
@@ -53,9 +53,9 @@ def test_the_quick_way_to_a_drop_is_the_reports(
     task = drawn.Task("clustered", sizes, 0.5, 0.3, clusters, 0.6)
     before, after, _, _ = drawn.draw(task, 0.02, drawn.np.random.default_rng(5))
     quick = drawn.drop_of(task, before.tolist(), after.tolist())
-    (found,) = drawn.judged([task], 0.02, drawn.np.random.default_rng(5)).tasks
-    assert (found.interval, found.drop.clusters) == (quick.interval(), count)
-    assert replace(found.drop, influence={}) == replace(quick, influence={})
+    (result,) = drawn.judged([task], 0.02, drawn.np.random.default_rng(5)).tasks
+    assert (result.interval, result.drop.clusters) == (quick.interval(), count)
+    assert replace(result.drop, influence={}) == replace(quick, influence={})
 
 
 def test_score_intervals_of_copies_hold_the_truth(drawn: ModuleType) -> None:
@@ -66,6 +66,6 @@ def test_score_intervals_of_copies_hold_the_truth(drawn: ModuleType) -> None:
         right = rng.random((30, 1)) < 0.5
         alike = rng.random((30, 64)) < 0.6**0.5
         verdicts = drawn.np.where(alike, right, rng.random((30, 64)) < 0.5).astype(float).ravel()
-        found = drawn.scores(drawn.with_verdicts(drawn.docs_of(task), verdicts.tolist()), drawn.metric_of(task))
-        held += 0.5 in found.interval
+        scores = drawn.scores(drawn.with_verdicts(drawn.docs_of(task), verdicts.tolist()), drawn.metric_of(task))
+        held += 0.5 in scores.interval
     assert held >= 51  # of 60 at 95 %: fewer in one of a thousand

@@ -59,15 +59,15 @@ def shadow(pack: Path) -> None:
 def bytecode(pack: Path) -> None:
     """Python runs it in the place of a module whose text is untouched."""
     source = pack / ROWS
-    found = source.stat()
+    status = source.stat()
     text = source.read_text()
     edit(source, "def make_doc(", "def made_doc(")
     changed = source.read_bytes()
-    assert len(changed) == found.st_size
-    os.utime(source, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert len(changed) == status.st_size
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
     py_compile.compile(str(source))
     source.write_text(text)
-    os.utime(source, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def other_sentences(pack: Path) -> None:

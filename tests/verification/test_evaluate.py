@@ -10,21 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from meta_eval.boundary.code_lock import outside
-from meta_eval.verification.evaluator import quiet
+from meta_eval.verification.evaluator import silence_libraries
 
 
 def test_of_libraries_errors_alone_are_told_and_of_graders_warnings(capfd: pytest.CaptureFixture[str]) -> None:
     told: list[str] = []
     loggers = [logging.getLogger(name) for name in ("", "lm_eval", "datasets", "datasets.some", "meta_eval.grader")]
     before = [(logger.level, logger.handlers[:]) for logger in loggers]
-    with quiet(lambda record: told.append(f"{record.name}: {record.getMessage()}")):
+    with silence_libraries(lambda record: told.append(f"{record.name}: {record.getMessage()}")):
         for logger in loggers[1:]:
             logger.info("nothing")
             logger.warning("odd")
             logger.error("wrong")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            with quiet():
+            with silence_libraries():
                 warnings.warn("old", stacklevel=1)
         sys.stdout.write("drawn")
         logging.getLogger("lm_eval").setLevel(logging.DEBUG)
@@ -42,7 +42,7 @@ def test_other_threads_are_heard_as_ever(capsys: pytest.CaptureFixture[str], cap
             warnings.warn("old", stacklevel=1)
 
     told: list[logging.LogRecord] = []
-    with ThreadPoolExecutor(1) as threads, quiet(told.append):
+    with ThreadPoolExecutor(1) as threads, silence_libraries(told.append):
         threads.submit(speak).result()
         outside(speak)
     assert capsys.readouterr() == ("drawn\ndrawn\n", "")
@@ -54,7 +54,7 @@ def test_without_a_handler_other_threads_are_heard_as_ever(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    with quiet():
+    with silence_libraries():
         logging.getLogger("mine").warning("lost")
         outside(logging.getLogger("mine").warning, "odd")
     assert capsys.readouterr() == ("", "odd\n")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lm_eval import evaluator
 
 from meta_eval.boundary.code_lock import exclusive
-from meta_eval.verification.sample_hashes import dumps, hashing
+from meta_eval.verification.sample_hashes import dump_json, replace_hashing
 
 SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
 
@@ -27,7 +27,7 @@ trees = st.recursive(
 
 @given(trees)
 def test_it_is_what_json_writes(tree: Any) -> None:
-    assert dumps(tree, **SETTINGS) == json.dumps(tree, **SETTINGS)
+    assert dump_json(tree, **SETTINGS) == json.dumps(tree, **SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_it_is_what_json_writes(tree: Any) -> None:
 )
 def test_with_other_settings_too(settings: dict[str, Any]) -> None:
     doc = {"question": "Wofür?", "answers": ["a", "b"], "choices": None, "gold": []}
-    assert dumps(doc, **settings) == json.dumps(doc, **settings)
+    assert dump_json(doc, **settings) == json.dumps(doc, **settings)
 
 
 def test_another_thread_has_lm_evals_own_meanwhile() -> None:
-    with ThreadPoolExecutor(1) as threads, exclusive(), hashing(False):
+    with ThreadPoolExecutor(1) as threads, exclusive(), replace_hashing(False):
         assert evaluator.hash_string("a") == evaluator.json.dumps({}) == ""
         assert threads.submit(evaluator.hash_string, "a").result() == hashlib.sha256(b"a").hexdigest()
         assert threads.submit(evaluator.json.dumps, {}).result() == "{}"

@@ -84,9 +84,9 @@ def test_the_deliberate_disagreements_are_found_and_no_others(task: str, sample:
         assert proof["status"] == "not checked"
         return
     expected = set(embedded.read_tables()[f"{entry.model}-evals", entry.subset].disagreements)
-    found = [json.loads(line) for line in Path(proof["file"]).read_text(encoding="utf-8").split("\n") if line]
-    assert {line["question_hash"] for line in found} == expected
-    assert len(found) == proof["disagreements"] == proof["total"]["ours_only"] + proof["total"]["theirs_only"]
+    result = [json.loads(line) for line in Path(proof["file"]).read_text(encoding="utf-8").split("\n") if line]
+    assert {line["question_hash"] for line in result} == expected
+    assert len(result) == proof["disagreements"] == proof["total"]["ours_only"] + proof["total"]["theirs_only"]
     assert proof["total"]["docs"] == entry.docs
 
 
@@ -94,7 +94,7 @@ def test_the_command_line_says_it_in_eighty_columns_and_nothing_else(verified: A
     done, proof, _ = verified
     assert done.returncode == 1  # a dozen docs and a deliberate disagreement are below 0.99
     assert proof["passed"] is False
-    below = sum(one["status"] == "below" for one in json.loads(done.stdout)["tasks"].values())
+    below = sum(item["status"] == "below" for item in json.loads(done.stdout)["tasks"].values())
     of = len(json.loads(done.stdout)["tasks"])
     assert done.stderr.rstrip().splitlines()[-1].startswith(f"not passed: {below} of {of} tasks below")
     assert re.search(r"^meta_gpqa_cot +15 +46\.7 +40\.0 +32\.8 +93\.3 +1 +0 +5$", done.stderr, re.MULTILINE)
@@ -140,8 +140,8 @@ def test_what_is_no_verdict_is_compared_with_its_reading_and_shown_as_no_score(v
     assert (task["verdict"], task["compared"]) == ("prompt_level_strict_acc,none", "one_or_all_strict,none")
     assert (task["total"]["agreement"], task["total"]["our_score"]) == (pytest.approx(16 / 18), None)
     assert task["their_score"] is None
-    found = [json.loads(line) for line in Path(task["file"]).read_text(encoding="utf-8").splitlines()]
-    assert {line["why"] for line in found} == {"reads otherwise"}
+    result = [json.loads(line) for line in Path(task["file"]).read_text(encoding="utf-8").splitlines()]
+    assert {line["why"] for line in result} == {"reads otherwise"}
     assert "ifeval__strict: is_correct is no verdict there" in done.stderr
 
 
@@ -434,9 +434,9 @@ def template_module(name: str) -> Any:
 
 
 def letters_by_hand(doc: Doc) -> dict[str, Any]:
-    found = re.findall("best answer is ([A-Z])", doc["recorded_output"] or "")
+    matches = re.findall("best answer is ([A-Z])", doc["recorded_output"] or "")
     scores: dict[str, Any] = template_module("mmlu_pro/utils").process_results(
-        doc, [found[-1] if found else "[invalid]"]
+        doc, [matches[-1] if matches else "[invalid]"]
     )
     return {"right": scores["exact_match"], "unextracted": bool(scores["unextracted"])}
 
@@ -501,14 +501,14 @@ def test_verify_equals_the_graders_by_hand(
         whole = [answer is not None and (column == "recorded_output" or None not in answer) for answer in answers]
         differ = {
             number
-            for number, (one, verdict) in enumerate(zip(scored, verdicts, strict=True))
-            if whole[number] and verdict is not None and one["right"] != verdict
+            for number, (scored_sample, verdict) in enumerate(zip(scored, verdicts, strict=True))
+            if whole[number] and verdict is not None and scored_sample["right"] != verdict
         }
-        assert total.ours == sum(one["right"] for one in scored)
+        assert total.ours == sum(scored_sample["right"] for scored_sample in scored)
         assert {line["doc"] for line in lines(report)} == differ
         assert total.ours_only == sum(bool(scored[number]["right"]) for number in differ)
         if column == "recorded_output":
-            assert total.unextracted == sum(one["unextracted"] for one in scored)
+            assert total.unextracted == sum(scored_sample["unextracted"] for scored_sample in scored)
         assert (report.status == "passed") == (not differ and total.compared > 0)
 
     holds()
@@ -565,9 +565,9 @@ def test_saved_answers_are_graded_and_not_the_recorded_ones(pack: Path, finished
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     path = samples_of(out, LETTERS)
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for one in samples:
-        one["resps"] = [[f"The best answer is {one['doc']['gold']}."]]
-    path.write_text("".join(json.dumps(one) + "\n" for one in random.Random(1).sample(samples, len(samples))))
+    for saved in samples:
+        saved["resps"] = [[f"The best answer is {saved['doc']['gold']}."]]
+    path.write_text("".join(json.dumps(saved) + "\n" for saved in random.Random(1).sample(samples, len(samples))))
     tallies = checked(pack, LETTERS, regrade=out).tallies
     assert tallies is not None
     assert tallies.total.our_score == 1.0

@@ -28,11 +28,11 @@ def main() -> None:
         outputs = json.loads(file.read_text(encoding="utf-8"))["outputs"]
         subtask = file.name.partition("_few_shot")[0]
         official = json.loads(file.with_name(f"{file.stem}_eval_metrics.jsonl").read_text(encoding="utf-8"))["accuracy"]
-        docs = [shared.make_doc(row(one["input"], [one["target"]], f"bbh.{subtask}")) for one in outputs]
+        docs = [shared.make_doc(row(output["input"], [output["target"]], f"bbh.{subtask}")) for output in outputs]
         scores = {
             name: [
-                bbh.process_results(doc, [extracted(YAML, name, one["prediction"])])
-                for doc, one in zip(docs, outputs, strict=True)
+                bbh.process_results(doc, [extracted(YAML, name, output["prediction"])])
+                for doc, output in zip(docs, outputs, strict=True)
             ]
             for name in ("official", "strict-match")
         }

@@ -50,11 +50,11 @@ def decode(utils: Any, answer: str, language: str) -> Any:
         text = bare if bare.startswith("[") else "[" + bare
         text += "" if text.endswith("]") else "]"
         try:
-            found = utils.ast_parse(text, language)
+            ast_parse = utils.ast_parse(text, language)
         except Exception:
             continue
-        if isinstance(found, list) and all(isinstance(item, dict) for item in found):
-            return found
+        if isinstance(ast_parse, list) and all(isinstance(item, dict) for item in ast_parse):
+            return ast_parse
     return None
 
 
@@ -133,12 +133,12 @@ def changed(value: Any) -> Any:
 
 
 def gold_calls(possible: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    found = []
+    result = []
     for entry in possible:
         ((name, arguments),) = entry.items()
         picked = {key: plain(random.choice(values or [""])) for key, values in arguments.items()}
-        found.append((name, {key: value for key, value in picked.items() if value != ""}))
-    return found
+        result.append((name, {key: value for key, value in picked.items() if value != ""}))
+    return result
 
 
 def plain(value: Any) -> Any:
@@ -195,7 +195,7 @@ def main() -> None:
     bfcl = template_module("tools/bfcl.py")
     utils, checker = official(folder)
     random.seed(8)
-    found: list[tuple[bool, bool, str]] = []
+    result: list[tuple[bool, bool, str]] = []
     for category, question, possible in questions(folder):
         language = LANGUAGES.get(category, "Python")
         shown = json.loads(json.dumps(question["function"]))
@@ -206,8 +206,8 @@ def main() -> None:
             theirs = verdict(utils, checker, question["function"], possible, answer, language, category)
             decoded = bfcl.decode(answer, language)
             ours = decoded is not None and bfcl.grade(decoded, gold, declares)
-            found.append((ours, theirs, REASONS.get((language, kind), f"{language}: {kind}")))
-    show({"bfcl_generated": tallied(found)})
+            result.append((ours, theirs, REASONS.get((language, kind), f"{language}: {kind}")))
+    show({"bfcl_generated": tallied(result)})
 
 
 def questions(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
@@ -215,7 +215,7 @@ def questions(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[dict[str
     data = folder / "berkeley-function-call-leaderboard" / "data"
     for category in CATEGORIES:
         rows = lines(data / f"BFCL_v2_{category}.json")
-        golds = [one["ground_truth"] for one in lines(data / "possible_answer" / f"BFCL_v2_{category}.json")]
+        golds = [line["ground_truth"] for line in lines(data / "possible_answer" / f"BFCL_v2_{category}.json")]
         for row, gold in zip(rows, golds, strict=True):
             if all(isinstance(values, dict) for entry in gold for values in entry.values()):
                 yield category, row, gold

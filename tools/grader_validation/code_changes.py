@@ -25,7 +25,7 @@ def change(node: ast.AST) -> bool:
     """Change a node; False where there is nothing to change about it."""
     swaps = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Mod: ast.FloorDiv, ast.Div: ast.Mult}
     compares = {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq}
-    compares |= {other: one for one, other in compares.items()}
+    compares |= {other: first for first, other in compares.items()}
     if isinstance(node, ast.BinOp) and type(node.op) in swaps:
         node.op = swaps[type(node.op)]()
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in compares:
@@ -46,7 +46,7 @@ def change(node: ast.AST) -> bool:
 def compared_programs(ours: Sequence[Mapping[str, Any]], theirs: Sequence[bool]) -> dict[str, Any]:
     """The counts of an entry, of what our grader says of each program and whether it passes with the others."""
     return compared(
-        [one["passed"] >= 1 for one in ours],
+        [our["passed"] >= 1 for our in ours],
         theirs,
         lambda n: "passes with us alone" if ours[n]["passed"] else f"fails with us alone: {ours[n]['why']}",
     )

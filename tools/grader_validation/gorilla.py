@@ -43,9 +43,9 @@ def parse(code: str, lang: str = "python") -> Node:  # noqa: ARG001
 
 def script(folder: Path, name: str) -> ModuleType:
     """An official script, its parser replaced."""
-    found = module(folder / "gorilla" / "eval" / "eval-scripts" / f"ast_eval_{name}.py")
-    found.ast_parse = parse  # type: ignore[attr-defined]
-    return found
+    result = module(folder / "gorilla" / "eval" / "eval-scripts" / f"ast_eval_{name}.py")
+    result.ast_parse = parse  # type: ignore[attr-defined]
+    return result
 
 
 def official(module: ModuleType, text: str, database: list[Node], *, whole: bool) -> int | None:
@@ -83,10 +83,10 @@ def counts(folder: Path, hub: str) -> dict[str, Any]:
             index = official(scorer, text, trees, whole=whole)
             theirs = index is not None and index != -1 and rows[index]["domain"] == domain
             code = apibench.code_of(text, whole=whole)
-            found = apibench.meant(code, database) if code is not None else None
-            ours = found is not None and found.domain == domain
+            result = apibench.meant(code, database) if code is not None else None
+            ours = result is not None and result.domain == domain
             every.append((ours, theirs, BROKEN if "api_call" in text else PROSE))
-            hallucinations += (index == -1) == (code is not None and found is None)
+            hallucinations += (index == -1) == (code is not None and result is None)
         if file.stem.endswith("Gorilla_FT_0_shot"):
             here = tallied(every[before:])
             zero_shot = (

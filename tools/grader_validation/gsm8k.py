@@ -42,11 +42,11 @@ def gpt3(folder: Path) -> dict[str, Any]:
     """Our verdicts beside OpenAI's."""
     grader = template_module("gsm8k/utils.py")
     docs, outputs, theirs = [], [], []
-    for one in lines(folder / FILE):
-        gold = one["ground_truth"].rpartition("A:")[2].strip()
-        for recorded in one.values():
+    for line in lines(folder / FILE):
+        gold = line["ground_truth"].rpartition("A:")[2].strip()
+        for recorded in line.values():
             if isinstance(recorded, dict):
-                docs.append(grader.make_doc(row(one["question"], [gold])))
+                docs.append(grader.make_doc(row(line["question"], [gold])))
                 outputs.append(recorded["solution"])
                 theirs.append(recorded["is_correct"])
     return compared(verdicts(YAML, "flexible-extract", outputs, docs, grader), theirs)
@@ -54,9 +54,11 @@ def gpt3(folder: Path) -> dict[str, Any]:
 
 def parsed(folder: Path) -> dict[str, Any]:
     """The number that strict-match reads beside the one that Meta parsed."""
-    rows = [one for file in sorted(folder.glob(PARSED)) for one in json.loads(file.read_text("utf-8"))]
+    rows = [item for file in sorted(folder.glob(PARSED)) for item in json.loads(file.read_text("utf-8"))]
     read = template_module("gsm8k/utils.py").final_answer
-    agreed = sum((found := read(one["text"])) is not None and Fraction(found) == one["llama_parsed"] for one in rows)
+    agreed = sum(
+        (content := read(row["text"])) is not None and Fraction(content) == row["llama_parsed"] for row in rows
+    )
     how = "The rule was read off these eleven rows; no others are public."
     return {**counted(agreed, len(rows)), "held_out": {"answers": 0, "agreed": 0, "how": how}}
 
@@ -64,22 +66,22 @@ def parsed(folder: Path) -> dict[str, Any]:
 def runs(folder: Path) -> dict[str, Any]:
     """Our verdicts on the runs beside those by the last number."""
     grader = template_module("gsm8k/utils.py")
-    answered = [one for file in sorted(folder.glob(RUNS)) for one in results(file)]
-    docs = [grader.make_doc(row(one["question"], [f"{one['correct']:.12g}"])) for one in answered]
-    outputs = [one["response"] for one in answered]
+    answered = [result for file in sorted(folder.glob(RUNS)) for result in results(file)]
+    docs = [grader.make_doc(row(sample["question"], [f"{sample['correct']:.12g}"])) for sample in answered]
+    outputs = [sample["response"] for sample in answered]
     wordless = "the words that the prompt asks for are missing: theirs takes the last number, ours none"
 
     def why(number: int) -> str:
         return wordless if grader.final_answer(outputs[number]) is None else "not looked into"
 
     ours = verdicts(YAML, "strict-match", outputs, docs, grader)
-    return compared(ours, [one["is_correct"] for one in answered], why)
+    return compared(ours, [sample["is_correct"] for sample in answered], why)
 
 
 def results(file: Path) -> list[dict[str, Any]]:
     tree = json.loads(file.read_text("utf-8"))
-    found: list[dict[str, Any]] = tree["results"] if isinstance(tree, dict) else tree
-    return found
+    result: list[dict[str, Any]] = tree["results"] if isinstance(tree, dict) else tree
+    return result
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main() -> None:
     doc = code._human_eval({**joined, "original_prompt": "", "canonical_solution": ""}, code.CPU_PLUS_S)
     answers = [f"{BODY}{frame.FENCE}", f"{BODY.replace('[:-1]', '')}{frame.FENCE}"]
     task = frame.settings(frame.TEMPLATES / "code" / "human_eval_plus_0shot.yaml")
-    passed = [json.loads(one)["passed"] for one in frame.filtered(task, "strict-match", answers, [doc, doc])]
+    passed = [json.loads(text)["passed"] for text in frame.filtered(task, "strict-match", answers, [doc, doc])]
     opened = doc["given"].startswith(f"Here is the completed function:\n{frame.FENCE}python\n") and doc[
         "given"
     ].endswith('"""')

@@ -74,10 +74,10 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         row["kwargs"] = [
             {
                 name: int(value) if isinstance(value, float) else value
-                for name, value in one.items()
+                for name, value in kwargs.items()
                 if value is not None
             }
-            for one in row["kwargs"]
+            for kwargs in row["kwargs"]
         ]
     return rows
 
@@ -88,7 +88,7 @@ def doc(row: Mapping[str, Any]) -> dict[str, Any]:
         "key": row["key"],
         "original_prompt": row["input_question"],
         "instruction_id_list": row["instruction_id_list"],
-        "kwargs": [json.dumps(one) for one in row["kwargs"]],
+        "kwargs": [json.dumps(kwargs) for kwargs in row["kwargs"]],
     }
 
 
@@ -98,7 +98,7 @@ def recorded(utils: ModuleType, rows: list[dict[str, Any]]) -> dict[str, Any]:
     results = {row["key"]: utils.process_results(doc(row), row["output_prediction_text"]) for row in rows}
     differ = [row for row in rows if results[row["key"]]["one_or_all_strict"] != row["previous_is_correct"]]
     prompt_level = sum(results[row["key"]]["prompt_level_strict_acc"] == row["previous_is_correct"] for row in rows)
-    score = utils.mean_of_four([one["mean_acc"] for one in results.values()])
+    score = utils.mean_of_four([result["mean_acc"] for result in results.values()])
     return {
         "answers": len(rows),
         "agreed": len(rows) - len(differ),
@@ -120,18 +120,18 @@ def reason(row: Mapping[str, Any]) -> str:
     """Why Meta's is_correct is not what our verdicts read as: a language that is guessed otherwise by another seed."""
     from langdetect import DetectorFactory, detect
 
-    asked = [one["language"] for one in row["kwargs"] if "language" in one]
+    asked = [kwargs["language"] for kwargs in row["kwargs"] if "language" in kwargs]
     if not asked:
         return "not explained"
-    found = []
+    result = []
     for seed in range(SEEDS):
         DetectorFactory.seed = seed
-        found.append(detect(row["output_prediction_text"][0]))
+        result.append(detect(row["output_prediction_text"][0]))
     DetectorFactory.seed = 0
     return (
         f"an answer in a mixture of languages was to be in {asked[0]!r}, which langdetect finds under "
-        f"{found.count(asked[0])} of {SEEDS} seeds; the reference sets none, and under the "
-        f"fixed one it finds {found[0]!r}"
+        f"{result.count(asked[0])} of {SEEDS} seeds; the reference sets none, and under the "
+        f"fixed one it finds {result[0]!r}"
     )
 
 
@@ -150,7 +150,7 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
     """Our verdicts on each instruction beside those of Google's scorer, on Meta's answers and on GPT-4's."""
     google = official_scorer(folder / OFFICIAL)
     answers = {row["input_question"]: row["output_prediction_text"][0] for row in rows}
-    gpt4 = {one["prompt"]: one["response"] for one in frame.lines(folder / GPT4)}
+    gpt4 = {line["prompt"]: line["response"] for line in frame.lines(folder / GPT4)}
     for name, given in (("ifeval_google_8b", answers), ("ifeval_google_gpt4", gpt4)):
         ours, theirs, agreed = [], [], [0, 0]
         for row in rows:
@@ -166,10 +166,10 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
             his = tuple(seeded(utils.SEED, check, example, {example.prompt: output}) for check in both)
             ours.append(mine)
             theirs.append(his)
-            agreed = [count + (list(one) == other) for count, one, other in zip(agreed, mine, his, strict=True)]
-        scores = [round(100 * utils.mean_of_four(one), 1) for one in (ours, theirs)]
+            agreed = [count + (list(first) == other) for count, first, other in zip(agreed, mine, his, strict=True)]
+        scores = [round(100 * utils.mean_of_four(verdicts), 1) for verdicts in (ours, theirs)]
         for place, way in enumerate(("", "_loose")):
-            prompts = [frame.percent([all(one[place]) for one in each]) for each in (ours, theirs)]
+            prompts = [frame.percent([all(verdict[place]) for verdict in each]) for each in (ours, theirs)]
             counts = frame.counted(agreed[place], len(rows), ours=prompts[0], theirs=prompts[1], why="not explained")
             yield (
                 f"{name}{way}",
@@ -179,12 +179,12 @@ def official(utils: ModuleType, rows: list[dict[str, Any]], folder: Path) -> Ite
 
 def seeded(seed: int, check: Callable[..., Any], example: Any, given: Mapping[str, str]) -> list[bool]:
     """The official verdicts on each instruction, every instruction checked on its own with the same draws as ours."""
-    found = []
+    result = []
     for index, name in enumerate(example.instruction_id_list):
         random.seed(seed)
-        one = type(example)(example.key, [name], example.prompt, [example.kwargs[index]])
-        found.append(bool(check(one, given).follow_all_instructions))
-    return found
+        seeded_example = type(example)(example.key, [name], example.prompt, [example.kwargs[index]])
+        result.append(bool(check(seeded_example, given).follow_all_instructions))
+    return result
 
 
 def official_scorer(folder: Path) -> ModuleType:

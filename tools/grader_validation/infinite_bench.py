@@ -46,14 +46,14 @@ def counts(folder: Path, part: str) -> dict[str, Any]:
             flexible.append(scores["acc_flexible"] or 0.0)
             theirs.append(float(getattr(script, function)(output, label, file.parent.name)))
     agreed = sum(abs(a - b) < 1e-9 for a, b in zip(ours, theirs, strict=True))
-    found = counted(agreed, len(ours), ours=percent(ours), theirs=percent(theirs))
-    found["reference"] = f"{function} of src/compute_scores.py, on answers of {len(files)} models"
+    result = counted(agreed, len(ours), ours=percent(ours), theirs=percent(theirs))
+    result["reference"] = f"{function} of src/compute_scores.py, on answers of {len(files)} models"
     if part == "choice":
-        found["note"] = (
+        result["note"] = (
             "The script takes an answer in brackets or asterisks for no letter; read as a person would, the same "
             f"answers score {percent(flexible)} (acc_flexible)."
         )
-    return found
+    return result
 
 
 PIECES = (

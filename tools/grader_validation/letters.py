@@ -73,8 +73,8 @@ def counts(folder: Path, task: str, file: str, theirs_file: str, gold: str, kind
     (metric,) = theirs_task["metric_list"]
     arguments = {k: v for k, v in metric.items() if k not in ("metric", "aggregation", "higher_is_better")}
     theirs = [
-        exact_match_fn(references=[one], predictions=[answer], **arguments)["exact_match"] == 1
-        for one, answer in zip(golds, filtered(theirs_task, "strict_match", cut, docs), strict=True)
+        exact_match_fn(references=[gold], predictions=[answer], **arguments)["exact_match"] == 1
+        for gold, answer in zip(golds, filtered(theirs_task, "strict_match", cut, docs), strict=True)
     ]
     return {
         "reference": f"lm-eval {version('lm-eval')}, llama3/instruct/{Path(theirs_file).parent.name}",

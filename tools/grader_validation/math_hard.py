@@ -94,12 +94,12 @@ def chosen_again(template: ModuleType, graded: Sequence[tuple[dict[str, Any], di
 
     kept = template.recorded.HALF_A_HUNDREDTH
     even, odd = halves
-    found = []
+    result = []
     for taken_from, held in ((odd, even), (even, odd)):
-        tolerance = max(TOLERANCES, key=lambda one: (agreed(taken_from, one), -one))
-        found.append((tolerance, len(held), agreed(held, tolerance)))
+        tolerance = max(TOLERANCES, key=lambda extracted: (agreed(taken_from, extracted), -extracted))
+        result.append((tolerance, len(held), agreed(held, tolerance)))
     template.recorded.HALF_A_HUNDREDTH = kept
-    (tolerance, answers, same), (other, others, also) = found
+    (tolerance, answers, same), (other, others, also) = result
     how = (
         f"That is of the tolerance alone, chosen again ({tolerance}) on the {len(odd)} rows whose question's SHA-256 "
         f"begins with an odd digit; the other way round ({other}) {also} of {others} agree. That verdicts follow golds "

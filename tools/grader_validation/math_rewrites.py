@@ -43,8 +43,8 @@ def when(pattern: re.Pattern[str], make: Callable[[re.Match[str]], str | None]) 
     """Rewrites golds that the pattern fits as a whole."""
 
     def rewrite(gold: str) -> str | None:
-        found = pattern.fullmatch(gold.strip())
-        return make(found) if found else None
+        match = pattern.fullmatch(gold.strip())
+        return make(match) if match else None
 
     return rewrite
 
@@ -53,10 +53,10 @@ def replace(old: str, new: str) -> Rewrite:
     return lambda gold: gold.replace(old, new) if old in gold else None
 
 
-def _decimal(found: re.Match[str]) -> str | None:
-    value = Fraction(int(found[1]), int(found[2]))
+def _decimal(match: re.Match[str]) -> str | None:
+    value = Fraction(int(match[1]), int(match[2]))
     places = next((n for n in range(1, 7) if (value * 10**n).denominator == 1), None)
-    sign = "-" if found[0].startswith("-") else ""
+    sign = "-" if match[0].startswith("-") else ""
     return None if places is None else f"{sign}{float(value):.{places}f}"
 
 
@@ -67,16 +67,16 @@ def _list(gold: str) -> list[str] | None:
     return parts if len(parts) > 1 and all(re.fullmatch(r"-?\d+", part) for part in parts) else None
 
 
-def _cells(found: re.Match[str]) -> list[list[str]]:
-    return [[cell.strip() for cell in row.split("&")] for row in found[1].split(r"\\")]
+def _cells(match: re.Match[str]) -> list[list[str]]:
+    return [[cell.strip() for cell in row.split("&")] for row in match[1].split(r"\\")]
 
 
 def _matrix(rows: list[list[str]], kind: str = "pmatrix") -> str:
     return rf"\begin{{{kind}}} " + r" \\ ".join(" & ".join(row) for row in rows) + rf" \end{{{kind}}}"
 
 
-def _transposed(found: re.Match[str]) -> str | None:
-    rows = _cells(found)
+def _transposed(match: re.Match[str]) -> str | None:
+    rows = _cells(match)
     turned = [list(column) for column in zip(*rows, strict=True)]
     return None if turned == rows else _matrix(turned)
 
@@ -91,18 +91,18 @@ def _shorter_list(gold: str) -> str | None:
     return ",".join(parts[1:]) if parts and len(parts) > 2 else None
 
 
-def _turned_pair(found: re.Match[str]) -> str | None:
-    parts = [part.strip() for part in found[2].split(",")]
-    return None if parts == parts[::-1] else f"{found[1]}{','.join(reversed(parts))}{found[3]}"
+def _turned_pair(match: re.Match[str]) -> str | None:
+    parts = [part.strip() for part in match[2].split(",")]
+    return None if parts == parts[::-1] else f"{match[1]}{','.join(reversed(parts))}{match[3]}"
 
 
-def _base_in_words(found: re.Match[str]) -> str | None:
-    word = {"3": "three", "5": "five", "7": "seven", "8": "eight"}.get(found[2])
-    return rf"{found[1]}_{{\text{{{word}}}}}" if word else None
+def _base_in_words(match: re.Match[str]) -> str | None:
+    word = {"3": "three", "5": "five", "7": "seven", "8": "eight"}.get(match[2])
+    return rf"{match[1]}_{{\text{{{word}}}}}" if word else None
 
 
 def _degrees(instead: str) -> Rewrite:
-    return when(re.compile(r"(-?\d+)\^\{?\\circ\}?"), lambda found: f"{found[1]}{instead}")
+    return when(re.compile(r"(-?\d+)\^\{?\\circ\}?"), lambda result: f"{result[1]}{instead}")
 
 
 def _named(gold: str) -> str | None:
@@ -116,7 +116,7 @@ def _spaced(gold: str) -> str | None:
 
 
 def _unit(text: str) -> Rewrite:
-    return when(WHOLE, lambda found: f"{found[0]}{text}")
+    return when(WHOLE, lambda result: f"{result[0]}{text}")
 
 
 UNITS = (
@@ -128,7 +128,7 @@ RIGHT: dict[str, Rewrite] = {
     "\\tfrac in a tuple": lambda gold: (
         re.sub(r"\\[d]?frac(?=\{)", r"\\tfrac", gold) if PAIR.fullmatch(gold) and r"frac{" in gold else None
     ),
-    "a/b": when(FRACTION, lambda found: f"{'-' if found[0][0] == '-' else ''}{found[1]}/{found[2]}"),
+    "a/b": when(FRACTION, lambda result: f"{'-' if result[0][0] == '-' else ''}{result[1]}/{result[2]}"),
     "decimal": when(FRACTION, _decimal),
     "sign in the numerator": when(
         FRACTION, lambda f: rf"\frac{{-{f[1]}}}{{{f[2]}}}" if f[0][0] == "-" else None
@@ -136,11 +136,11 @@ RIGHT: dict[str, Rewrite] = {
     "not in lowest terms": when(
         FRACTION, lambda f: rf"{'-' if f[0][0] == '-' else ''}\frac{{{3 * int(f[1])}}}{{{3 * int(f[2])}}}"
     ),
-    "base in braces": when(BASED, lambda found: f"{found[1]}_{{{found[2]}}}"),
-    "base without braces": when(BASED, lambda found: f"{found[1]}_{found[2]}" if len(found[2]) == 1 else None),
+    "base in braces": when(BASED, lambda result: f"{result[1]}_{{{result[2]}}}"),
+    "base without braces": when(BASED, lambda result: f"{result[1]}_{result[2]}" if len(result[2]) == 1 else None),
     "base in words": when(BASED, _base_in_words),
-    "base dropped": when(BASED, lambda found: found[1]),
-    "bmatrix": when(MATRIX, lambda found: _matrix(_cells(found), "bmatrix")),
+    "base dropped": when(BASED, lambda result: result[1]),
+    "bmatrix": when(MATRIX, lambda result: _matrix(_cells(result), "bmatrix")),
     "array in brackets": when(
         MATRIX,
         lambda f: r"\left[\begin{array}{" + "c" * len(_cells(f)[0]) + "}" + f[1] + r"\end{array}\right]",
@@ -161,26 +161,26 @@ RIGHT: dict[str, Rewrite] = {
     "dollars dropped": replace(r"\$", ""),
     "x=": _named,
     "in dollar signs": lambda gold: f"${gold}$" if "$" not in gold else None,
-    "\\left \\right": when(PAIR, lambda found: rf"\left{found[1]} {found[2]} \right{found[3]}"),
+    "\\left \\right": when(PAIR, lambda result: rf"\left{result[1]} {result[2]} \right{result[3]}"),
     "spaces": _spaced,
     "thousands": when(WHOLE, lambda f: f"{int(f[0]):,}" if abs(int(f[0])) > 999 else None),
     "thousands, TeX": when(WHOLE, lambda f: f"{int(f[0]):,}".replace(",", "{,}") if abs(int(f[0])) > 999 else None),
     "order of a list": _reversed_list,
-    "word in lower case": when(WORD, lambda found: found[1].lower()),
-    "word in \\mathrm": when(WORD, lambda found: rf"\mathrm{{{found[1]}}}"),
-    "equation moved": when(EQUATION, lambda found: f"{found[1]} - ({found[2]}) = 0"),
-    "equation doubled": when(EQUATION, lambda found: f"2({found[1]}) = {2 * int(found[2])}"),
-    "equation turned": when(EQUATION, lambda found: f"{found[2]} = {found[1]}"),
+    "word in lower case": when(WORD, lambda result: result[1].lower()),
+    "word in \\mathrm": when(WORD, lambda result: rf"\mathrm{{{result[1]}}}"),
+    "equation moved": when(EQUATION, lambda result: f"{result[1]} - ({result[2]}) = 0"),
+    "equation doubled": when(EQUATION, lambda result: f"2({result[1]}) = {2 * int(result[2])}"),
+    "equation turned": when(EQUATION, lambda result: f"{result[2]} = {result[1]}"),
     "terms turned": when(
         LINEAR, lambda f: f"{f[4]}+{f[1]}{f[2]}" if f[3] == "+" and not f[1].startswith("-") else None
     ),
 }  # fmt: skip
 
 WRONG: dict[str, Rewrite] = {
-    "next number": when(WHOLE, lambda found: str(int(found[0]) + 1)),
-    "a digit more": when(WHOLE, lambda found: f"{found[0]}7"),
-    "a decimal more": when(WHOLE, lambda found: f"{found[0]}.3"),
-    "other sign": when(WHOLE, lambda found: str(-int(found[0])) if int(found[0]) else None),
+    "next number": when(WHOLE, lambda result: str(int(result[0]) + 1)),
+    "a digit more": when(WHOLE, lambda result: f"{result[0]}7"),
+    "a decimal more": when(WHOLE, lambda result: f"{result[0]}.3"),
+    "other sign": when(WHOLE, lambda result: str(-int(result[0])) if int(result[0]) else None),
     "repeating decimal": when(
         re.compile(r"-?\d*\.\d*[1-9]|-?\d+"), lambda f: rf"{f[0]}{'' if '.' in f[0] else '.'}\overline{{3}}"
     ),
@@ -193,12 +193,12 @@ WRONG: dict[str, Rewrite] = {
     "other bracket": when(PAIR, lambda f: f"{'[' if f[1] == '(' else '('}{f[2]}{f[3]}"),
     "pair turned": when(PAIR, _turned_pair),
     "list too short": _shorter_list,
-    "letters turned": when(WORD, lambda found: rf"\text{{{found[1][1:] + found[1][0]}}}"),
-    "letters turned, plain": when(WORD, lambda found: found[1][1:] + found[1][0]),
-    "other base": when(BASED, lambda found: f"{found[1]}_{{{int(found[2]) + 1}}}"),
-    "other digits in the base": when(BASED, lambda found: f"1{found[1].removeprefix('-')}_{{{found[2]}}}"),
-    "equation's right side": when(EQUATION, lambda found: found[2]),
-    "other equation": when(EQUATION, lambda found: f"{found[1]} + 3x = {found[2]}"),
+    "letters turned": when(WORD, lambda result: rf"\text{{{result[1][1:] + result[1][0]}}}"),
+    "letters turned, plain": when(WORD, lambda result: result[1][1:] + result[1][0]),
+    "other base": when(BASED, lambda result: f"{result[1]}_{{{int(result[2]) + 1}}}"),
+    "other digits in the base": when(BASED, lambda result: f"1{result[1].removeprefix('-')}_{{{result[2]}}}"),
+    "equation's right side": when(EQUATION, lambda result: result[2]),
+    "other equation": when(EQUATION, lambda result: f"{result[1]} + 3x = {result[2]}"),
     "sum as a value": lambda gold: f"x + {gold} = 0" if WHOLE.fullmatch(gold) and gold == "0" else None,
     "matrix transposed": when(MATRIX, _transposed),
     "other matrix": when(MATRIX, lambda f: _matrix([[f"{cell}+1" for cell in row] for row in _cells(f)])),

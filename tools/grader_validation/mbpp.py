@@ -33,8 +33,8 @@ def main() -> None:
     docs, outputs, asked = [], [], []
     for line in (folder / FILE).open(encoding="utf-8"):
         problem = json.loads(line)
-        tests = [one for one in problem["assertion"].split("\n") if one.strip()]
-        cases = [case(one, problem["entry_point"]) for one in tests]
+        tests = [line for line in problem["assertion"].split("\n") if line.strip()]
+        cases = [case(test, problem["entry_point"]) for test in tests]
         if None in cases:
             continue
         for program in [problem["canonical_solution"], *changed(problem["canonical_solution"], draw, MUTANTS)]:
@@ -48,13 +48,13 @@ def main() -> None:
             docs.append(code._mbpp(joined, [], code.CPU_S))
             outputs.append(f"{program}\n{FENCE}")
             asked.append((program, problem["entry_point"], cases, problem["atol"]))
-    found = [
-        json.loads(one)
-        for one in filtered(settings(TEMPLATES / "code" / "mbpp_3shot.yaml"), "strict-match", outputs, docs)
+    result = [
+        json.loads(text)
+        for text in filtered(settings(TEMPLATES / "code" / "mbpp_3shot.yaml"), "strict-match", outputs, docs)
     ]
     with ThreadPoolExecutor(multiprocessing.cpu_count()) as pool:
         theirs = list(pool.map(evalplus_passes, asked))
-    show({"mbpp_plus_evalplus": compared_programs(found, theirs)})
+    show({"mbpp_plus_evalplus": compared_programs(result, theirs)})
 
 
 def case(test: str, entry_point: str) -> tuple[list[Any], Any] | None:
@@ -65,7 +65,7 @@ def case(test: str, entry_point: str) -> tuple[list[Any], Any] | None:
         (call, value) = statement.test.left, statement.test.comparators[0]  # type: ignore[attr-defined]
         if call.func.id != entry_point or not isinstance(statement.test.ops[0], ast.Eq):  # type: ignore[attr-defined]
             return None
-        return [ast.literal_eval(one) for one in call.args], ast.literal_eval(value)
+        return [ast.literal_eval(arg) for arg in call.args], ast.literal_eval(value)
     except (AttributeError, ValueError, SyntaxError, AssertionError):
         return None
 

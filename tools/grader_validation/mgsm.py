@@ -46,7 +46,7 @@ def main() -> None:
             forms.append(form)
             theirs.append(official.score_mgsm(str(gold), official.parse_answer(output, word)))
     ours = verdicts("gsm8k/mgsm_0shot_cot.yaml", "strict-match", outputs, docs, grader)
-    words = [grader.ANSWER_WORDS[one] in asked for one, asked in official.LANG_TO_INSTRUCTIONS.items()]
+    words = [grader.ANSWER_WORDS[language] in asked for language, asked in official.LANG_TO_INSTRUCTIONS.items()]
     graded = compared(ours, theirs, lambda n: f"{forms[n]} ({'ours' if ours[n] else 'theirs'} counts it as right)")
     show({"mgsm_prompts": counted(sum(words), len(words)), "mgsm_simple_evals": graded})
 

@@ -27,15 +27,15 @@ def main() -> None:
     files = sorted((folder / RUNS[0]).glob(RUNS[1]))
     if len(files) != 4:
         raise SystemExit(f"{folder / RUNS[0]} holds {len(files)} of 4 sample files: is it at commit f8a6c7d7?")
-    answered = [one for file in files for one in lines(file)]
-    recorded = {one["doc"]["input_question_hash"]: one["doc"] for one in answered}.values()
+    answered = [line for file in files for line in lines(file)]
+    recorded = {sample["doc"]["input_question_hash"]: sample["doc"] for sample in answered}.values()
     meta = compared(
         verdicts([doc["output_prediction_text"][0] for doc in recorded], list(recorded)),
         [doc["previously_is_correct"] for doc in recorded],
     )
     recipe = compared(
-        verdicts([one["resps"][0][0] for one in answered], [one["doc"] for one in answered]),
-        [one["exact_match"] == 1 for one in answered],
+        verdicts([sample["resps"][0][0] for sample in answered], [sample["doc"] for sample in answered]),
+        [sample["exact_match"] == 1 for sample in answered],
     )
     fitting = sum(hashed(doc) and doc["input_final_prompts"][0].endswith(frame.ASSISTANT) for doc in recorded)
     rows = counted(fitting, len(recorded))

@@ -30,16 +30,16 @@ def counts(folder: Path, model: str) -> dict[str, Any]:
     """The comparison on one model's answers."""
     source = f"eval_results/model_outputs_Meta-Llama-3_1-{model}_5shots.zip"
     with zipfile.ZipFile(folder / source) as archive:
-        (member,) = (one for one in archive.namelist() if one.endswith(".json") and not one.startswith("__MACOSX"))
+        (member,) = (name for name in archive.namelist() if name.endswith(".json") and not name.startswith("__MACOSX"))
         rows = json.loads(archive.read(member))
     grader = template_module("mmlu_pro/utils.py")
-    docs = [grader.make_doc(row(one["question"], [one["answer"]])) for one in rows]
-    outputs = [one["generated_text"] for one in rows]
+    docs = [grader.make_doc(row(record["question"], [record["answer"]])) for record in rows]
+    outputs = [record["generated_text"] for record in rows]
     ours, flexible = (
         verdicts("mmlu_pro/mmlu_pro_5shot_cot_pretrain.yaml", name, outputs, docs, grader)
         for name in ("strict-match", "flexible-extract")
     )
-    theirs = [one["pred"] == one["answer"] for one in rows]
+    theirs = [record["pred"] == record["answer"] for record in rows]
 
     def why(number: int) -> str:
         if not re.search(r"answer is \(?[A-J]", outputs[number]):
@@ -52,7 +52,7 @@ def counts(folder: Path, model: str) -> dict[str, Any]:
 
     return {
         **compared(ours, theirs, why),
-        "note": f"flexible-extract agrees on {sum(one == two for one, two in zip(flexible, theirs, strict=True))}; of "
+        "note": f"flexible-extract agrees on {sum(a == b for a, b in zip(flexible, theirs, strict=True))}; of "
         "two letters that an answer names it takes neither, the benchmark's script the first.",
     }
 

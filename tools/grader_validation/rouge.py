@@ -51,9 +51,9 @@ def main() -> None:
         doc = {**spans.make_doc(row(str(number), references)), "kind": "summary"}
         expected = [theirs[name][number] for name in TYPES]
         rewritten += abs(rewriting.process_results(doc, [output])["rougeL"] - expected[-1]) < 1e-9
-        found = long.scrolls(doc, [output])
-        triples.append(found["rouge"])
-        pairs = zip((*found["rouge"], found["score"]), (*expected, expected[-1]), strict=True)
+        scrolls = long.scrolls(doc, [output])
+        triples.append(scrolls["rouge"])
+        pairs = zip((*scrolls["rouge"], scrolls["score"]), (*expected, expected[-1]), strict=True)
         summarised += all(abs(a - b) < 1e-9 for a, b in pairs)
     means = [math.fsum(theirs[name]) / COUNT for name in TYPES]
     if abs(long.geometric_mean(triples) - math.prod(means) ** (1 / 3)) > 1e-9:

@@ -49,8 +49,8 @@ def template_module(file: str) -> ModuleType:
         raise ImportError(f"cannot load {path}")
     load = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(load)
-    found: ModuleType = load.module(f".{path.stem}")
-    return found
+    result: ModuleType = load.module(f".{path.stem}")
+    return result
 
 
 def arguments(doc: str | None, data: str) -> argparse.ArgumentParser:
@@ -98,16 +98,18 @@ def filtered(task: dict[str, Any], name: str, outputs: Sequence[str], docs: Sequ
     from lm_eval.api.registry import get_filter
 
     resps: Any = [[output] for output in outputs]
-    for step in next(one["filter"] for one in task["filter_list"] if one["name"] == name):
+    for step in next(group["filter"] for group in task["filter_list"] if group["name"] == name):
         arguments = {key: value for key, value in step.items() if key != "function"}
         resps = list(get_filter(step["function"])(**arguments).apply(resps, docs))
-    return [one[0] if isinstance(one, list) else one for one in resps]
+    return [resp[0] if isinstance(resp, list) else resp for resp in resps]
 
 
 def verdicts(file: str, name: str, outputs: Sequence[str], docs: Sequence[Any], grader: ModuleType) -> list[bool]:
     """Our exact_match of one output a doc, by the filters of one name of a template's YAML."""
-    found = filtered(settings(TEMPLATES / file), name, outputs, docs)
-    return [grader.process_results(doc, [one])["exact_match"] == 1 for doc, one in zip(docs, found, strict=True)]
+    judgement = filtered(settings(TEMPLATES / file), name, outputs, docs)
+    return [
+        grader.process_results(doc, [answer])["exact_match"] == 1 for doc, answer in zip(docs, judgement, strict=True)
+    ]
 
 
 def extracted(file: str, name: str, output: str) -> str:
@@ -139,8 +141,8 @@ def compared(
     ours: Sequence[bool], theirs: Sequence[bool], why: Callable[[int], str] = lambda _: "not looked into"
 ) -> dict[str, Any]:
     """The counts and scores of an entry; ``why`` tells of a doc, by its number, why the verdicts on it differ."""
-    theirs = [bool(one) for one in theirs]  # numpy has bools of its own
-    apart = Counter(why(n) for n, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+    theirs = [bool(their) for their in theirs]  # numpy has bools of its own
+    apart = Counter(why(n) for n, (ours_one, other) in enumerate(zip(ours, theirs, strict=True)) if ours_one != other)
     return {
         "answers": len(ours),
         "agreed": len(ours) - apart.total(),
@@ -173,19 +175,19 @@ def check_commit(folder: Path, commit: str) -> None:
     """Say so where a checkout is at another commit than the numbers were taken at; without git, nothing."""
     asked = ["git", "-C", str(folder), "rev-parse", "HEAD"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    found = done.stdout.strip()
-    if done.returncode == 0 and found and not found.startswith(commit):
-        print(f"{folder} is at {found[:12]}; the recorded numbers are of {commit}", file=sys.stderr)
+    text = done.stdout.strip()
+    if done.returncode == 0 and text and not text.startswith(commit):
+        print(f"{folder} is at {text[:12]}; the recorded numbers are of {commit}", file=sys.stderr)
 
 
 def show(measured: Mapping[str, Mapping[str, Any]]) -> None:
     """The catalog's entries as YAML, each whole by itself, with what was measured now; the key is an entry's id."""
-    checks = [one for file in CATALOG.glob("*.yaml") for one in yaml.safe_load(file.read_text("utf-8"))["checks"]]
-    known = {one["id"]: one for one in checks}
+    checks = [check for file in CATALOG.glob("*.yaml") for check in yaml.safe_load(file.read_text("utf-8"))["checks"]]
+    known = {check["id"]: check for check in checks}
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (PyYAML's signature)
             return True
 
-    found = [{**known[name], **counts} for name, counts in measured.items()]
-    yaml.dump({"checks": found}, sys.stdout, Dumper, sort_keys=False, allow_unicode=True, width=118)
+    result = [{**known[name], **counts} for name, counts in measured.items()]
+    yaml.dump({"checks": result}, sys.stdout, Dumper, sort_keys=False, allow_unicode=True, width=118)

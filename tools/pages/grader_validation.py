@@ -29,12 +29,12 @@ def rows(variant: str) -> list[dict[str, Any]]:
     """What is known of each subset."""
     templates = tuple(read_templates(ROOT / "meta_template").tasks.values())
     words = grader_validation.grading_in_words
-    found = []
-    for subset in sorted({one for family in ("3.1", "3.2", "3.3") for one in catalog.list_subsets(family, variant)}):  # type: ignore[arg-type]
+    result = []
+    for subset in sorted({subset for family in ("3.1", "3.2", "3.3") for subset in catalog.list_subsets(family, variant)}):  # type: ignore[arg-type]
         here = [t for t in templates if t.spec.subset == subset and variant in t.spec.variants]
         tasks = sorted(task.name for task in here)
         checks = [check for check in grader_validation.checks() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]
-        found.append({
+        result.append({
             "subset": subset,
             "tasks": tasks,
             "format": " / ".join(sorted(set(map(grader_validation.format_status, tasks)))),
@@ -42,7 +42,7 @@ def rows(variant: str) -> list[dict[str, Any]]:
             "grading": " / ".join(sorted({words(task.name, task.verdict) for task in here})),
             "gradings": [check for check in checks if check.aspect == "grading"],
         })  # fmt: skip
-    return found
+    return result
 
 
 def short(check: Comparison) -> str:

@@ -126,25 +126,25 @@ def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None
     Raises:
         AnswersError: A file cannot be read, or a whole line of it is no answer.
     """
-    found = Answers()
+    answers = Answers()
     for file in files:
-        for answer in _lines(file, found):
+        for answer in _lines(file, answers):
             key = (answer.id, answer.request_sha256)
-            known = found.given.get(key)
+            known = answers.given.get(key)
             if answer.request_sha256 is not None:
-                found.otherwise.setdefault(answer.id, answer.where)
+                answers.otherwise.setdefault(answer.id, answer.where)
             if answer.error is not None:
-                found.failed[key] = answer
+                answers.failed[key] = answer
             elif known is None or prefer == "last":
-                found.given[key] = answer
+                answers.given[key] = answer
             elif not known.says_as(answer):
-                found.doubled.setdefault(key, (known.where, answer.where))
-    for name in found.given:
-        found.failed.pop(name, None)
-    return found
+                answers.doubled.setdefault(key, (known.where, answer.where))
+    for name in answers.given:
+        answers.failed.pop(name, None)
+    return answers
 
 
-def _lines(file: Path, found: Answers) -> Iterator[Answer]:
+def _lines(file: Path, answers: Answers) -> Iterator[Answer]:
 
     try:
         with open_regular(file) as lines:
@@ -157,10 +157,10 @@ def _lines(file: Path, found: Answers) -> Iterator[Answer]:
                 try:
                     content = parse_loose_json(line)
                 except ValueError:
-                    found.cut_off.append(where)
+                    answers.cut_off.append(where)
                     continue
                 if isinstance(content, dict) and content.get("format") == FORMAT:
-                    found.settings.setdefault(str(content.get("settings_sha256")), str(file))
+                    answers.settings.setdefault(str(content.get("settings_sha256")), str(file))
                     continue
                 yield _answer(content, where)
     except OSError as error:
@@ -207,14 +207,14 @@ def _answer(content: Any, where: str) -> Answer:
 def _choices(content: Any, where: str) -> tuple[tuple[float, bool | None], ...]:
     if content is None:
         return ()
-    found: list[tuple[float, bool | None]] = []
-    for one in content if isinstance(content, list) else [None]:
-        fields = _Fields(one if isinstance(one, dict) else {}, where)
+    choices: list[tuple[float, bool | None]] = []
+    for choice in content if isinstance(content, list) else [None]:
+        fields = _Fields(choice if isinstance(choice, dict) else {}, where)
         logprob, greedy = fields.number("logprob"), fields.content.get("is_greedy")
         if logprob is None or not (greedy is None or isinstance(greedy, bool)):
             raise _wrong('choices must be a list of {"logprob": number, "is_greedy": true or false}', where)
-        found.append((logprob, greedy))
-    return tuple(found)
+        choices.append((logprob, greedy))
+    return tuple(choices)
 
 
 def _tokens(content: Any, where: str) -> TokenLogprobs | None:

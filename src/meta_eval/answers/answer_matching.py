@@ -75,7 +75,7 @@ class Problems:
             yield f"{len(self.unfit):,} answers are none to what was asked ({_first(self.unfit)})"
 
 
-def match(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:
+def match_answers(requests: Iterable[Request], answers: Answers, problems: Problems) -> Matched:
     """Give each request of a task its answer.
 
     Args:
@@ -83,25 +83,25 @@ def match(requests: Iterable[Request], answers: Answers, problems: Problems) -> 
         answers: All that there are.
         problems: Takes what is wrong.
     """
-    found = Matched()
+    matched = Matched()
     whole: dict[int, bool] = {}
     for request in requests:
         problems.requests += 1
         answer = _answer(request, answers, problems)
         whole[request.doc] = whole.get(request.doc, True) and answer is not None
         if answer is not None:
-            found.docs.setdefault(request.doc, []).append(answer)
+            matched.docs.setdefault(request.doc, []).append(answer)
             if answer.text is not None:
-                found.cut_by_us += any(stop and stop in answer.text for stop in request.stop)
+                matched.cut_by_us += any(stop and stop in answer.text for stop in request.stop)
                 tokens = answer.completion_tokens
-                found.cut_early += (
+                matched.cut_early += (
                     answer.finish_reason == "length" and tokens is not None and tokens < request.max_tokens
                 )
-    found.docs = {doc: given for doc, given in found.docs.items() if whole[doc]}
-    return found
+    matched.docs = {doc: given for doc, given in matched.docs.items() if whole[doc]}
+    return matched
 
 
-def strangers(answers: Answers, tasks: Iterable[str], known: set[str], problems: Problems) -> None:
+def note_unknown_answers(answers: Answers, tasks: Iterable[str], known: set[str], problems: Problems) -> None:
     """Name the answers that are of no request of a pack.
 
     Args:
@@ -153,10 +153,10 @@ def _unfit(request: Request, answer: Answer) -> str | None:
     return None
 
 
-def until(text: str, stop: Iterable[str]) -> str:
+def cut_at_stop(text: str, stop: Iterable[str]) -> str:
     """An answer up to the first stop sequence, as lm-eval's own engines cut it."""
-    for one in filter(None, stop):
-        text = text.partition(one)[0]
+    for sequence in filter(None, stop):
+        text = text.partition(sequence)[0]
     return text
 
 

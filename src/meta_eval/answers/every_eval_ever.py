@@ -77,7 +77,7 @@ def export_results(pack: Path, results: Path, folder: Path, *, progress: Progres
     with replace_folder(folder, "every_eval_ever", inputs=[pack, results]) as new:
         rows = (row for task, ran in tasks.items() for row in _instances(task, ran, about))
         count, checksum = _write_rows(new, samples, rows)
-        listed = [one for task, ran in tasks.items() for one in _results(task, ran, manifest.tasks[task])]
+        listed = [result for task, ran in tasks.items() for result in _results(task, ran, manifest.tasks[task])]
         head = _head(manifest, tasks, evaluation, when, f"{developer}/{model}", developer)
         if count:
             head["detailed_evaluation_results"] = {
@@ -119,10 +119,10 @@ def _moment(date: str | None) -> int:
     if date is None:
         return 0
     try:
-        found = datetime.fromisoformat(date)
+        moment = datetime.fromisoformat(date)
     except ValueError:
         return 0
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
 def _uuid(evaluation: str, tasks: Mapping[str, TaskRun]) -> uuid.UUID:
@@ -162,11 +162,11 @@ def _head(
 
 
 def _results(task: str, ran: TaskRun, entry: TaskEntry) -> Iterator[dict[str, Any]]:
-    for spec, one in ran.aggregates.items():
-        if not math.isfinite(one.value):
+    for spec, aggregate in ran.aggregates.items():
+        if not math.isfinite(aggregate.value):
             continue
         metric, _, name = spec.partition(",")
-        error = one.stderr
+        error = aggregate.stderr
         yield {
             "evaluation_result_id": f"{task}:{spec}",
             "evaluation_name": task if name in ("", "none") else f"{task}/{name}",
@@ -182,10 +182,10 @@ def _results(task: str, ran: TaskRun, entry: TaskEntry) -> Iterator[dict[str, An
                 "metric_name": spec,
                 "lower_is_better": metric in ran.lower_is_better,
                 "score_type": "continuous",
-                **({"min_score": 0, "max_score": 1, "metric_unit": "proportion"} if one.share else {}),
+                **({"min_score": 0, "max_score": 1, "metric_unit": "proportion"} if aggregate.share else {}),
             },
             "score_details": {
-                "score": one.value,
+                "score": aggregate.value,
                 **(
                     {"uncertainty": {"standard_error": {"value": error}, "num_samples": len(ran.docs) or entry.docs}}
                     if error is not None and math.isfinite(error)

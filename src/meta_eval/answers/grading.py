@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, Unpack
 
 from meta_eval.answers.answer_files import Answer, Answers, AnswersError, read_answers
-from meta_eval.answers.answer_matching import Matched, Problems, match, strangers, until
-from meta_eval.answers.requests import requests_of
+from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
+from meta_eval.answers.requests import build_requests
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.errors import UserError
@@ -88,7 +88,9 @@ class GradingOptions:
         return replace(self, **keywords)
 
 
-def grade(answers: Sequence[Path], pack: Path, options: GradingOptions, *, progress: Progress = silent) -> Graded:
+def grade_answers(
+    answers: Sequence[Path], pack: Path, options: GradingOptions, *, progress: Progress = silent
+) -> Graded:
     """Score answers with the filters and metrics of a pack.
 
     Args:
@@ -156,7 +158,7 @@ class Grading:
             AnswersError: Not one of its requests is answered.
             PackError: lm-eval cannot score it.
         """
-        matched = match(requests_of(self.evaluator, name, self._manifest.run.limit), given, Problems())
+        matched = match_answers(build_requests(self.evaluator, name, self._manifest.run.limit), given, Problems())
         if not matched.docs:
             raise AnswersError("holds no answer that could be graded", where=name)
         return self.evaluate(name, matched.docs).scores
@@ -192,7 +194,9 @@ class Grading:
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
             raise AnswersError("hold no answer that could be graded", where="the answers")
-        used = [answer for one in matched.values() for of_doc in one.docs.values() for answer in of_doc]
+        used = [
+            answer for task_answers in matched.values() for of_doc in task_answers.docs.values() for answer in of_doc
+        ]
         model = _one_model(used, manifest)
         _say(matched, problems, given)
         writer = Writer(output or expand_home(manifest.run.output_path, where=str(self._pack)), model)
@@ -262,18 +266,18 @@ def _match_all(
     problems: Problems,
 ) -> dict[str, Matched]:
     """Every task's answers, before the first is graded: what is wrong is told at once, and not after an hour."""
-    found = {}
+    matched = {}
     known = set(manifest.tasks) - set(chosen)
     for name in chosen:
 
         def noted(name: str = name) -> Iterable[Any]:
-            for request in requests_of(evaluator, name, manifest.run.limit):
+            for request in build_requests(evaluator, name, manifest.run.limit):
                 known.add(request.id)
                 yield request
 
-        found[name] = match(noted(), given, problems)
-    strangers(given, chosen, known, problems)
-    return found
+        matched[name] = match_answers(noted(), given, problems)
+    note_unknown_answers(given, chosen, known, problems)
+    return matched
 
 
 def _replayed(of_doc: Sequence[Answer], stop: Sequence[str], repeats: int) -> Replayed:
@@ -285,7 +289,7 @@ def _replayed(of_doc: Sequence[Answer], stop: Sequence[str], repeats: int) -> Re
         repeats: How often the task asks each request.
     """
     if of_doc[0].text is not None:
-        return {0: [until(answer.text or "", stop) for answer in of_doc]}
+        return {0: [cut_at_stop(answer.text or "", stop) for answer in of_doc]}
     if repeats == 1:
         choices = [choice for answer in of_doc for choice in answer.choices]
         return {index: [(value, bool(greedy))] for index, (value, greedy) in enumerate(choices)}
@@ -315,11 +319,11 @@ def _say(matched: dict[str, Matched], problems: Problems, given: Answers) -> Non
     for what, counts in (
         (
             "go on past a stop sequence, and are cut there as lm_eval cuts them",
-            [one.cut_by_us for one in matched.values()],
+            [task_answers.cut_by_us for task_answers in matched.values()],
         ),
         (
             "end with 'length' and fewer tokens than max_tokens, by a limit of the engine's own, such as its context",
-            [one.cut_early for one in matched.values()],
+            [task_answers.cut_early for task_answers in matched.values()],
         ),
     ):
         if sum(counts):

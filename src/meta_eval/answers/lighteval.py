@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from meta_eval import assets
-from meta_eval.answers.requests import Request, docs_to_run, requests_of
+from meta_eval.answers.requests import Request, build_requests, docs_to_run
 from meta_eval.boundary.hashing import hash_bytes, hash_file
 from meta_eval.boundary.inputs import read_regular
 from meta_eval.boundary.ownership import replace_folder
@@ -81,21 +81,21 @@ def export_to_lighteval(
         for name in chosen:
             progress(name, 0, manifest.tasks[name].docs)
             try:
-                one, docs = _task(pack, manifest, name, evaluator)
+                description, docs = _task(pack, manifest, name, evaluator)
             except _CannotError as why:
                 done.left_out[name] = str(why)
                 log.warning(f"{name} is left out: {why}")
                 continue
-            new.write(one["docs"], docs)
-            listed.append(one)
-            done.tasks[one["name"]] = one["count"]
-            progress(name, one["count"], manifest.tasks[name].docs)
+            new.write(description["docs"], docs)
+            listed.append(description)
+            done.tasks[description["name"]] = description["count"]
+            progress(name, description["count"], manifest.tasks[name].docs)
         if not listed:
             raise PackError("has no task that lighteval can express", where=str(pack), hint="The reasons stand above")
         _code(pack, manifest, new)
         new.write(".gitignore", assets.read_asset("work_dir.gitignore"))
         new.write(MODULE, assets.read_asset("lighteval_tasks.py"))
-        new.write(NAMES, "".join(f"{one['name']}\n" for one in listed).encode())
+        new.write(NAMES, "".join(f"{task['name']}\n" for task in listed).encode())
         head = {
             "format": "meta-eval tasks for lighteval",
             "version": 1,
@@ -121,7 +121,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
     limit = manifest.run.limit
     docs = [task.eval_docs[number] for number in docs_to_run(len(task.eval_docs), limit)]
     try:
-        requests = list(requests_of(evaluator, name, limit))
+        requests = list(build_requests(evaluator, name, limit))
     except PackError as error:
         raise _CannotError(f"it {error.what}") from None
     if any(request.repeat for request in requests):
@@ -131,7 +131,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
     content = parquet_bytes(_table(task, docs, requests, lengths, kind))
     # One of lighteval's own tasks may have the name of one of lm-eval's.
     named = name if entry.record is None else f"recorded_{name}"
-    one = {
+    description = {
         "name": named,
         "task": name,
         "kind": kind,
@@ -141,7 +141,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
         **shared,
         **graders,
     }
-    return one, content
+    return description, content
 
 
 def _kind(entry: TaskEntry, settings: Mapping[str, Any]) -> str:
@@ -172,10 +172,10 @@ def _graders(settings: Mapping[str, Any], origins: Mapping[str, PurePosixPath], 
         "process_results": process,
         "doc_to_text": optional("doc_to_text"),
         "filters": [
-            {"name": str(one["name"]), "steps": [_step(step, function) for step in one["filter"]]}
-            for one in settings.get("filter_list") or [{"name": "none", "filter": [{"function": "take_first"}]}]
+            {"name": str(group["name"]), "steps": [_step(step, function) for step in group["filter"]]}
+            for group in settings.get("filter_list") or [{"name": "none", "filter": [{"function": "take_first"}]}]
         ],
-        "metrics": [_metric(one, function, process is None, kind) for one in settings["metric_list"]],
+        "metrics": [_metric(metric, function, process is None, kind) for metric in settings["metric_list"]],
     }
 
 
@@ -190,9 +190,9 @@ def _step(step: Mapping[str, Any], function: Callable[[str, FunctionRef], list[s
 
 
 def _metric(
-    one: Mapping[str, Any], function: Callable[[str, FunctionRef], list[str]], plain: bool, kind: str
+    metric: Mapping[str, Any], function: Callable[[str, FunctionRef], list[str]], plain: bool, kind: str
 ) -> dict[str, Any]:
-    name, aggregation = one["metric"], one.get("aggregation", "mean")
+    name, aggregation = metric["metric"], metric.get("aggregation", "mean")
     if not isinstance(name, str) or isinstance(name, FunctionRef):
         raise _CannotError(f"its metric {name} is a function by itself")
     if plain and name not in _PLAIN[kind]:
@@ -202,8 +202,8 @@ def _metric(
     return {
         "metric": str(name),
         "aggregation": function("metric_list", aggregation) if isinstance(aggregation, FunctionRef) else None,
-        "higher_is_better": bool(one.get("higher_is_better", True)),
-        **{key: one[key] for key in _OPTIONS if key in one},
+        "higher_is_better": bool(metric.get("higher_is_better", True)),
+        **{key: metric[key] for key in _OPTIONS if key in metric},
     }
 
 

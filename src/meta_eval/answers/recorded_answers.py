@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from meta_eval.answers.answer_matching import until
-from meta_eval.answers.requests import Request, requests_of
+from meta_eval.answers.answer_matching import cut_at_stop
+from meta_eval.answers.requests import Request, build_requests
 from meta_eval.boundary.inputs import read_table
 from meta_eval.catalog.families import list_answer_ends
 from meta_eval.pack.manifest import Manifest
@@ -47,7 +47,7 @@ class Recordings:
         if entry.docs_file is None:
             return [], []
         names = ("recorded_output", "recorded_negative_log_likelihoods", "subtask_name")
-        table = read_table(self._pack / entry.docs_file, columns=[one for one in names if one in entry.columns])
+        table = read_table(self._pack / entry.docs_file, columns=[name for name in names if name in entry.columns])
         columns = {name: table.column(name).to_pylist() for name in table.column_names}
         nothing = [None] * table.num_rows
         texts, nlls, subtasks = (columns.get(name, nothing) for name in names)
@@ -56,11 +56,11 @@ class Recordings:
 
 def _recorded(text: str | None, nlls: Sequence[float] | None) -> Recorded | None:
     whole = nlls and all(value is not None and math.isfinite(value) for value in nlls)
-    found = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and whole else ())
-    return found if found.text or found.nlls else None
+    recorded = Recorded(text if text and text.strip() else None, tuple(nlls) if nlls and whole else ())
+    return recorded if recorded.text or recorded.nlls else None
 
 
-def forcing(request: Request, recorded: Recorded | None) -> Request | None:
+def scoring_request(request: Request, recorded: Recorded | None) -> Request | None:
     """What asks how likely each token of the recorded answer is; None where nothing was recorded.
 
     Of ``generate`` it is of kind ``force``, one a doc, however often the doc is asked otherwise; ``choices`` stay as
@@ -70,7 +70,7 @@ def forcing(request: Request, recorded: Recorded | None) -> Request | None:
         return None
     if request.kind == "choices":
         return request
-    text = until(recorded.text or "", request.stop)
+    text = cut_at_stop(recorded.text or "", request.stop)
     for end in list_answer_ends():  # where a recorded text keeps it
         text = text.removesuffix(end)
     if not text:
@@ -81,7 +81,7 @@ def forcing(request: Request, recorded: Recorded | None) -> Request | None:
     )  # fmt: skip
 
 
-def forcings_of(
+def build_scoring_requests(
     evaluator: Evaluator,
     name: str,
     limit: float | None,
@@ -98,9 +98,9 @@ def forcings_of(
         docs: The numbers of some docs, to have no others; None for all.
 
     Raises:
-        PackError: As of `requests_of`.
+        PackError: As of `build_requests`.
     """
-    for request in requests_of(evaluator, name, limit, docs):
-        found = forcing(request, recorded[request.doc] if request.doc < len(recorded) else None)
-        if found is not None:
-            yield found
+    for request in build_requests(evaluator, name, limit, docs):
+        scoring = scoring_request(request, recorded[request.doc] if request.doc < len(recorded) else None)
+        if scoring is not None:
+            yield scoring

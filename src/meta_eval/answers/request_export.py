@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meta_eval.answers.recorded_answers import Recordings, forcings_of
-from meta_eval.answers.requests import Encoder, Request, requests_of
+from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
+from meta_eval.answers.requests import Encoder, Request, build_requests
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import check_outputs, replace_file
@@ -38,7 +38,7 @@ class Exported:
     tasks: dict[str, int] = field(default_factory=dict)
 
 
-def export(
+def export_requests(
     pack: Path,
     file: Path,
     *,
@@ -82,9 +82,9 @@ def export(
             done.tasks[name] = 0
             limit = manifest.run.limit
             requests = (
-                forcings_of(evaluator, name, limit, recordings.of(name)[0])
+                build_scoring_requests(evaluator, name, limit, recordings.of(name)[0])
                 if force
-                else requests_of(evaluator, name, limit)
+                else build_requests(evaluator, name, limit)
             )
             for line in _lines(requests, encoder):
                 out.write(line)

@@ -78,7 +78,7 @@ def docs_to_run(docs: int, limit: float | None) -> range:
     return range(min(docs, math.ceil(docs * limit) if limit < 1 else int(limit)))
 
 
-def requests_of(
+def build_requests(
     evaluator: Evaluator, name: str, limit: float | None, docs: Sequence[int] | None = None
 ) -> Iterator[Request]:
     """The requests of one task, in its order.
@@ -106,7 +106,7 @@ def requests_of(
         for instance in evaluator.instances(name, task):  # they count the docs that are there, from 0
             groups.setdefault(chunk[instance.doc_id], []).append(instance)
         for doc, instances in groups.items():
-            instances.sort(key=lambda one: one.idx)
+            instances.sort(key=lambda item: item.idx)
             by_prompt = _by_prompt(instances)
             if len(by_prompt) > 1:
                 for part in by_prompt:
@@ -124,9 +124,9 @@ def _by_prompt(instances: Sequence[Any]) -> list[list[Any]]:
 
     A choice may have a prompt of its own (winogrande), or all are asked again behind an empty one (acc_mutual_info).
     """
-    if any(one.request_type != "loglikelihood" for one in instances):
+    if any(instance.request_type != "loglikelihood" for instance in instances):
         return [list(instances)]
-    return [list(part) for _, part in itertools.groupby(instances, key=lambda one: one.args[0])]
+    return [list(part) for _, part in itertools.groupby(instances, key=lambda instance: instance.args[0])]
 
 
 def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[Any], task: Any) -> Request:
@@ -139,8 +139,8 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
             raise PackError("its generation_kwargs say no max_gen_toks", where=f"task {name}")
         stop = (stop,) if isinstance(stop, str) else tuple(stop)
         return Request(own_id, name, doc, repeat, "generate", prompt, stop, limit, settings)
-    if first.request_type == "loglikelihood" and all(one.args[0] == prompt for one in instances):
-        texts = tuple(one.args[1] for one in instances)
+    if first.request_type == "loglikelihood" and all(instance.args[0] == prompt for instance in instances):
+        texts = tuple(instance.args[1] for instance in instances)
         greedy = str(task.OUTPUT_TYPE) == "loglikelihood"
         return Request(own_id, name, doc, repeat, "choices", prompt, continuations=texts, needs_greedy=greedy)
     raise PackError(
@@ -207,17 +207,17 @@ class Encoder:
             if request.kind == "choices":
                 texts += [request.prompt + text for text in request.continuations]
         ids = iter(self._ids(texts))
-        found = []
+        all_fields = []
         for request in requests:
             context = next(ids)
-            one: dict[str, Any] = {"prompt_token_ids": context}
+            fields: dict[str, Any] = {"prompt_token_ids": context}
             if request.kind == "choices":
-                one["prompt_token_ids"] = context or self._empty_prompt
-                one["continuation_token_ids"] = [next(ids)[len(context) :] for _ in request.continuations]
+                fields["prompt_token_ids"] = context or self._empty_prompt
+                fields["continuation_token_ids"] = [next(ids)[len(context) :] for _ in request.continuations]
             elif request.kind == "force":
-                one["continuation_token_ids"] = [self.pieces(text) for text in request.continuations]
-            found.append(one)
-        return found
+                fields["continuation_token_ids"] = [self.pieces(text) for text in request.continuations]
+            all_fields.append(fields)
+        return all_fields
 
     def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
         for encoded in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False):

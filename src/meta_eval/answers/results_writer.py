@@ -18,7 +18,7 @@ from typing import Any
 from meta_eval.answers.answer_files import Answer
 from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
 from meta_eval.errors import PackError
-from meta_eval.verification.evaluator import Evaluated, quiet
+from meta_eval.verification.evaluator import Evaluated, silence_libraries
 
 # What of each sample lm-eval makes its hash of a task of.
 _HASHES = ("doc_hash", "prompt_hash", "target_hash")
@@ -72,7 +72,7 @@ def _seconds(answers: Sequence[Answer]) -> float | None:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [one for one in counts if one is not None]
+    known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
@@ -100,7 +100,7 @@ class Writer:
         self._samples: dict[str, Path] = {}
 
     def __enter__(self) -> Writer:
-        with quiet():
+        with silence_libraries():
             from lm_eval.loggers import EvaluationTracker
         try:
             self._output.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ class Writer:
         for sample in evaluated.samples:
             sample.update(_generation(answers[sample["doc_id"]]))
         self._hashes[name] = [{key: sample[key] for key in _HASHES} for sample in evaluated.samples]
-        with quiet():
+        with silence_libraries():
             self._tracker.save_results_samples(task_name=name, samples=evaluated.samples)
         self._samples[name] = self._written(f"samples_{name}_unfinished.jsonl")
         with open_data(self._samples[name]) as lines:
@@ -165,7 +165,7 @@ class Writer:
         if made["seconds"]:
             # How long the answers took, and not how long it took to grade them.
             self._tracker.general_config_tracker.start_time = time.perf_counter() - made["seconds"]
-        with quiet():
+        with silence_libraries():
             self._tracker.save_results_aggregated(results=self._tree, samples=self._hashes)
         name = f"results_{self._tracker.date_id}.json"
         results = self._written(name)
@@ -185,10 +185,10 @@ class Writer:
 
     def _written(self, name: str) -> Path:
         """A file that the tracker wrote; of one that it could not write it only logs."""
-        found = next(self._folder.rglob(name), None)
-        if found is None:
+        path = next(self._folder.rglob(name), None)
+        if path is None:
             raise _unwritable(self._output, _HALF)
-        return found
+        return path
 
 
 def _generation(of_doc: Sequence[Answer]) -> dict[str, Any]:

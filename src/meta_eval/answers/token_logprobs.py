@@ -44,8 +44,8 @@ class TokenLogprobs:
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a file of answers."""
-        found = {own.name: _plain(getattr(self, own.name)) for own in fields(self)}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {own.name: _plain(getattr(self, own.name)) for own in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def _plain(values: Any) -> Any:
@@ -60,7 +60,7 @@ def _plain(values: Any) -> Any:
 Place = Mapping[int, tuple[float, int | None]]
 
 
-def of_places(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) -> TokenLogprobs:
+def collect_tokens(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) -> TokenLogprobs:
     """What an engine says of each place of a text, put in order.
 
     Args:
@@ -76,7 +76,7 @@ def of_places(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) -> To
     kept = top_k > 0
     return TokenLogprobs(
         tuple(ids), own, ranks, tops, theirs,
-        tuple(tuple(one for one, _ in some) for some in lists) if kept else None,
+        tuple(tuple(token for token, _ in some) for some in lists) if kept else None,
         tuple(tuple(value for _, value in some) for some in lists) if kept else None,
     )  # fmt: skip
 
@@ -86,13 +86,13 @@ def _row(token: int, place: Place, top_k: int) -> tuple[float, int, int, float, 
         raise ValueError("says nothing of a token that it was given")
     if any(math.isnan(value) for value, _ in place.values()):
         raise ValueError("says log-probabilities that are no numbers")
-    found = {one: max(value, LOWEST) for one, (value, _) in place.items()}
-    own, rank = found[token], place[token][1]
+    logprobs = {other: max(value, LOWEST) for other, (value, _) in place.items()}
+    own, rank = logprobs[token], place[token][1]
     # Of two that are alike the token itself: whoever sorts them may put either first.
-    order = sorted(found, key=lambda one: (-found[one], one != token))
+    order = sorted(logprobs, key=lambda other: (-logprobs[other], other != token))
     if top_k and len(order) < top_k:
         raise ValueError(f"says {len(order)} of the {top_k} likeliest tokens")
-    return own, rank or 0, order[0], found[order[0]], [(one, found[one]) for one in order[:top_k]]
+    return own, rank or 0, order[0], logprobs[order[0]], [(other, logprobs[other]) for other in order[:top_k]]
 
 
 def read_tokens(content: Any) -> TokenLogprobs:
@@ -111,9 +111,9 @@ def read_tokens(content: Any) -> TokenLogprobs:
         raise ValueError("a token or a rank is negative")
     if "top_k_ids" not in content and "top_k_logprobs" not in content:
         return TokenLogprobs(ids, own, ranks, tops, theirs)
-    some = [_ints(one, "top_k_ids") for one in _list(content.get("top_k_ids"), "top_k_ids")]
-    values = [_floats(one, "top_k_logprobs") for one in _list(content.get("top_k_logprobs"), "top_k_logprobs")]
-    lengths = {len(one) for one in some} | {len(one) for one in values}
+    some = [_ints(row, "top_k_ids") for row in _list(content.get("top_k_ids"), "top_k_ids")]
+    values = [_floats(row, "top_k_logprobs") for row in _list(content.get("top_k_logprobs"), "top_k_logprobs")]
+    lengths = {len(row) for row in some} | {len(row) for row in values}
     if not len(some) == len(values) == len(ids) or len(lengths) != 1 or not some[0]:
         raise ValueError("top_k_ids and top_k_logprobs have not as many entries for each token")
     return TokenLogprobs(ids, own, ranks, tops, theirs, some, values)
@@ -127,7 +127,7 @@ def _list(content: Any, name: str) -> list[Any]:
 
 def _ints(content: Any, name: str) -> array[int]:
     try:
-        if not any(isinstance(one, bool) for one in _list(content, name)):
+        if not any(isinstance(value, bool) for value in _list(content, name)):
             return array("i", content)
     except (TypeError, OverflowError):
         pass
@@ -136,9 +136,9 @@ def _ints(content: Any, name: str) -> array[int]:
 
 def _floats(content: Any, name: str) -> array[float]:
     try:
-        found = array("f", _list(content, name))
+        values = array("f", _list(content, name))
     except (TypeError, OverflowError):
-        found = array("f", [math.nan])
-    if not all(map(math.isfinite, found)):
+        values = array("f", [math.nan])
+    if not all(map(math.isfinite, values)):
         raise ValueError(f"{name} holds what is no number")
-    return found
+    return values

@@ -57,7 +57,7 @@ def run(
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
     """
     from meta_eval.config import Config, load_config
-    from meta_eval.running.run import run as ask
+    from meta_eval.running.run import run_pack as ask
 
     place = "the configuration" if isinstance(config, Config) else str(config)
     settings = config if isinstance(config, Config) else load_config(Path(config))
@@ -116,12 +116,12 @@ def fidelity(
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
     """
-    from meta_eval.running.token_scoring import force
+    from meta_eval.running.token_scoring import score_recorded_answers
 
     folder, settings = _asked_of(config, pack, overrides, edited=edited, progress=progress)
     if output is not None:
         settings = settings.model_copy(update={"output_path": str(output)})
-    return force(
+    return score_recorded_answers(
         folder,
         settings,
         tasks=tasks,
@@ -132,7 +132,7 @@ def fidelity(
         probe=probe,
         edited=edited,
         progress=progress,
-        answers=[Path(one) for one in answers],
+        answers=[Path(answer) for answer in answers],
         against=None if against is None else Path(against),
     )
 
@@ -175,7 +175,7 @@ def _asked_of(
     """A pack, prepared where none is named, and how it is asked."""
     from meta_eval.config import Config, config_place, load_config, override_settings
     from meta_eval.pack.manifest import read_manifest
-    from meta_eval.running.run import prepared, settings_of
+    from meta_eval.running.run import prepare_pack, settings_of
 
     if pack is not None:
         return Path(pack), override_settings(read_manifest(Path(pack)).run, overrides)
@@ -187,7 +187,7 @@ def _asked_of(
             f"names {1 + len(wanted.other_models)} models, and one is asked at a time", where="model_name",
             hint="Name it with --set model_name=…",
         )  # fmt: skip
-    folder = prepared(wanted, place, edited=edited, progress=progress)
+    folder = prepare_pack(wanted, place, edited=edited, progress=progress)
     return folder, settings_of(read_manifest(folder), wanted)
 
 
@@ -220,7 +220,7 @@ def export(
     Raises:
         UserError: The folder is no pack or was edited, a name is none of its tasks, or the file cannot be written.
     """
-    from meta_eval.answers.request_export import export as run
+    from meta_eval.answers.request_export import export_requests as run
 
     return run(Path(pack), Path(file), tasks=tasks, force=force, edited=edited, progress=progress)
 
@@ -255,6 +255,6 @@ def grade(
     """
     from meta_eval.answers import grading
 
-    given = [Path(one) for one in ([answers] if isinstance(answers, Path | str) else answers)]
+    given = [Path(answer) for answer in ([answers] if isinstance(answers, Path | str) else answers)]
     asked = (options or grading.GradingOptions()).updated(**keywords)
-    return grading.grade(given, Path(pack), asked, progress=progress)
+    return grading.grade_answers(given, Path(pack), asked, progress=progress)

@@ -47,7 +47,7 @@ def report(
     Raises:
         UserError: Results, pack or gate cannot be read.
     """
-    from meta_eval.judging.judge import judge
+    from meta_eval.judging.judge import judge_run
     from meta_eval.reports.build import build_report
 
     asked = _options(options, keywords)
@@ -55,8 +55,8 @@ def report(
     reading = _Reading(asked, progress)
     (run,) = reading.read(given)
     progress("judging")
-    judged = judge(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
-    places = [Path(one) for one in given]
+    judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+    places = [Path(place) for place in given]
     return build_report(run, judged, pack=asked.folder, manifest=reading.manifest, gated=asked.gated, places=places)
 
 
@@ -88,7 +88,7 @@ def compare(
     Raises:
         UserError: A run, the pack or the gate cannot be read, or the runs have nothing in common.
     """
-    from meta_eval.judging.compare import compare as run_compare
+    from meta_eval.judging.compare import compare_runs as run_compare
     from meta_eval.reports.build import build_report_of_two
 
     asked = _options(options, keywords)
@@ -161,12 +161,12 @@ class _Reading:
 
     def read(self, *places: Sequence[Path | str]) -> list[Run]:
         """A run of each list of places, checked against the pack and the names of tasks."""
-        runs = [self._read(one) for one in places]
+        runs = [self._read(run_places) for run_places in places]
         groups = {name: tasks for run in runs for name, tasks in run.known_groups.items()}
         named = groups.keys() & {*self.choice.tasks, *self.choice.excluded}
         runs = [  # a group that another run has names tasks of this one
-            run if named <= run.known_groups.keys() else self._read(one, groups)
-            for one, run in zip(places, runs, strict=True)
+            run if named <= run.known_groups.keys() else self._read(run_places, groups)
+            for run_places, run in zip(places, runs, strict=True)
         ]
         self._check_choice(runs)
         return runs
@@ -184,7 +184,7 @@ class _Reading:
 
         options, manifest = self._options, self.manifest
         run = read_run(
-            [Path(one) for one in places],
+            [Path(place) for place in places],
             skip_damaged=options.skip_damaged,
             repeats=options.repeats,
             count_tokens=make_token_counter(manifest.run.tokenizer_of()) if manifest else None,

@@ -95,11 +95,11 @@ class Backend(ABC):
         return ()
 
 
-def load(path: str) -> type[Any]:
+def load_class(path: str) -> type[Any]:
     """The class of ``module:Class``."""
     module, _, name = path.partition(":")
-    found: type[Any] = getattr(import_module(module), name)
-    return found
+    loaded: type[Any] = getattr(import_module(module), name)
+    return loaded
 
 
 def require_module(module: str, install: str, *, backend: str) -> None:
@@ -109,10 +109,10 @@ def require_module(module: str, install: str, *, backend: str) -> None:
         BackendError: It cannot be imported here.
     """
     try:
-        found = module in sys.modules or find_spec(module) is not None
+        is_installed = module in sys.modules or find_spec(module) is not None
     except (ImportError, ValueError):
-        found = False
-    if not found:
+        is_installed = False
+    if not is_installed:
         raise BackendError(
             f"{module} is not installed here", where=f"backend {backend}",
             hint=f"pip install {install}, or ask a server: backend server and base_url",

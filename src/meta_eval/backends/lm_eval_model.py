@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.backends.base import load
+from meta_eval.backends.base import load_class
 from meta_eval.backends.command import LmEvalBackend
 from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
@@ -84,7 +84,7 @@ class LmEvalModel(LmEvalBackend):
         return {"pretrained": settings.model_name}
 
     def load_client(self) -> type[Any]:
-        return load("meta_eval.running.lm_eval_client:LmEvalClient")
+        return load_class("meta_eval.running.lm_eval_client:LmEvalClient")
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:  # noqa: ARG002
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from meta_eval.backends.base import Backend, load
+from meta_eval.backends.base import Backend, load_class
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.backends.vllm import Vllm
 
@@ -20,7 +20,7 @@ class Ray(Vllm):
     restricts_tokens = False  # the rows of its tables take no ids for keys
 
     def load_client(self) -> type[Any]:
-        return load("meta_eval.running.ray_client:RayClient")
+        return load_class("meta_eval.running.ray_client:RayClient")
 
     def resolve(self, settings: Settings) -> Backend:  # noqa: ARG002 (it runs several copies itself)
         return self

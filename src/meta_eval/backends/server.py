@@ -7,7 +7,7 @@ from shutil import which
 from typing import Any
 from urllib.parse import urlsplit
 
-from meta_eval.backends.base import load, require_module
+from meta_eval.backends.base import load_class, require_module
 from meta_eval.backends.command import LmEvalBackend, model_args_in
 from meta_eval.backends.settings import RunSettings, Scalar, Settings
 
@@ -66,7 +66,7 @@ class Server(LmEvalBackend):
     }  # fmt: skip
 
     def load_client(self) -> type[Any]:
-        return load("meta_eval.running.server_client:ServerClient")
+        return load_class("meta_eval.running.server_client:ServerClient")
 
     def check_installed(self, settings: Settings) -> None:
         if self.starts_server(settings) and which("vllm") is None:
@@ -113,19 +113,21 @@ class Server(LmEvalBackend):
         return super().gpus(settings) if settings.serve else 0
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
-        found = []
+        sentences = []
         if len(settings.base_url) > 1:
-            found.append(
+            sentences.append(
                 f"lm_eval asks one server, and the command names the first of {len(settings.base_url)}; "
                 "`meta-eval run` asks all"
             )
         flags = sorted(name for name in settings.model_args if name not in _OF_CLIENT)
         if flags and not settings.serve:
-            found.append(f"model_args: {', '.join(flags)} are flags of `vllm serve`, which `serve: true` alone starts")
-        return tuple(found)
+            sentences.append(
+                f"model_args: {', '.join(flags)} are flags of `vllm serve`, which `serve: true` alone starts"
+            )
+        return tuple(sentences)
 
 
-def base(url: str) -> str:
+def normalise_url(url: str) -> str:
     """An address with its ``/v1``, however much of it the user wrote."""
     url = url.rstrip("/").removesuffix("/completions").rstrip("/")
     return url if urlsplit(url).path else f"{url}/v1"
@@ -133,7 +135,7 @@ def base(url: str) -> str:
 
 def completions_url(url: str) -> str:
     """Where completions are asked for."""
-    return f"{base(url)}/completions"
+    return f"{normalise_url(url)}/completions"
 
 
 def is_loopback(url: str) -> bool:

@@ -11,7 +11,7 @@ from meta_eval.escaping import one_line, quoted
 from meta_eval.thresholds import MARGIN
 
 
-def seen(text: str) -> str:
+def make_visible(text: str) -> str:
     """A text for the command, which people read and paste: nothing in it that a terminal obeys or does not show.
 
     Raises:
@@ -23,7 +23,7 @@ def seen(text: str) -> str:
 
 
 Scalar = bool | int | float | str
-Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(seen)]
+Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(make_visible)]
 
 # The largest seed that numpy takes, which lm_eval hands it to.
 _MOST_SEED = 2**32 - 1
@@ -164,7 +164,7 @@ class Settings(BaseModel):
     @classmethod
     def _no_separators(cls, args: dict[str, Scalar]) -> dict[str, Scalar]:
         for name, value in args.items():
-            _refuse_separators(seen(f"{name}={value}"), equals=1)
+            _refuse_separators(make_visible(f"{name}={value}"), equals=1)
         return args
 
     def tokenizer_of(self, model: str | None = None) -> str:

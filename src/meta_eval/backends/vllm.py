@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from meta_eval.backends.base import Backend, load
+from meta_eval.backends.base import Backend, load_class
 from meta_eval.backends.command import LmEvalBackend
 from meta_eval.backends.server import VLLM_EXTRA, Server
 from meta_eval.backends.settings import Settings
@@ -49,7 +49,7 @@ class Vllm(LmEvalBackend):
         }
 
     def load_client(self) -> type[Any]:
-        return load("meta_eval.running.vllm_client:VllmClient")
+        return load_class("meta_eval.running.vllm_client:VllmClient")
 
     def resolve(self, settings: Settings) -> Backend:
         """In this process runs one copy of a model; several are served."""

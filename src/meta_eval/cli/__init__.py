@@ -19,7 +19,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from meta_eval.cli import doctor, export, fidelity, grade, init, prepare, renamed, report, run, slurm, tasks, verify
-from meta_eval.cli.console import err, notes, say
+from meta_eval.cli.console import err, notes, print_result
 from meta_eval.errors import UserError, refused
 from meta_eval.escaping import visible
 from meta_eval.logs import log
@@ -28,7 +28,7 @@ from meta_eval.version import __version__
 _INTERRUPTED = 130
 
 # What typer raises of a wrong command line; it keeps the class to itself.
-_USAGE: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+_USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 _MAKE, _RUN, _JUDGE, _EXTEND = "Make and prove", "Run", "Judge", "Extend"
 
@@ -85,7 +85,7 @@ for old, command in renamed.COMMANDS.items():
 
 def _version(wanted: bool) -> None:
     if wanted:
-        say(f"meta-eval {__version__}")
+        print_result(f"meta-eval {__version__}")
         raise typer.Exit
 
 
@@ -136,7 +136,7 @@ def _run() -> int:  # noqa: PLR0911 (one for each way to end)
     except Exception as error:
         from meta_eval.cli import bug
 
-        return bug.tell(error)
+        return bug.tell_bug(error)
 
 
 def _end(message: str) -> int:

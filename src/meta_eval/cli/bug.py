@@ -22,13 +22,13 @@ _LIBRARIES = ("lm_eval", "datasets", "pyarrow", "pydantic", "rich", "typer", "Py
 _MOST_FRAMES = 60
 
 
-def tell(error: Exception) -> int:
+def tell_bug(error: Exception) -> int:
     """Say that this is no fault of the user, and where the file to attach is.
 
     Returns:
         The exit code.
     """
-    text = report(error)
+    text = describe_bug(error)
     try:
         number, path = tempfile.mkstemp(prefix="meta-eval-bug-", suffix=".txt")
         with os.fdopen(number, "w", encoding="utf-8") as file:
@@ -45,19 +45,19 @@ def tell(error: Exception) -> int:
     return EXIT_CODE
 
 
-def report(error: BaseException) -> str:
+def describe_bug(error: BaseException) -> str:
     """Versions, and each exception of the chain with the places that it came through."""
     lines = [f"meta-eval {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     lines += [f"{name} {version}" for name in _LIBRARIES if (version := _version(name))]
     lines.append(f"command: meta-eval {' '.join(word for word in sys.argv[1:2] if word.isidentifier() or '-' in word)}")
     seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        lines += ["", f"{type(one).__module__}.{type(one).__qualname__}"]
-        frames = traceback.extract_tb(one.__traceback__, limit=-_MOST_FRAMES)
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        lines += ["", f"{type(cause).__module__}.{type(cause).__qualname__}"]
+        frames = traceback.extract_tb(cause.__traceback__, limit=-_MOST_FRAMES)
         lines += [f"  {_place(frame.filename)}, line {frame.lineno}, in {frame.name}" for frame in frames]
-        one = one.__cause__ or one.__context__
+        cause = cause.__cause__ or cause.__context__
     return "\n".join(lines) + "\n"
 
 

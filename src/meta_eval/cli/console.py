@@ -97,7 +97,7 @@ class SafeConsole(Console):
         self._width, self._height = new_size
 
     def print(self, *objects: Any, **settings: Any) -> None:
-        super().print(*(one_line(one) if isinstance(one, str) else one for one in objects), **settings)
+        super().print(*(one_line(item) if isinstance(item, str) else item for item in objects), **settings)
 
     def render_str(self, text: str, **settings: Any) -> Text:
         return super().render_str(visible(text), **settings)
@@ -120,7 +120,7 @@ def bound_err() -> SafeConsole:
     return SafeConsole(_Stream(stderr=True, bound=sys.stderr))
 
 
-def say(text: str) -> None:
+def print_result(text: str) -> None:
     """Print for machines, on stdout.
 
     Raises:
@@ -153,7 +153,7 @@ notes = _Notes(logging.WARNING)
 
 
 @contextlib.contextmanager
-def working(first: str) -> Iterator[Progress]:
+def show_progress(first: str) -> Iterator[Progress]:
     """A line that says what is being done, for as long as it is."""
     with err.status(first) as status:
 
@@ -163,7 +163,7 @@ def working(first: str) -> Iterator[Progress]:
         yield progress
 
 
-def people() -> Console:
+def result_console() -> Console:
     """Where a table that was asked for goes: to the terminal if stdout is one, else to stderr."""
     out = SafeConsole(_out)
     return out if out.is_terminal else err

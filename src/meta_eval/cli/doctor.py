@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say, working
+from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def doctor(
 def finish(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn:
     """Print the diagnosis as JSON where asked, and end with 0 or, where it did not pass, with ``failed``."""
     if as_json:
-        say(json.dumps(diagnosis))
+        print_result(json.dumps(diagnosis))
     raise typer.Exit(0 if diagnosis["passed"] else failed)
 
 
@@ -119,7 +119,7 @@ def show_serve_command() -> None:
     """Print the line that serves the shipped model."""
     from meta_eval.doctor.known_answers import serve_command
 
-    say(shlex.join(serve_command()))
+    print_result(shlex.join(serve_command()))
 
 
 def diagnose_engine(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _ask_engine(backend: str, base_url: Sequence[str], model: str | None, model_
         raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # stays where something failed: messages name it
     with (
-        working(f"starting {backend}; its log: {logs}") as progress,
+        show_progress(f"starting {backend}; its log: {logs}") as progress,
         client_of(settings)(settings, model=model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
         progress(f"asking {client.engine}")

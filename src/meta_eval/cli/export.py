@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say, working
+from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError
 
@@ -73,7 +73,7 @@ def export(
     to answer it; `meta-eval grade` scores the answers. Or write the pack for another harness, or its recipe: whoever
     has access to the rows makes the same pack with `meta-eval prepare --from FOLDER` (docs/others.md)."""
     folder = options.pack_folder(pack, config)
-    names = options.listed(tasks)
+    names = options.split_names(tasks)
     _refuse(to, {"--tasks": names, "--force": force, "--edited": edited, "--results": results, "--dry-run": dry_run})
     output = output or Path(_OUTPUTS[to])
     if to is Form.recipe:
@@ -99,14 +99,14 @@ def _refuse(to: Form, given: Mapping[str, object]) -> None:
 
 
 def _requests(folder: Path, output: Path, names: Sequence[str], force: bool, edited: bool, as_json: bool) -> None:
-    from meta_eval.answers.request_export import export as run
+    from meta_eval.answers.request_export import export_requests as run
 
     with Steps("exporting") as steps:
         done = run(folder, output, tasks=names, force=force, edited=edited, progress=steps.progress)
     count = sum(done.tasks.values())
     err.print(f"wrote {output}: {count:,} requests", soft_wrap=True)
     if as_json:
-        say(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
+        print_result(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
 
 
 def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool, as_json: bool) -> None:
@@ -121,18 +121,18 @@ def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool
     )
     err.print(command, soft_wrap=True, markup=False)
     if as_json:
-        say(json.dumps({"folder": str(output), "tasks": done.tasks, "left_out": done.left_out}))
+        print_result(json.dumps({"folder": str(output), "tasks": done.tasks, "left_out": done.left_out}))
 
 
 def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
     from meta_eval.answers.every_eval_ever import export_results
 
-    with working("reading results") as progress:
+    with show_progress("reading results") as progress:
         done = export_results(folder, results, output, progress=progress)
     err.print(f"wrote {done.aggregate}: {done.results:,} averages, {done.rows:,} instances", soft_wrap=True)
     if as_json:
         said = {"aggregate": str(done.aggregate), "instances": str(done.instances)}
-        say(json.dumps({**said, "results": done.results, "rows": done.rows}))
+        print_result(json.dumps({**said, "results": done.results, "rows": done.rows}))
 
 
 def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> None:
@@ -157,4 +157,4 @@ def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> 
     err.print(f"not published: {len(done.withheld)} files of the pack, the model, its engine, addresses, folders")
     if as_json:
         files = {"folder": str(output), "files": list(done.files), "withheld": list(done.withheld)}
-        say(json.dumps({**files, "publication": said}))
+        print_result(json.dumps({**files, "publication": said}))

@@ -12,8 +12,8 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, people, say, warn
-from meta_eval.cli.run import Log, shard_of
+from meta_eval.cli.console import err, print_result, result_console, warn
+from meta_eval.cli.run import Log, parse_shard
 from meta_eval.errors import ConfigError
 from meta_eval.thresholds import FIDELITY_MARGIN
 
@@ -82,7 +82,7 @@ def fidelity(
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.run import Interrupted
 
-    part = shard_of(shard)
+    part = parse_shard(shard)
     if no_ask and part[1] > 1:
         raise ConfigError(
             "asks nothing, and writes the table of all shards", where="--no-ask", hint="Leave --shard out"
@@ -98,7 +98,7 @@ def fidelity(
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), (pack, against, gate))
     baseline = None if against is None else _baseline(against)
-    names = options.listed(tasks)
+    names = options.split_names(tasks)
     if stock is not None:
         _write_stock(stock, pack, config, overrides, names, docs, edited=edited, as_json=as_json)
         return
@@ -115,7 +115,7 @@ def fidelity(
     _tell(measured)
     if measured.tables is None:
         if as_json:
-            say(json.dumps(_object(measured)))
+            print_result(json.dumps(_object(measured)))
         raise typer.Exit(1 if measured.failed else 0)
     table = measured.tables.texts or _texts_of(measured.tables.choices)
     if baseline is not None and baseline.resolve() == table.resolve():
@@ -123,14 +123,14 @@ def fidelity(
             "is this copy's own table, which says nothing of it", where=f"--against {against}",
             hint="Keep the two apart with --output, or name the other's file",
         )  # fmt: skip
-    found = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
-    document = document_of(found)
-    for path, one in views:
-        write_view(path, one, document)
-    TextView().show(document, err if as_json else people())
+    report = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
+    document = document_of(report)
+    for path, writer in views:
+        write_view(path, writer, document)
+    TextView().show(document, err if as_json else result_console())
     if as_json:
-        say(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
-    raise typer.Exit(1 if measured.failed else found.exit_code)
+        print_result(json.dumps({**_object(measured), "report": document.to_json()}, allow_nan=False))
+    raise typer.Exit(1 if measured.failed else report.exit_code)
 
 
 def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gate | None:
@@ -193,7 +193,7 @@ def _write_stock(
         f"wrote {folder}: {sum(done.tasks.values()):,} recorded answers in {len(done.tasks)} tasks", soft_wrap=True
     )
     command = shlex.join(done.command)
-    say(json.dumps({"folder": str(folder), "tasks": done.tasks, "command": command}) if as_json else command)
+    print_result(json.dumps({"folder": str(folder), "tasks": done.tasks, "command": command}) if as_json else command)
 
 
 def _tell(measured: FidelityResult) -> None:
@@ -213,7 +213,7 @@ def _tell(measured: FidelityResult) -> None:
 
 def _object(measured: FidelityResult) -> dict[str, Any]:
     tables = measured.tables
-    found = {
+    values = {
         "table": None if tables is None else tables.texts,
         "choices": None if tables is None else tables.choices,
         "probes": None if tables is None else tables.probes,
@@ -227,10 +227,10 @@ def _object(measured: FidelityResult) -> dict[str, Any]:
         "tokens": None if tables is None else tables.tokens,
         "left_out": None if tables is None else tables.left_out,
     }
-    return {name: _plain(value) for name, value in found.items()}
+    return {name: _plain(value) for name, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [str(one) for one in value]
+        return [str(item) for item in value]
     return str(value) if isinstance(value, Path) else value

@@ -10,7 +10,7 @@ from typing import Literal, cast
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say
+from meta_eval.cli.console import err, print_result
 from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError
 
@@ -40,11 +40,11 @@ def grade(
     if prefer not in (None, "last"):
         raise ConfigError(f"{prefer!r} is not last", where="--prefer")
     from meta_eval.answers.grading import GradingOptions
-    from meta_eval.answers.grading import grade as run
+    from meta_eval.answers.grading import grade_answers as run
 
     folder = options.pack_folder(pack, config)
     chosen = GradingOptions(
-        tasks=options.listed(tasks),
+        tasks=options.split_names(tasks),
         output=output,
         partial=partial,
         prefer=cast(Literal["last"] | None, prefer),
@@ -66,4 +66,4 @@ def grade(
             "speed": asdict(done.speed),
             "tasks": done.scores,
         }
-        say(json.dumps(payload))
+        print_result(json.dumps(payload))

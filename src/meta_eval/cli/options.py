@@ -61,30 +61,32 @@ def pack_folder(pack: Path | None, config: Path) -> Path:
     return Path(load_config(config).work_dir)
 
 
-def listed(tasks: Sequence[str]) -> list[str]:
+def split_names(tasks: Sequence[str]) -> list[str]:
     """The names that `TASKS` gives, each between two commas or in an option of its own."""
     return [name.strip() for item in tasks for name in item.split(",") if name.strip()]
 
 
-def spread(verb: Callable[..., None]) -> Callable[..., None]:
+def spread_options(verb: Callable[..., None]) -> Callable[..., None]:
     """Make each field of a dataclass among the parameters of ``verb`` an option of its own; Typer knows no objects."""
     parameters, groups = [], {}
     hints = get_type_hints(verb)
-    for one in signature(verb).parameters.values():
-        kind = hints[one.name]
+    for parameter in signature(verb).parameters.values():
+        kind = hints[parameter.name]
         if is_dataclass(kind) and isinstance(kind, type):
             types = get_type_hints(kind)
-            groups[one.name] = kind
-            parameters += [one.replace(name=f.name, default=f.default, annotation=types[f.name]) for f in fields(kind)]
+            groups[parameter.name] = kind
+            parameters += [
+                parameter.replace(name=f.name, default=f.default, annotation=types[f.name]) for f in fields(kind)
+            ]
         else:
-            parameters.append(one.replace(annotation=kind))
+            parameters.append(parameter.replace(annotation=kind))
 
     @wraps(verb)
     def run(**given: Any) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         verb(**given)
 
     run.__dict__["__signature__"] = Signature(parameters)
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say, warn, working
+from meta_eval.cli.console import err, print_result, show_progress, warn
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
@@ -58,7 +58,7 @@ def prepare(
     print_left_out(manifest)
     serve = manifest.backend.serve_command(manifest.run)
     if as_json:
-        say(
+        print_result(
             json.dumps(
                 {
                     "command": shlex.join(manifest.command),
@@ -77,7 +77,7 @@ def prepare(
             err.print(shlex.join(serve), soft_wrap=True, highlight=False, markup=False)
         if manifest.command:
             err.print(f"wrote {prepared.work_dir}; paste this to run it:")
-            say(shlex.join(manifest.command))
+            print_result(shlex.join(manifest.command))
         else:
             why = f"lm_eval cannot ask backend {manifest.run.backend}: {manifest.backend.no_command}"
             err.print(f"wrote {prepared.work_dir}; {why}. Ask it with `meta-eval run`", soft_wrap=True, markup=False)
@@ -91,14 +91,14 @@ def _of_configuration(config: Path, overrides: list[str], template_dir: Path | N
     settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.records.prepare import prepare as run
 
-    with working("starting") as progress:
+    with show_progress("starting") as progress:
         return run(settings, config_place=config_place(config), progress=progress)
 
 
 def _of_publication(folder: Path, config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
     from meta_eval.pack.pack_rebuild import rebuild_pack
 
-    with working("starting") as progress:
+    with show_progress("starting") as progress:
         prepared = rebuild_pack(
             folder, config_file=config, overrides=overrides, template_dir=template_dir, progress=progress
         )

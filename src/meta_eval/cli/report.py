@@ -11,7 +11,7 @@ import typer
 
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
-from meta_eval.cli.console import err, people, say, working
+from meta_eval.cli.console import err, print_result, result_console, show_progress
 from meta_eval.errors import ConfigError
 from meta_eval.thresholds import MARGIN
 
@@ -65,7 +65,7 @@ class JudgingFlags:
 
         return JudgingOptions(
             pack=pack, margin=self.margin, gate=self._rules(), cluster=read_fields(self.cluster),
-            tasks=options.listed(self.tasks), repeats=self.repeats, skip_damaged=self.skip_damaged,
+            tasks=options.split_names(self.tasks), repeats=self.repeats, skip_damaged=self.skip_damaged,
         )  # fmt: skip
 
     def _rules(self) -> Gate | Path | None:
@@ -82,7 +82,7 @@ class JudgingFlags:
         return self.gate if self.max_drop is None else Gate().with_margin(self.max_drop, where="--max-drop")
 
 
-@options.spread
+@options.spread_options
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Folders or files that lm_eval wrote."),
     pack: Path | None = typer.Option(
@@ -108,14 +108,14 @@ def report(
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
     check_outputs((path for path, _ in views), _read_from(results, pack, flags.gate))
     chosen = flags.options(pack)
-    with working("reading") as progress:
-        found = api.report(results, options=chosen, progress=progress)
+    with show_progress("reading") as progress:
+        judged = api.report(results, options=chosen, progress=progress)
         progress("writing")
-        write_views(found, views, pack)
-    _finish(found, as_json=as_json)
+        write_views(judged, views, pack)
+    _finish(judged, as_json=as_json)
 
 
-@options.spread
+@options.spread_options
 def compare(
     a: Path = typer.Argument(..., metavar="A", help="The baseline: what lm_eval wrote of it."),
     b: Path = typer.Argument(..., metavar="B", help="The run that is compared with it."),
@@ -137,11 +137,11 @@ def compare(
     views = choose_views("compare", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), _read_from((a, b), pack, flags.gate))
     chosen = flags.options(pack)
-    with working("reading") as progress:
-        found = api.compare(a, b, options=chosen, progress=progress)
+    with show_progress("reading") as progress:
+        judged = api.compare(a, b, options=chosen, progress=progress)
         progress("writing")
-        write_views(found, views, pack)
-    _finish(found, as_json=as_json)
+        write_views(judged, views, pack)
+    _finish(judged, as_json=as_json)
 
 
 def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> list[Path | None]:
@@ -151,7 +151,7 @@ def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) ->
     return [*results, pack, gate, None if pack is None else verify_folder(pack)]
 
 
-def write_views(found: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:
+def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path | None) -> None:
     """Write the files that were asked for, each whole or not at all.
 
     Raises:
@@ -165,23 +165,23 @@ def write_views(found: Report, views: Iterable[tuple[Path, View]], pack: Path | 
         from meta_eval.pack.prompt_lengths import make_token_counter
 
         count_tokens = make_token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
-        return samples_of(found.tasks, count_tokens=count_tokens)
+        return samples_of(judged.tasks, count_tokens=count_tokens)
 
-    document = document_of(found, samples)
+    document = document_of(judged, samples)
     for path, view in views:
         write_view(path, view, document)
 
 
-def _finish(found: Report, *, as_json: bool) -> None:
+def _finish(judged: Report, *, as_json: bool) -> None:
     """Show the report to people, print it for machines, and end with its exit code."""
     from meta_eval.reports.shipped_views import JsonView, TextView
     from meta_eval.reports.view import document_of
 
-    document = document_of(found)
-    console = err if as_json else people()
+    document = document_of(judged)
+    console = err if as_json else result_console()
     TextView().show(document, console)
     if console is not err and not err.is_terminal:  # a log that is kept apart from the table has the decision too
-        err.print(found.summary, markup=False, highlight=False, soft_wrap=True)
+        err.print(judged.summary, markup=False, highlight=False, soft_wrap=True)
     if as_json:
-        say(JsonView().render(document).rstrip("\n"))
-    raise typer.Exit(found.exit_code)
+        print_result(JsonView().render(document).rstrip("\n"))
+    raise typer.Exit(judged.exit_code)

@@ -13,7 +13,7 @@ import typer
 
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
-from meta_eval.cli.console import err, people, say, warn, working
+from meta_eval.cli.console import err, print_result, result_console, show_progress, warn
 from meta_eval.cli.verify import Steps
 from meta_eval.errors import ConfigError, UserError
 
@@ -58,7 +58,7 @@ def run(
     from meta_eval.judging.gate import read_gate
 
     settings = load_config(config, overrides)
-    part = shard_of(shard)
+    part = parse_shard(shard)
     wanted = report and part[1] == 1
     _check_report(wanted, html, gate)
     if gate is not None:
@@ -73,9 +73,9 @@ def run(
             f"{len(models)} models are no one page", where="--html", hint="Make each with `meta-eval report --html`"
         )
     from meta_eval.running.run import Interrupted
-    from meta_eval.running.run import run as ask
+    from meta_eval.running.run import run_pack as ask
 
-    names = options.listed(tasks)
+    names = options.split_names(tasks)
     done: dict[str, tuple[RunResult, Report | None]] = {}
     failed: list[UserError] = []
     for model in models:
@@ -107,27 +107,27 @@ def run(
             warn(f"{model} is left out: {error}")
             failed.append(error)
             continue
-        found = _judge(ran, work_dir, html, gate) if wanted else None
-        done[model] = ran, found
-        _finish(ran, work_dir, found, as_json=as_json)
+        judged = _judge(ran, work_dir, html, gate) if wanted else None
+        done[model] = ran, judged
+        _finish(ran, work_dir, judged, as_json=as_json)
     _end(done, as_json=as_json)
     if failed:
         raise failed[0]
-    raise typer.Exit(max(_code(ran, found) for ran, found in done.values()))
+    raise typer.Exit(max(_code(ran, judged) for ran, judged in done.values()))
 
 
-def _code(ran: RunResult, found: Report | None) -> int:
+def _code(ran: RunResult, judged: Report | None) -> int:
     broken = ran.graded is not None and ran.graded.broken
-    return 1 if ran.failed or ran.unanswered or ran.left_out or broken else found.exit_code if found else 0
+    return 1 if ran.failed or ran.unanswered or ran.left_out or broken else judged.exit_code if judged else 0
 
 
 def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, as_json: bool) -> None:
     """What several models came to, side by side; and for machines all of it, of one model as ever."""
-    reports = {model: found for model, (_, found) in done.items() if found is not None}
+    reports = {model: judged for model, (_, judged) in done.items() if judged is not None}
     if len(reports) > 1:
         from meta_eval.reports.sweep import show
 
-        console = err if as_json else people()
+        console = err if as_json else result_console()
         console.print()
         console.print(show(reports))
         console.print(
@@ -135,7 +135,7 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, as_json: bool) 
         )
     if as_json and done:
         objects = {model: _object(*of_model) for model, of_model in done.items()}
-        say(json.dumps(next(iter(objects.values())) if len(objects) == 1 else {"models": objects}))
+        print_result(json.dumps(next(iter(objects.values())) if len(objects) == 1 else {"models": objects}))
 
 
 def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
@@ -152,10 +152,10 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
 
     if ran.graded is None:
         return None
-    with working("judging") as progress:
-        found = api.report([ran.graded.results], pack=pack, gate=gate, progress=progress)
-        write_views(found, choose_views("report", (), {"html": html}), pack)
-    return found
+    with show_progress("judging") as progress:
+        judged = api.report([ran.graded.results], pack=pack, gate=gate, progress=progress)
+        write_views(judged, choose_views("report", (), {"html": html}), pack)
+    return judged
 
 
 class Log(Steps):
@@ -188,7 +188,7 @@ def _decided(state: State) -> str:
     return f"{state.outcome}, shown after {state.docs:,} docs: {drop}, {between}"
 
 
-def shard_of(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
     """``I/N`` as numbers."""
     number, slash, of = text.partition("/")
     if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of) <= 1_000_000):
@@ -205,20 +205,20 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
     entry = read_manifest(pack).tasks[task]
     whose = "Meta published" if entry.record is None else "recorded"
     shown = [
-        f"{scores[one.our_metric] * 100:.1f} ({one.our_metric}; {whose} {one.value:g}"
-        f"{'' if one.same_settings else ', with other settings'})"
-        for one in entry.published
-        if one.our_metric in scores
+        f"{scores[number.our_metric] * 100:.1f} ({number.our_metric}; {whose} {number.value:g}"
+        f"{'' if number.same_settings else ', with other settings'})"
+        for number in entry.published
+        if number.our_metric in scores
     ]
     others = [f"{value * 100:.1f} ({name})" for name, value in scores.items() if not name.startswith("un")]
     return f"{task}: {', '.join(shown or others[:2])}"
 
 
-def _finish(ran: RunResult, pack: Path, found: Report | None, *, as_json: bool) -> None:
-    if found is not None:
+def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool) -> None:
+    if judged is not None:
         from meta_eval.reports.terminal import show
 
-        show(found, err if as_json else people())
+        show(judged, err if as_json else result_console())
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
     if ran.stopped is not None:
@@ -237,11 +237,11 @@ def _finish(ran: RunResult, pack: Path, found: Report | None, *, as_json: bool) 
         )
     else:
         where = ran.graded.results
-        judge = "" if found else f"; judge it with: meta-eval report {where.parent} --pack {pack}"
+        judge = "" if judged else f"; judge it with: meta-eval report {where.parent} --pack {pack}"
         err.print(f"wrote {where}{judge}", soft_wrap=True)
 
 
-def _object(ran: RunResult, found: Report | None) -> dict[str, Any]:
+def _object(ran: RunResult, judged: Report | None) -> dict[str, Any]:
     graded = ran.graded
     return {
         "answers": [str(path) for path in ran.answers],
@@ -257,5 +257,5 @@ def _object(ran: RunResult, found: Report | None) -> dict[str, Any]:
         "results": None if graded is None else str(graded.results),
         "speed": None if graded is None else asdict(graded.speed),
         "tasks": None if graded is None else graded.scores,
-        "report": None if found is None else found.to_json(),
+        "report": None if judged is None else judged.to_json(),
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from meta_eval.cli import options
-from meta_eval.cli.console import err, say, working
+from meta_eval.cli.console import err, print_result, show_progress
 
 _LINES = "An option of sbatch, such as --sbatch=--account=my_group; may be repeated"
 
@@ -39,20 +39,20 @@ def slurm(
     """Write the jobs of a run for Slurm: an array of shards that answer, and behind it one that grades and reports.
     Prepares the pack if it is needed; prints the command that submits them. docs/scale.md shows the rest."""
     from meta_eval.config import load_config
-    from meta_eval.running.slurm import SCRIPTS, Jobs, write
+    from meta_eval.running.slurm import SCRIPTS, Jobs, write_jobs
 
     jobs = Jobs(shards, nodes, gpus, partition, time, tuple(lines), tuple(answer_lines), tuple(grade_lines))
     if nodes > 1:  # in the pack, and in what the jobs are given
         overrides = [*overrides, "backend=server", "serve=false"]
     settings = load_config(config, overrides)
-    with working("starting") as progress:
-        submit = write(
+    with show_progress("starting") as progress:
+        submit = write_jobs(
             settings,
             output,
             jobs,
             config_place=str(config),
             overrides=overrides,
-            tasks=options.listed(tasks),
+            tasks=options.split_names(tasks),
             options=[] if canary else ["--no-canary"],
             allow_code=allow_code,
             edited=edited,
@@ -60,7 +60,7 @@ def slurm(
         )
     err.print(f"wrote {', '.join(SCRIPTS)} in {submit.parent}; paste this to submit them:", soft_wrap=True)
     command = shlex.join(["bash", str(submit)])
-    say(
+    print_result(
         json.dumps({"command": command, "scripts": [str(submit.parent / name) for name in SCRIPTS]})
         if as_json
         else command

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from meta_eval.boundary.inputs import read_text
-from meta_eval.cli.console import err, people, say
+from meta_eval.cli.console import err, print_result, result_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,9 +60,9 @@ def list_all(
     folder, datasets = _open(template_dir, evals_dataset)
     lines = list_tasks(folder, datasets)
     if as_json:
-        say(json.dumps([line.to_json() for line in lines]))
+        print_result(json.dumps([line.to_json() for line in lines]))
     else:
-        out = people()
+        out = result_console()
         out.print(_table(lines, with_numbers=datasets is not None, wide=out.width >= _WIDE))
 
 
@@ -80,7 +80,7 @@ def show(
     (selection, *_), _groups = select_tasks(folder, [name], datasets or (), where="NAME")
     template = selection.template
     doc = make_first_doc(folder, selection)
-    out = people()
+    out = result_console()
     out.print(Text(read_text(folder.root / template.file)), soft_wrap=True)
     out.rule(f"first doc of {selection.dataset.dataset_id}, subset {template.spec.subset}")
     out.print(_visible(str(doc["prompt"])), soft_wrap=True)

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from meta_eval.cli import options
-from meta_eval.cli.console import bound_err, err, notes, say
+from meta_eval.cli.console import bound_err, err, notes, print_result
 
 if TYPE_CHECKING:
     from meta_eval.verification import Proof, TaskProof
@@ -47,7 +47,7 @@ def verify(
     folder = options.pack_folder(pack, config)
     from meta_eval.verification import verify as run
 
-    names = options.listed(tasks)
+    names = options.split_names(tasks)
     with Steps("checking") as steps:
         proof = run(
             folder,
@@ -60,7 +60,7 @@ def verify(
         )
     _show(proof)
     if as_json:
-        say(json.dumps(_object(proof), ensure_ascii=True))
+        print_result(json.dumps(_object(proof), ensure_ascii=True))
     raise typer.Exit(proof.exit_code)
 
 
@@ -131,9 +131,9 @@ def _show(proof: Proof) -> None:
 
 def _counts(proof: Proof) -> str:
     """``3 of 3 tasks passed``; of what did not pass ``1 of 3 tasks failed, 1 below``."""
-    found = Counter[str](result.status for result in proof.tasks.values())
+    counts = Counter[str](result.status for result in proof.tasks.values())
     statuses = ["failed", "below", "unfinished", "not checked"]
-    shown = [(found[one], one) for one in (["passed"] if proof.passed else []) + statuses if found[one]]
+    shown = [(counts[status], status) for status in (["passed"] if proof.passed else []) + statuses if counts[status]]
     (first, status), *others = shown
     more = "".join(f", {count} {other}" for count, other in others)
     return f"{first} of {len(proof.tasks)} tasks {status}{more}"

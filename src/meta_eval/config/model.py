@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from meta_eval.backends.registry import find_backend
-from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, seen
+from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, make_visible
 from meta_eval.boundary.model_errors import Public
 from meta_eval.boundary.names import split_excluded
 from meta_eval.config.messages import Place, first_error
@@ -227,7 +227,7 @@ class Config(Settings, Public):
     @field_validator("evals_revision", "evals_run", "baseline")
     @classmethod
     def _revision_is_seen(cls, revision: str | None) -> str | None:
-        return revision and seen(revision)
+        return revision and make_visible(revision)
 
     @field_validator("originals")
     @classmethod

@@ -90,7 +90,7 @@ _FAILED_NAME = KINDS["gate failed"][0]
 _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 
-def alarms(
+def find_alarms(
     task: str, result: TaskRun, side: Side, run: int, spec: str, *, baseline: Side | None, reference: float | None
 ) -> Iterator[Raised]:
     """What is wrong with one run of a task.
@@ -112,7 +112,7 @@ def alarms(
         more = count / len(docs) - before
         return [(kind, Alarmed(task, None, count, len(docs), veto=more > grave))] if more > above else []
 
-    yield from raised("prompts", changed_prompts(docs), 0.0)
+    yield from raised("prompts", count_changed_prompts(docs), 0.0)
     yield from raised("empty", sum(doc.empty for doc in docs), ALARM_EMPTY)
     yield from _too_low(task, side, run, spec, reference)
     lost = _count(docs, "unextracted", spec)
@@ -130,62 +130,68 @@ def alarms(
     yield from _format(task, result, side, run, spec)
 
 
-def changed_prompts(docs: Sequence[Doc]) -> int:
+def count_changed_prompts(docs: Sequence[Doc]) -> int:
     """The docs whose prompt did not reach the model as it stands in the pack."""
     return sum(doc.prompt_unchanged is False for doc in docs)
 
 
-def by_kind(raised: Iterable[Raised]) -> tuple[Alarm, ...]:
+def group_alarms(raised: Iterable[Raised]) -> tuple[Alarm, ...]:
     """Alarms of the same kind as one, those that forbid SHIP first; a task stands once in each."""
     groups: dict[Kind, dict[tuple[str | None, str | None], Alarmed]] = {}
-    for kind, one in raised:
-        groups.setdefault(kind, {}).setdefault((one.task, one.run), one)
-    found = []
+    for kind, alarmed in raised:
+        groups.setdefault(kind, {}).setdefault((alarmed.task, alarmed.run), alarmed)
+    alarms = []
     for kind, (name, hint, flag) in KINDS.items():
         if kind in groups:
-            found.append(Alarm(name, hint, flag, tuple(groups[kind].values())))
-    return tuple(sorted(found, key=lambda alarm: not alarm.veto))
+            alarms.append(Alarm(name, hint, flag, tuple(groups[kind].values())))
+    return tuple(sorted(alarms, key=lambda alarm: not alarm.veto))
 
 
-def vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
+def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
     """One for each kind that forbids SHIP of these tasks."""
-    wanted = set(tasks)
-    found = []
+    names = set(tasks)
+    vetoes = []
     for alarm in alarms:
-        against = [one for one in alarm.tasks if one.veto and (one.task is None or one.task in wanted)]
+        against = [
+            alarmed for alarmed in alarm.tasks if alarmed.veto and (alarmed.task is None or alarmed.task in names)
+        ]
         if against:
             more = f" and {len(against) - NAMED} more" if len(against) > NAMED else ""
-            listed = ", ".join(filter(None, map(in_words, against[:NAMED])))
-            invalid = frozenset(one.task for one in against if one.task and alarm.kind in _INVALID_NAMES)
+            listed = ", ".join(filter(None, map(describe_alarm, against[:NAMED])))
+            invalid = frozenset(alarmed.task for alarmed in against if alarmed.task and alarm.kind in _INVALID_NAMES)
             reason = f"{alarm.kind}: {listed}{more}" if listed else alarm.kind
-            found.append(
+            vetoes.append(
                 Veto(reason, invalid=invalid, first=alarm.kind == _FIRST_NAME, fails=alarm.kind == _FAILED_NAME)
             )
-    return tuple(found)
+    return tuple(vetoes)
 
 
-def caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
+def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
     """What is said of these tasks before all figures, and forbids nothing."""
-    wanted = set(tasks)
-    found = [one for alarm in alarms if alarm.kind == _FIRST_NAME for one in alarm.tasks]
-    return tuple(f"{_FIRST_NAME}: {in_words(one)}" for one in found if not one.veto and one.task in wanted)
+    names = set(tasks)
+    alarmed_tasks = [alarmed for alarm in alarms if alarm.kind == _FIRST_NAME for alarmed in alarm.tasks]
+    return tuple(
+        f"{_FIRST_NAME}: {describe_alarm(alarmed)}"
+        for alarmed in alarmed_tasks
+        if not alarmed.veto and alarmed.task in names
+    )
 
 
-def in_words(one: Alarmed) -> str:
+def describe_alarm(alarmed: Alarmed) -> str:
     """``meta_ifeval in B (54 of 541)``; empty for the whole run."""
-    where = f" in {one.run}" if one.run else ""
-    count = None if one.count is None else f"{one.count:,} of {one.of:,}"
-    more = ": ".join(filter(None, (count, one.note)))
-    return f"{one.task}{where}{f' ({more})' if more else ''}" if one.task else more
+    where = f" in {alarmed.run}" if alarmed.run else ""
+    count = None if alarmed.count is None else f"{alarmed.count:,} of {alarmed.of:,}"
+    more = ": ".join(filter(None, (count, alarmed.note)))
+    return f"{alarmed.task}{where}{f' ({more})' if more else ''}" if alarmed.task else more
 
 
 def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
-    found = side.of(run, spec)
-    if found is None or found.lower_is_better:
+    scores = side.of(run, spec)
+    if scores is None or scores.lower_is_better:
         return
-    counts = [side.runs[run][position].choices for position in found.positions]
+    counts = [side.runs[run][position].choices for position in scores.positions]
     known = [count for count in counts if count]
-    upper, score = found.interval.upper, 100 * found.value
+    upper, score = scores.interval.upper, 100 * scores.value
     if len(known) == len(counts):
         chance = stats.mean([1 / count for count in known])
         if upper < chance:
@@ -201,7 +207,7 @@ def _format(task: str, result: TaskRun, side: Side, run: int, spec: str) -> Iter
     ours = side.of(run, spec)
     others = {name: side.of(run, f"{metric},{name}") for name in result.filters if name != strict}
     sign = -1 if ours and ours.lower_is_better else 1
-    best = max(((sign * found.value, name) for name, found in others.items() if found is not None), default=None)
+    best = max(((sign * other.value, name) for name, other in others.items() if other is not None), default=None)
     if ours is None or best is None or best[0] - sign * ours.value <= ALARM_OTHER_FORMAT:
         return
     note = f"filter {best[1]} scores {100 * abs(best[0]):.1f}, and {strict} {100 * ours.value:.1f}"
@@ -221,22 +227,22 @@ def _share(baseline: Side | None, metric: str, spec: str) -> float:
     return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline else 0.0
 
 
-def shortcomings(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
+def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
     """What a run lacks, whatever its answers are."""
-    found: list[Raised] = []
+    problems: list[Raised] = []
     for result in runs:
         if not result.docs:
-            found.append(("no samples", Alarmed(name)))
+            problems.append(("no samples", Alarmed(name)))
             continue
-        part = unfinished(result, entry) if entry and rule.min_docs is None else None
-        found += [("unfinished", Alarmed(name, note=part))] if part else []
-        settings = other_generation(result) if entry else None
-        found += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
-    found += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
-    return found
+        part = explain_unfinished(result, entry) if entry and rule.min_docs is None else None
+        problems += [("unfinished", Alarmed(name, note=part))] if part else []
+        settings = find_other_generation(result) if entry else None
+        problems += [("settings", Alarmed(name, note=settings.partition(": ")[2]))] if settings else []
+    problems += [("sample", Alarmed(name))] if entry and entry.dataset_id == SAMPLE else []
+    return problems
 
 
-def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
+def explain_unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
     """Why a run is not of all docs of the pack, or cannot be known to be; None when it is."""
     provenance = result.provenance
     if provenance.results_file is None:
@@ -250,14 +256,14 @@ def unfinished(result: TaskRun, entry: TaskEntry) -> str | None:
     return None
 
 
-def other_settings(result: TaskRun) -> str | None:
+def find_other_settings(result: TaskRun) -> str | None:
     """Why the answers are not answers to what the pack asks, as it asks it; None when they are."""
-    changed = changed_prompts(result.docs)
+    changed = count_changed_prompts(result.docs)
     if changed:
         return f"{changed} of {len(result.docs)} prompts did not reach the model as they stand in the pack"
-    return other_generation(result)
+    return find_other_generation(result)
 
 
-def other_generation(result: TaskRun) -> str | None:
+def find_other_generation(result: TaskRun) -> str | None:
     settings = ", ".join(f"{name}={value}" for name, value in sorted(result.provenance.gen_kwargs.items()))
     return f"the answers were generated with other settings than the task's: {settings}" if settings else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from meta_eval import stats
-from meta_eval.judging.sides import Side, aligned, by_number
+from meta_eval.judging.sides import Side, align_sides, number_key
 from meta_eval.results.model import Doc
 from meta_eval.results.scores import Scores
 from meta_eval.thresholds import SAME_VALUE
@@ -16,7 +16,7 @@ from meta_eval.thresholds import SAME_VALUE
 Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 
 
-def apart(recorded: Side, answers: Side, ours: Side, spec: str, clusters: Clusters) -> stats.Apart | None:
+def apart(recorded: Side, answers: Side, ours: Side, spec: str, clusters: Clusters) -> stats.Decomposition | None:
     """A task's drop told apart; None where no doc has all three values in this metric.
 
     Args:
@@ -26,17 +26,17 @@ def apart(recorded: Side, answers: Side, ours: Side, spec: str, clusters: Cluste
         spec: ``metric,filter`` of the drop.
         clusters: What docs share with others, see `judge.cluster_names`.
     """
-    _, middle = aligned(recorded, answers, by_number)
-    middle, after = aligned(middle, ours, by_number)
-    before, middle = aligned(recorded, middle, by_number)
-    found = [side.scores(spec) for side in (before, middle, after)]
-    known = [one for one in found if one is not None]
-    if len(known) < 3 or len({(one.kind, one.positions) for one in known}) > 1:
+    _, middle = align_sides(recorded, answers, number_key)
+    middle, after = align_sides(middle, ours, number_key)
+    before, middle = align_sides(recorded, middle, number_key)
+    all_scores = [side.scores(spec) for side in (before, middle, after)]
+    scores = [side_scores for side_scores in all_scores if side_scores is not None]
+    if len(scores) < 3 or len({(side_scores.kind, side_scores.positions) for side_scores in scores}) > 1:
         return None
-    first, second, third = known
+    first, second, third = scores
     then = [b if abs(a - b) <= SAME_VALUE else a for a, b in zip(first.good_shares, second.good_shares, strict=True)]
     docs = [after.docs[position] for position in third.positions]
-    return stats.tell_apart(
+    return stats.decompose_drop(
         then, second.good_shares, third.good_shares, _same_prompts(middle, after, third), third.labels, clusters(docs)
     )
 
@@ -49,9 +49,9 @@ def _same_prompts(before: Side, after: Side, scored: Scores) -> list[bool]:
     ]
 
 
-def mean_apart(parts: Sequence[tuple[stats.Apart, float]]) -> stats.Apart | None:
+def mean_apart(parts: Sequence[tuple[stats.Decomposition, float]]) -> stats.Decomposition | None:
     """The mean over tasks, with the weights of the decision; None where there are not two tasks."""
     total = sum(weight for _, weight in parts)
     if len(parts) < 2 or total <= 0:
         return None
-    return stats.mean_apart([one for one, _ in parts], [weight / total for _, weight in parts])
+    return stats.average_decompositions([part for part, _ in parts], [weight / total for _, weight in parts])

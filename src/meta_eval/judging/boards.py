@@ -32,7 +32,7 @@ def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEva
     """
     docs = {name: entry.docs for name, entry in manifest.tasks.items()}
     ours = {
-        name: {spec: one.value for spec, one in run.aggregates.items()}
+        name: {spec: aggregate.value for spec, aggregate in run.aggregates.items()}
         for name, run in runs.items()
         if name in docs and len(run.docs) == docs[name]
     }
@@ -41,21 +41,21 @@ def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEva
         for name, entry in manifest.tasks.items()
         if entry.record is not None and entry.record.model is not None
     }
-    found: list[LmEvalAverage] = []
+    averages: list[LmEvalAverage] = []
     for board in filter(None, map(boards.find_board, manifest.groups)):
         numbers = {part.name: _value(part, manifest, ours, docs) for part in board.parts}
         theirs = {part.name: _value(part, manifest, recorded, docs) for part in board.parts}
         if board.mean:
             numbers[MEAN], theirs[MEAN] = _mean(numbers), _mean(theirs)
         for name, value in numbers.items():
-            found += _said(board, name, value, "{}")
-            found += _said(board, name, theirs[name], RECORDED)
+            averages += _said(board, name, value, "{}")
+            averages += _said(board, name, theirs[name], RECORDED)
         for part in board.parts if recorded else ():
             if part.choices is not None:
                 bare = part.model_copy(update={"choices": None})
-                found += _said(board, part.name, _value(bare, manifest, ours, docs), RAW)
-                found += _said(board, part.name, _value(bare, manifest, recorded, docs), RECORDED_RAW)
-    return tuple(found)
+                averages += _said(board, part.name, _value(bare, manifest, ours, docs), RAW)
+                averages += _said(board, part.name, _value(bare, manifest, recorded, docs), RECORDED_RAW)
+    return tuple(averages)
 
 
 def _said(board: boards.Board, name: str, value: float | None, words: str) -> list[LmEvalAverage]:

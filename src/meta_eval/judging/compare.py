@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meta_eval.judging.alarms import INVALID, Raised, alarms
-from meta_eval.judging.drafts import Draft, conclude
+from meta_eval.judging.alarms import INVALID, Raised, find_alarms
+from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.groups import chosen, decided_on, draft_groups
-from meta_eval.judging.judge import RUN_A, draft
+from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
+from meta_eval.judging.judge import RUN_A, draft_task
 from meta_eval.judging.model import Alarmed, Judgement
-from meta_eval.judging.sides import Side, lay_out, shared_questions, verdict_spec
+from meta_eval.judging.sides import Side, build_sides, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
@@ -26,7 +26,7 @@ from meta_eval.results.sample_parser import NO_SHARE
 from meta_eval.thresholds import NAMED
 
 
-def compare(
+def compare_runs(
     before: Run,
     after: Run,
     manifest: Manifest | None = None,
@@ -48,7 +48,7 @@ def compare(
         ResultsError: The runs have no task in common, or no task has a doc and a metric in common.
         ConfigError: The rules name a task that is not there.
     """
-    first, second = ({task for task, one in run.tasks.items() if one.docs} for run in (before, after))
+    first, second = ({task for task, task_run in run.tasks.items() if task_run.docs} for run in (before, after))
     if not first & second:
         raise ResultsError(
             f"the runs have no task in common: {', '.join(sorted(first)) or 'none'}, and "
@@ -56,7 +56,7 @@ def compare(
             hint="Both need samples of the same task: run lm_eval with --log_samples",
         )
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
-    entries, groups, left_out = chosen([before, after], manifest, choice or Choice())
+    entries, groups, left_out = choose_tasks([before, after], manifest, choice or Choice())
     gate = gate.without(left_out)
     common = sorted(first & second)
     lacking = sorted((first ^ second) | (set(entries) - first - second))
@@ -69,17 +69,17 @@ def compare(
         _task(name, before.all_runs(name), after.all_runs(name), manifest, baseline, ruled.rule(name), shared)
         for name in common
     ]
-    if not any(one.evidence or one.task.averages for one in drafts):
+    if not any(draft.evidence or draft.task.averages for draft in drafts):
         where = f"{before.tasks[common[0]].samples_file} and {after.tasks[common[0]].samples_file}"
-        said = "; ".join(f"{one.task.name}: {one.task.reason}" for one in drafts[:NAMED])
-        raise ResultsError(f"there is nothing to compare: {said}", where=where, hint="Run both with one pack")
+        reasons = "; ".join(f"{draft.task.name}: {draft.task.reason}" for draft in drafts[:NAMED])
+        raise ResultsError(f"there is nothing to compare: {reasons}", where=where, hint="Run both with one pack")
     drafts += draft_groups(after, drafts, gate)
-    wanted = decided_on(gate, groups, drafts, asked)
+    decided_names = list_decided_names(gate, groups, drafts, asked)
     raised: list[Raised] = []
     for name in lacking:
         only = "only A has samples of it" if name in first else "only B has samples of it" if name in second else None
-        raised.append(("not run", Alarmed(name, note=only, veto=name in wanted)))
-    return conclude(drafts, gate, wanted, raised)
+        raised.append(("not run", Alarmed(name, note=only, veto=name in decided_names)))
+    return conclude_judgement(drafts, gate, decided_names, raised)
 
 
 def _task(
@@ -93,29 +93,29 @@ def _task(
 ) -> Draft:
     entry = manifest.tasks.get(name) if manifest else None
     spec = verdict_spec(before[0], entry)
-    sides = lay_out(name, after, entry, baseline, before)
-    found = draft(sides, rule, shared)
+    sides = build_sides(name, after, entry, baseline, before)
+    draft = draft_task(sides, rule, shared)
     pairs = list(zip(sides.pair[0].docs, sides.pair[1].docs, strict=True)) if sides.pair else []
     if not pairs:
-        return _without(found, "the runs have no doc in common")
+        return _without(draft, "the runs have no doc in common")
     if spec is None or spec.partition(",")[0] in NO_SHARE:
         # It has nothing that a mean of shares could take in, and is shown in its own unit.
-        return _without(found, "none of its metrics is a share", veto=False)
-    if found.evidence is None and rule.against in (None, "baseline"):
-        return _without(found, "the runs have no metric in common that is a share")
-    raised: list[Raised] = [(kind, replace(one, run="B")) for kind, one in found.raised]
+        return _without(draft, "none of its metrics is a share", veto=False)
+    if draft.evidence is None and rule.against in (None, "baseline"):
+        return _without(draft, "the runs have no metric in common that is a share")
+    raised: list[Raised] = [(kind, replace(alarmed, run="B")) for kind, alarmed in draft.raised]
     a = sides.first
-    for number, one in enumerate(before):
+    for number, task_run in enumerate(before):
         assert a is not None  # noqa: S101 (it is the side of ``before``)
         other = Side([after[0].docs], after[0].lower_is_better)
         raised += [
             (kind, replace(alarmed, run="A"))
-            for kind, alarmed in alarms(name, one, a, number, spec, baseline=other, reference=None)
+            for kind, alarmed in find_alarms(name, task_run, a, number, spec, baseline=other, reference=None)
         ]
     unlike = _unlike(before[0].provenance, after[0].provenance, pairs)
-    if found.task.against in (None, RUN_A):
+    if draft.task.against in (None, RUN_A):
         # What both do otherwise than the pack asks is no difference between them; what only one does is one.
-        raised = [(kind, replace(one, veto=one.veto and kind not in INVALID)) for kind, one in raised]
+        raised = [(kind, replace(alarmed, veto=alarmed.veto and kind not in INVALID)) for kind, alarmed in raised]
         raised += [("unlike", Alarmed(name, note=unlike))] if unlike else []
     elif unlike:
         raised.append(("unlike", Alarmed(name, note=unlike, veto=False)))
@@ -127,32 +127,33 @@ def _task(
     ]
     if left_out:
         raised.append(("one side", Alarmed(name, note=" and ".join(left_out), veto=rule.min_docs is None)))
-    known = found.task.prepared
-    if entry is None and rule.min_docs is None and (known is None or len(pairs) < known) and not left_out:
-        note = f"{len(pairs)} of {known or 'an unknown number of'} docs were run"
+    prepared = draft.task.prepared
+    if entry is None and rule.min_docs is None and (prepared is None or len(pairs) < prepared) and not left_out:
+        note = f"{len(pairs)} of {prepared or 'an unknown number of'} docs were run"
         raised.append(("unfinished", Alarmed(name, note=note)))
-    return replace(found, task=replace(found.task, docs=len(pairs)), raised=tuple(raised))
+    return replace(draft, task=replace(draft.task, docs=len(pairs)), raised=tuple(raised))
 
 
-def _without(found: Draft, reason: str, *, veto: bool = True) -> Draft:
+def _without(draft: Draft, reason: str, *, veto: bool = True) -> Draft:
     """A task that is shown and not decided on."""
-    raised: tuple[Raised, ...] = (("alone", Alarmed(found.task.name, note=reason, veto=veto)),)
-    return Draft(replace(found.task, reason=reason, metric=None, against=None), None, raised)
+    raised: tuple[Raised, ...] = (("alone", Alarmed(draft.task.name, note=reason, veto=veto)),)
+    return Draft(replace(draft.task, reason=reason, metric=None, against=None), None, raised)
 
 
 def _unlike(before: Provenance, after: Provenance, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
     """What differs besides the model, so that the comparison is invalid; None for nothing."""
     prompts = sum(not a.same_prompt(b) for a, b in pairs)
-    said = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
+    differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
     if None not in (before.shots, after.shots) and before.shots != after.shots:
-        said.append(f"{before.shots} shots in A, {after.shots} in B")
+        differences.append(f"{before.shots} shots in A, {after.shots} in B")
     names = sorted({*before.decoding, *after.decoding})
     settings: list[tuple[str, object, object]] = [
         ("a chat template", before.chat_template, after.chat_template),
         ("a system instruction", before.system_instruction, after.system_instruction),
         *((name, before.decoding.get(name), after.decoding.get(name)) for name in names),
     ]
-    return "; ".join([*said, *(f"{what}: {_of(a)} in A, {_of(b)} in B" for what, a, b in settings if a != b)]) or None
+    differences += [f"{what}: {_of(a)} in A, {_of(b)} in B" for what, a, b in settings if a != b]
+    return "; ".join(differences) or None
 
 
 def _of(setting: object) -> str:

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval import stats
-from meta_eval.judging.evidence import Evidence, Settling, settling
+from meta_eval.judging.evidence import Evidence, Settling, plan_repeats
 from meta_eval.stats import Drop, Interval
 from meta_eval.thresholds import ALPHA, MARGIN
 
@@ -50,7 +50,7 @@ Overall = Literal["SHIP", "DON'T", "NOT SHOWN"]
 
 __all__ = [
     "EXIT_CODES", "Decision", "Evidence", "Outcome", "Overall", "Settling", "TaskDecision",
-    "Veto", "decide",
+    "Veto", "decide_outcome",
 ]  # fmt: skip
 
 EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T": 1, "NOT SHOWN": 3}
@@ -121,8 +121,8 @@ class Decision:
         mean: The mean drop over tasks by precision; None without a task.
         interval: Its interval at `LEVEL`, which decides.
         equal: The mean drop in which every task counts the same, with ``equal_interval``.
-        unlike: The p value of one and the same drop in every task (`stats.unlike_p`); None for one task. Where it is
-            small, the mean is of unlike things.
+        unlike: The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task. Where it
+            is small, the drops of the tasks differ, and their mean says little.
         tasks: In the order given.
         vetoes: As given.
         reasons: Why it is no SHIP, or what else to know of one; sentences without a full stop, ``caveats`` first.
@@ -153,7 +153,7 @@ class Decision:
         return INVALID if self.invalid else EXIT_CODES[self.outcome]
 
 
-def decide(
+def decide_outcome(
     tasks: Sequence[Evidence],
     margin: float = MARGIN,
     vetoes: Sequence[Veto] = (),
@@ -173,10 +173,10 @@ def decide(
         ValueError: A margin is not above 0 and below 1, or two tasks have one name.
     """
     everything = [*tasks, *groups]
-    margins = [margin if one.margin is None else one.margin for one in everything]
-    if any(not 0 < one < 1 for one in (margin, *margins)):
+    margins = [margin if evidence.margin is None else evidence.margin for evidence in everything]
+    if any(not 0 < limit < 1 for limit in (margin, *margins)):
         raise ValueError("a margin is a share above 0 and below 1: 0.01 is one point")
-    if len({one.task for one in everything}) < len(everything):
+    if len({evidence.task for evidence in everything}) < len(everything):
         raise ValueError("two tasks have one name")
     firsts = [_said(veto) for veto in vetoes if veto.first or veto.invalid]
     failures = [_said(veto) for veto in vetoes if veto.fails]
@@ -186,19 +186,19 @@ def decide(
         nothing = (*caveats, *failures, *others, "there is no task to decide on")
         return Decision("NOT SHOWN", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats)
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
-    drops = [one.drop for one in tasks]
+    drops = [evidence.drop for evidence in tasks]
     weights = stats.precision_weights(drops)
-    p_values = [one.drop.p() for one in everything]
-    corrected = stats.holm(p_values)
+    p_values = [evidence.drop.p() for evidence in everything]
+    corrected = stats.correct_by_holm(p_values)
     decided = tuple(
-        _task(one, limit, p, p_corrected, weight, len(everything), valid=one.task not in invalid)
-        for one, limit, p, p_corrected, weight in zip(
+        _task(evidence, limit, p, p_corrected, weight, len(everything), valid=evidence.task not in invalid)
+        for evidence, limit, p, p_corrected, weight in zip(
             everything, margins, p_values, corrected, [*weights, *(0.0 for _ in groups)], strict=True
         )
     )
     mean, equal = stats.mean_drop(drops, weights), stats.mean_drop(drops)
     interval, equal_interval = mean.interval(), equal.interval()
-    is_invalid = any(one.task in invalid for one in everything)
+    is_invalid = any(evidence.task in invalid for evidence in everything)
     outcome: Overall = "NOT SHOWN"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
@@ -215,21 +215,21 @@ def decide(
         interval=interval,
         equal=equal,
         equal_interval=equal_interval,
-        unlike=stats.unlike_p(drops),
+        unlike=stats.heterogeneity_p(drops),
         tasks=decided[: len(tasks)],
         groups=decided[len(tasks) :],
         vetoes=tuple(vetoes),
         reasons=(*caveats, *reasons),
-        settling=settling(tasks, weights, mean, margin) if open_question else None,
+        settling=plan_repeats(tasks, weights, mean, margin) if open_question else None,
         caveats=caveats,
         invalid=is_invalid,
     )
 
 
 def _task(
-    one: Evidence, margin: float, p: float, p_corrected: float, weight: float, count: int, *, valid: bool
+    evidence: Evidence, margin: float, p: float, p_corrected: float, weight: float, count: int, *, valid: bool
 ) -> TaskDecision:
-    drop, interval = one.drop, one.drop.interval()
+    drop, interval = evidence.drop, evidence.drop.interval()
     outcome: Outcome = "not shown"
     if not valid:
         pass
@@ -238,7 +238,7 @@ def _task(
     elif drop.value > 0 and p_corrected < ALPHA:
         outcome = "shown below"
     return TaskDecision(
-        task=one.task,
+        task=evidence.task,
         outcome=outcome,
         margin=margin,
         drop=drop,
@@ -248,7 +248,7 @@ def _task(
         could_see=drop.detectable(ALPHA / count),
         weight=weight,
         remark=_remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
-        settling=settling((one,), (1.0,), drop, margin) if valid and margin in interval else None,
+        settling=plan_repeats((evidence,), (1.0,), drop, margin) if valid and margin in interval else None,
     )
 
 
@@ -278,13 +278,15 @@ def _overall(
     vetoes: Sequence[str],
 ) -> tuple[Overall, tuple[str, ...]]:
     allowed = _points(margin)
-    beyond = stats.holm([one.drop.p(one.margin) if one.drop.value > one.margin else 1.0 for one in tasks])
-    worse = [one for one, p in zip(tasks, beyond, strict=True) if p < ALPHA]
-    below = [one.task for one in tasks if one.outcome == "shown below"]
+    beyond = stats.correct_by_holm(
+        [task.drop.p(task.margin) if task.drop.value > task.margin else 1.0 for task in tasks]
+    )
+    worse = [task for task, p in zip(tasks, beyond, strict=True) if p < ALPHA]
+    below = [task.task for task in tasks if task.outcome == "shown below"]
     holds = interval.upper < margin
     reasons = [
-        f"{one.task}: the drop of {_points(one.drop.value)} is shown to be larger than {_points(one.margin)}"
-        for one in worse
+        f"{task.task}: the drop of {_points(task.drop.value)} is shown to be larger than {_points(task.margin)}"
+        for task in worse
     ]
     if interval.lower > margin:
         reasons.insert(0, f"the mean drop of {_points(mean)} is shown to be larger than {allowed}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from meta_eval.judging.alarms import Raised, by_kind, caveats, vetoes
+from meta_eval.judging.alarms import Raised, find_caveats, find_vetoes, group_alarms
 from meta_eval.judging.apart import mean_apart
-from meta_eval.judging.decide import Evidence, decide
-from meta_eval.judging.filters import Clusters, FilterDrop, disagreement
+from meta_eval.judging.decide import Evidence, decide_outcome
+from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.model import Judgement, Task
 from meta_eval.judging.sides import Side
@@ -35,10 +35,10 @@ class Draft:
     filters: tuple[FilterDrop, ...] = ()
 
 
-def conclude(
+def conclude_judgement(
     drafts: Sequence[Draft],
     gate: Gate,
-    wanted: Sequence[str],
+    decided_names: Sequence[str],
     raised: Sequence[Raised],
     notes: Sequence[str] = (),
 ) -> Judgement:
@@ -48,43 +48,45 @@ def conclude(
     beside them: it has no share of the mean, and is no less a reason against SHIP.
     """
     margin = gate.share or 0.0
-    members = {one.task.name: one.task.members for one in drafts if one.task.members}
-    known = {one.task.name: one.evidence for one in drafts if one.evidence is not None}
-    of_groups = {task for name in wanted for task in members.get(name, ())}
-    of_groups |= _overlapping({name: members[name] for name in wanted if name in members})
-    found = by_kind([*raised, *(one for each in drafts for one in (*each.raised, *_filters(each, margin)))])
-    alone = [known[name] for name in known if name in wanted and name not in of_groups]
-    beside = [one for name, one in known.items() if (name in wanted and name in of_groups)]
-    beside += [one for name, one in known.items() if not gate.tasks and name in members]
-    asked = {*wanted, *of_groups}
+    members = {draft.task.name: draft.task.members for draft in drafts if draft.task.members}
+    evidence_by_task = {draft.task.name: draft.evidence for draft in drafts if draft.evidence is not None}
+    of_groups = {task for name in decided_names for task in members.get(name, ())}
+    of_groups |= _overlapping({name: members[name] for name in decided_names if name in members})
+    alarms = group_alarms(
+        [*raised, *(alarmed for draft in drafts for alarmed in (*draft.raised, *_filters(draft, margin)))]
+    )
+    alone = [evidence_by_task[name] for name in evidence_by_task if name in decided_names and name not in of_groups]
+    beside = [evidence for name, evidence in evidence_by_task.items() if (name in decided_names and name in of_groups)]
+    beside += [evidence for name, evidence in evidence_by_task.items() if not gate.tasks and name in members]
+    asked = {*decided_names, *of_groups}
     against = [
-        replace(one, invalid=one.invalid | {name for name, tasks in members.items() if one.invalid & set(tasks)})
-        for one in vetoes(found, asked)
+        replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
+        for veto in find_vetoes(alarms, asked)
     ]
-    decision = decide(alone, margin, against, caveats(found, asked), beside)
-    decided = {one.task: one for one in (*decision.tasks, *decision.groups)}
+    decision = decide_outcome(alone, margin, against, find_caveats(alarms, asked), beside)
+    decided = {task_decision.task: task_decision for task_decision in (*decision.tasks, *decision.groups)}
     tasks = []
-    for one in drafts:
-        task = replace(one.task, decision=decided.get(one.task.name))
-        if one.evidence is not None and task.decision is None:
+    for draft in drafts:
+        task = replace(draft.task, decision=decided.get(draft.task.name))
+        if draft.evidence is not None and task.decision is None:
             task = replace(task, reason="it is not asked for")
         tasks.append(task)
-    told = mean_apart([(one.apart, one.decision.weight) for one in tasks if one.apart and one.decision])
-    return Judgement(decision, found, tuple(sorted(tasks, key=lambda one: one.name)), tuple(notes), told)
+    decomposition = mean_apart([(task.apart, task.decision.weight) for task in tasks if task.apart and task.decision])
+    return Judgement(decision, alarms, tuple(sorted(tasks, key=lambda task: task.name)), tuple(notes), decomposition)
 
 
 def _overlapping(groups: Mapping[str, Sequence[str]]) -> set[str]:
     """The groups that share a task with a larger one: a mean counts each doc once."""
     counted: set[str] = set()
-    found = set()
-    for name in sorted(groups, key=lambda one: (-len(groups[one]), one)):
+    overlapping = set()
+    for name in sorted(groups, key=lambda group: (-len(groups[group]), group)):
         if counted.isdisjoint(groups[name]):
             counted.update(groups[name])
         else:
-            found.add(name)
-    return found
+            overlapping.add(name)
+    return overlapping
 
 
-def _filters(one: Draft, margin: float) -> list[Raised]:
-    own = one.evidence.margin if one.evidence else None
-    return disagreement(one.task.name, one.filters, own or margin)
+def _filters(draft: Draft, margin: float) -> list[Raised]:
+    own = draft.evidence.margin if draft.evidence else None
+    return find_disagreement(draft.task.name, draft.filters, own or margin)

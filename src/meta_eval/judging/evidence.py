@@ -75,25 +75,25 @@ class _Part:
         return self.docs + ours + theirs
 
 
-def _part(one: Evidence, weight: float) -> _Part:
-    drop = one.drop
-    shares = 1 / one.runs + 1 / (one.baseline_runs or 1)
+def _part(evidence: Evidence, weight: float) -> _Part:
+    drop = evidence.drop
+    shares = 1 / evidence.runs + 1 / (evidence.baseline_runs or 1)
     # Without a flip nothing is the engine's. Else at most all is: both sides' runs have its noise, and nothing else.
     variance = drop.seen_variance
     most = variance / shares if drop.flipped else 0.0
-    noise = most if one.noise is None else min(one.noise, most)
-    reducible = noise * (shares if one.baseline_runs is not None else 1 / one.runs)
-    return _Part(weight**2 * max(0.0, variance - reducible), weight**2 * noise, one.runs, one.baseline_runs)
+    noise = most if evidence.noise is None else min(evidence.noise, most)
+    reducible = noise * (shares if evidence.baseline_runs is not None else 1 / evidence.runs)
+    return _Part(weight**2 * max(0.0, variance - reducible), weight**2 * noise, evidence.runs, evidence.baseline_runs)
 
 
-def settling(tasks: Sequence[Evidence], weights: Sequence[float], drop: Drop, margin: float) -> Settling | None:
+def plan_repeats(tasks: Sequence[Evidence], weights: Sequence[float], drop: Drop, margin: float) -> Settling | None:
     """What would settle an open question on a mean drop; None where it has no spread that repeats could narrow."""
     if not drop.freedom:
         return None
     upper, supposed = drop.interval().upper, max(0.0, drop.value)
     reach = t_quantile(LEVEL, drop.freedom) + NormalDist().inv_cdf(POWER)
-    parts = [_part(one, weight) for one, weight in zip(tasks, weights, strict=True)]
-    had = [min(one.runs, one.baseline_runs or one.runs) for one in tasks]
+    parts = [_part(evidence, weight) for evidence, weight in zip(tasks, weights, strict=True)]
+    had = [min(evidence.runs, evidence.baseline_runs or evidence.runs) for evidence in tasks]
     runs = list(had)
 
     def shown(runs: Sequence[int]) -> bool:
@@ -104,13 +104,15 @@ def settling(tasks: Sequence[Evidence], weights: Sequence[float], drop: Drop, ma
         while not shown(runs):
             # The task whose next run takes most variance away for each doc that it asks.
             gains = [
-                (part.at(count) - part.at(count + 1)) / one.drop.docs if count < MAX_PLANNED_RUNS else 0.0
-                for part, count, one in zip(parts, runs, tasks, strict=True)
+                (part.at(count) - part.at(count + 1)) / evidence.drop.docs if count < MAX_PLANNED_RUNS else 0.0
+                for part, count, evidence in zip(parts, runs, tasks, strict=True)
             ]
             runs[max(range(len(gains)), key=gains.__getitem__)] += 1
     return Settling(
-        runs=tuple((one.task, count) for one, count, before in zip(tasks, runs, had, strict=True) if count > before),
+        runs=tuple(
+            (evidence.task, count) for evidence, count, before in zip(tasks, runs, had, strict=True) if count > before
+        ),
         margin=upper,
         least=min(upper, supposed + reach * math.sqrt(math.fsum(part.docs for part in parts))),
-        measured=all(one.noise is not None for one in tasks),
+        measured=all(evidence.noise is not None for evidence in tasks),
     )

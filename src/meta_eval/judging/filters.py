@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from meta_eval import stats
 from meta_eval.judging.alarms import Raised
 from meta_eval.judging.model import Alarmed
-from meta_eval.judging.sides import Side, both
+from meta_eval.judging.sides import Side, paired_scores
 from meta_eval.results.model import Doc
 from meta_eval.thresholds import ALPHA, ZERO_POINTS
 
@@ -51,9 +51,9 @@ def filter_drops(
         clusters: What docs share with others.
     """
     metric, _, verdict = spec.partition(",")
-    own = both(before, after, spec)
+    own = paired_scores(before, after, spec)
     for name in filters if own else ():
-        other = both(before, after, f"{metric},{name}") if name != verdict else None
+        other = paired_scores(before, after, f"{metric},{name}") if name != verdict else None
         if own is None or other is None or (own[0].positions, own[0].labels) != (other[0].positions, other[0].labels):
             continue
         names = clusters([after.docs[place] for place in own[1].positions])
@@ -61,16 +61,16 @@ def filter_drops(
             [a - b for a, b in zip(pair[0].good_shares, pair[1].good_shares, strict=True)] for pair in (own, other)
         )
         none = [0.0] * len(ours)
-        value, verdict_value = (stats.paired_drop(one, none, own[0].labels, names).value for one in (theirs, ours))
+        value, verdict_value = (stats.paired_drop(lost, none, own[0].labels, names).value for lost in (theirs, ours))
         yield FilterDrop(name, value, verdict, verdict_value, stats.paired_drop(ours, theirs, own[0].labels, names).p())
 
 
-def disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[Raised]:
+def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[Raised]:
     """What to say where a filter disagrees with the verdict's; one that finds a larger drop forbids SHIP."""
-    found = [one for one in drops if one.disagrees(margin)]
-    if not found:
+    disagreeing = [drop for drop in drops if drop.disagrees(margin)]
+    if not disagreeing:
         return []
-    worst = max(found, key=lambda one: one.value - one.verdict_value)
+    worst = max(disagreeing, key=lambda drop: drop.value - drop.verdict_value)
     note = (
         f"{worst.verdict} {_change(worst.verdict_value)}, {worst.name} {_change(worst.value)}: the format of the "
         "answers changed"

@@ -19,17 +19,32 @@ from dataclasses import dataclass
 
 from meta_eval import stats
 from meta_eval.errors import ConfigError
-from meta_eval.judging.alarms import alarms, changed_prompts, shortcomings
+from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_run_problems
 from meta_eval.judging.apart import apart
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.decide import Evidence
-from meta_eval.judging.drafts import Draft, conclude
+from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
-from meta_eval.judging.groups import chosen, decided_on, draft_groups
+from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
 from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
-from meta_eval.judging.numbers import cut_answers, gaps, incomparable, no_shares, numbers
-from meta_eval.judging.sides import Side, Sides, aligned, both, by_number, lay_out, shared_questions, verdict_spec
+from meta_eval.judging.numbers import (
+    explain_incomparable,
+    list_known_gaps,
+    list_other_averages,
+    list_scores,
+    score_without_cut,
+)
+from meta_eval.judging.sides import (
+    Side,
+    Sides,
+    align_sides,
+    build_sides,
+    number_key,
+    paired_scores,
+    shared_questions,
+    verdict_spec,
+)
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
@@ -43,7 +58,7 @@ NUMBER = "the published number alone"
 RUN_A = "run A"
 
 
-def judge(
+def judge_run(
     run: Run,
     manifest: Manifest | None,
     baseline: Baseline | None = None,
@@ -65,7 +80,7 @@ def judge(
         ConfigError: The rules name a task that is not there, or a baseline run.
     """
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
-    entries, groups, left_out = chosen([run], manifest, choice or Choice())
+    entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
     gate = gate.without(left_out)
     names = sorted({*run.tasks, *entries})
     asked = sorted(entries) if manifest else names
@@ -78,99 +93,105 @@ def judge(
             hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
         )
     shared = shared_questions([run.tasks[name].docs for name in ruled.tasks or asked if name in run.tasks])
-    sides = [lay_out(name, run.all_runs(name), entries.get(name), baseline) for name in names]
-    drafts = [draft(one, ruled.rule(one.name), shared) for one in sides]
+    sides = [build_sides(name, run.all_runs(name), entries.get(name), baseline) for name in names]
+    drafts = [draft_task(task_sides, ruled.rule(task_sides.name), shared) for task_sides in sides]
     drafts += draft_groups(run, drafts, gate)
-    wanted = decided_on(gate, groups, drafts, asked)
-    return conclude(drafts, gate, wanted, [] if manifest else [("no pack", Alarmed(None))])
+    decided_names = list_decided_names(gate, groups, drafts, asked)
+    return conclude_judgement(drafts, gate, decided_names, [] if manifest else [("no pack", Alarmed(None))])
 
 
-def draft(one: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
-    """One task.
+def draft_task(sides: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
+    """Judge a task but for the decision over all.
 
     Args:
-        one: Its sides.
+        sides: Its sides.
         rule: What is asked of it.
         shared: See `sides.shared_questions`.
     """
-    name, entry, spec, before = one.name, one.entry, one.spec, one.before
-    if not one.runs:
+    name, entry, spec, before = sides.name, sides.entry, sides.spec, sides.before
+    if not sides.runs:
         task = Task(name, entry.subset if entry else None, 0, entry.docs if entry else None, reason="it was not run")
         return Draft(task, None, (("not run", Alarmed(name)),))
-    result = one.runs[0]
-    if before and one.pair and (rule.against or "baseline") == "baseline":
-        found = _paired(one.pair, _metrics(before[0], entry), RUN_A)
+    result = sides.runs[0]
+    if before and sides.pair and (rule.against or "baseline") == "baseline":
+        choice = _paired(sides.pair, _metrics(before[0], entry), RUN_A)
     else:
-        found = _reference(one, rule)
-    evidence = None if isinstance(found, str) else _evidence(one, found, rule, shared)
-    of_drop = spec if isinstance(found, str) else found.spec
+        choice = _reference(sides, rule)
+    reference, reason = (None, choice) if isinstance(choice, str) else (choice, None)
+    evidence = _evidence(sides, reference, rule, shared) if reference else None
+    owner = "" if before else entry.whose if entry else META
+    drop_spec = reference.spec if reference else spec
     task = Task(
         name=name,
         subset=entry.subset if entry else None,
         docs=len(result.docs) or result.provenance.docs_run or 0,
         prepared=entry.docs if entry else before[0].provenance.docs_of_task if before else None,
-        runs=len(one.runs),
-        metric=None if isinstance(found, str) else found.spec,
-        against=None if isinstance(found, str) else found.words,
-        reason=found if isinstance(found, str) else None,
-        instead=one.missing,
-        flips=_flips(one.pair, spec, "" if before else entry.whose if entry else META) if one.pair and spec else None,
-        subtasks=_subtasks(one.ours, spec, one.pair) if spec else (),
+        runs=len(sides.runs),
+        metric=reference.spec if reference else None,
+        against=reference.words if reference else None,
+        reason=reason,
+        instead=sides.missing,
+        flips=_flips(sides.pair, spec, owner) if sides.pair and spec else None,
+        subtasks=_subtasks(sides.ours, spec, sides.pair) if spec else (),
         # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
-        scores=numbers(
+        scores=list_scores(
             name,
             result,
-            one.ours,
+            sides.ours,
             entry,
-            None if entry and entry.baseline else one.answers or one.verdicts,
-            None if isinstance(found, str) else found.spec,
+            None if entry and entry.baseline else sides.answers or sides.verdicts,
+            reference.spec if reference else None,
         ),
-        gaps=gaps(entry, result),
-        cut=_cut(one, found),
-        averages=no_shares(name, result, entry, before[0] if before else None),
-        source=one.source,
-        apart=None if isinstance(found, str) else _apart(one, found, shared),
-        lower_is_better=(of_drop or "").partition(",")[0] in result.lower_is_better,
+        gaps=list_known_gaps(entry, result),
+        cut=_cut(sides, reference),
+        averages=list_other_averages(name, result, entry, before[0] if before else None),
+        source=sides.source,
+        apart=_apart(sides, reference, shared) if reference else None,
+        lower_is_better=(drop_spec or "").partition(",")[0] in result.lower_is_better,
     )
-    raised = shortcomings(name, one.runs, entry, rule)
-    known = one.first.scores(spec) if one.first and spec else None
+    raised = find_run_problems(name, sides.runs, entry, rule)
+    known = sides.first.scores(spec) if sides.first and spec else None
     published = next(
         (score.published.value for score in task.scores if score.published and score.difference is not None), None
     )
     expected = known.value if known else published
-    for number, run in enumerate(one.runs if spec else ()):
-        beside = one.first if before else one.answers
-        raised += alarms(name, run, one.ours, number, spec or "", baseline=beside, reference=expected)
-        raised += check_conditions(name, one.ours.runs[number], (spec or "").partition(",")[2], rule.limits)
-    if isinstance(found, str):
-        raised += [("alone", Alarmed(name, note=found))] if entry or before else []
-    elif found.before and not before and (other := changed_prompts(found.before.docs)) and entry and entry.baseline:
-        note = f"{other:,} of {len(found.before.docs):,} answers of the baseline had another prompt"
+    for number, run in enumerate(sides.runs if spec else ()):
+        beside = sides.first if before else sides.answers
+        raised += find_alarms(name, run, sides.ours, number, spec or "", baseline=beside, reference=expected)
+        raised += check_conditions(name, sides.ours.runs[number], (spec or "").partition(",")[2], rule.limits)
+    baseline = reference.before if reference else None
+    if reason:
+        raised += [("alone", Alarmed(name, note=reason))] if entry or before else []
+    elif baseline and not before and (other := count_changed_prompts(baseline.docs)) and entry and entry.baseline:
+        note = f"{other:,} of {len(baseline.docs):,} answers of the baseline had another prompt"
         raised.append(("unlike", Alarmed(name, note=note)))
-    if not isinstance(found, str) and found.before and rule.min_docs and len(found.after.docs) < rule.min_docs:
-        note = f"{len(found.after.docs)} docs, and {rule.min_docs} are asked for"
-        raised.append(("unfinished", Alarmed(name, note=note)))
-    if isinstance(found, str) or found.before is None:
+    if reference is None or baseline is None:
         return Draft(task, evidence, tuple(raised))
+    if rule.min_docs and len(reference.after.docs) < rule.min_docs:
+        note = f"{len(reference.after.docs)} docs, and {rule.min_docs} are asked for"
+        raised.append(("unfinished", Alarmed(name, note=note)))
 
     def clusters(docs: Sequence[Doc]) -> Sequence[Hashable] | None:
         return cluster_names(name, docs, shared)
 
-    others = filter_drops(found.before, found.after, found.spec, result.filters, clusters)
-    return Draft(task, evidence, tuple(raised), (found.before, found.after), clusters, tuple(others))
+    others = filter_drops(baseline, reference.after, reference.spec, result.filters, clusters)
+    return Draft(task, evidence, tuple(raised), (baseline, reference.after), clusters, tuple(others))
 
 
-def _cut(one: Sides, found: _Reference | str) -> Cut | None:
+def _cut(sides: Sides, reference: _Reference | None) -> Cut | None:
     """The scores with and without cut answers, in the metric of the drop where there is one."""
-    if isinstance(found, str):
-        return cut_answers(one.ours, one.pair, one.spec) if one.spec else None
-    return cut_answers(one.ours, (found.before, found.after) if found.before else None, found.spec)
+    if reference is None:
+        return score_without_cut(sides.ours, sides.pair, sides.spec) if sides.spec else None
+    pair = (reference.before, reference.after) if reference.before else None
+    return score_without_cut(sides.ours, pair, reference.spec)
 
 
-def _apart(one: Sides, found: _Reference, shared: frozenset[str]) -> stats.Apart | None:
-    if one.before or one.recorded is None or one.answers is None:
+def _apart(sides: Sides, reference: _Reference, shared: frozenset[str]) -> stats.Decomposition | None:
+    if sides.before or sides.recorded is None or sides.answers is None:
         return None
-    return apart(one.recorded, one.answers, one.ours, found.spec, lambda docs: cluster_names(one.name, docs, shared))
+    return apart(
+        sides.recorded, sides.answers, sides.ours, reference.spec, lambda docs: cluster_names(sides.name, docs, shared)
+    )
 
 
 # What a drop is a drop from
@@ -187,66 +208,66 @@ class _Reference:
     published: float = 0.0
 
 
-def _reference(one: Sides, rule: Rule) -> _Reference | str:
+def _reference(sides: Sides, rule: Rule) -> _Reference | str:
     """What the task is compared with, of what Meta gave; else why there is nothing."""
-    result, ours, entry = one.runs[0], one.ours, one.entry
+    result, ours, entry = sides.runs[0], sides.ours, sides.entry
     if entry is None:
         return "no pack says what it is to be compared with"
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
-    wanted = _metrics(result, entry)
+    metrics = _metrics(result, entry)
     if rule.against != "published":
-        verdicts = one.verdicts if entry.graded_by == "program" or entry.baseline is not None else None
-        for words, side in ((ANSWERS, one.answers), (VERDICTS, verdicts)):
+        verdicts = sides.verdicts if entry.graded_by == "program" or entry.baseline is not None else None
+        for words, side in ((ANSWERS, sides.answers), (VERDICTS, verdicts)):
             if side is not None:
-                pair = aligned(side, ours, by_number)
-                found = _paired(pair, wanted, words.replace(f"{META} recorded", entry.whose_recorded))
-                if not isinstance(found, str) and len(pair[0].docs) >= MIN_RECORDED * len(ours.docs):
-                    return found
+                pair = align_sides(side, ours, number_key)
+                reference = _paired(pair, metrics, words.replace(f"{META} recorded", entry.whose_recorded))
+                if not isinstance(reference, str) and len(pair[0].docs) >= MIN_RECORDED * len(ours.docs):
+                    return reference
         if rule.against == "recorded":
             return "there are no recorded answers or verdicts to compare it with"
     reasons = ["no number was published for this subset" if entry.record is None else "no score of it is a share"]
     for number in entry.published:
-        reason = incomparable(result, ours, entry, number)
+        reason = explain_incomparable(result, ours, entry, number)
         if reason is None:
             return _Reference(NUMBER, number.our_metric, ours, published=number.value / 100)
         reasons.append(reason)
     return reasons[-1]
 
 
-def _paired(sides: tuple[Side, Side], wanted: Sequence[str], words: str) -> _Reference | str:
-    for spec in wanted:
-        if both(*sides, spec) is not None:
+def _paired(sides: tuple[Side, Side], metrics: Sequence[str], words: str) -> _Reference | str:
+    for spec in metrics:
+        if paired_scores(*sides, spec) is not None:
             return _Reference(words, spec, sides[1], sides[0])
     return "there is no metric that both have and that is a share"
 
 
 def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     """The metrics that a drop may be taken in, the first before others: those that are published for such docs."""
-    numbers = sorted(entry.published, key=lambda one: not one.same_settings) if entry else ()
-    published = [one.our_metric for one in numbers] if entry else list(result.published_metrics)
+    numbers = sorted(entry.published, key=lambda number: not number.same_settings) if entry else ()
+    published = [number.our_metric for number in numbers] if entry else list(result.published_metrics)
     verdict = verdict_spec(result, entry)
     return [*published, *([verdict] if verdict else ())]
 
 
-def _evidence(one: Sides, found: _Reference, rule: Rule, shared: frozenset[str]) -> Evidence:
-    ours = found.after.scores(found.spec)
+def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset[str]) -> Evidence:
+    ours = reference.after.scores(reference.spec)
     assert ours is not None  # noqa: S101 (that is how it was chosen)
-    names = cluster_names(one.name, [found.after.docs[position] for position in ours.positions], shared)
-    theirs = found.before.scores(found.spec) if found.before else None
+    names = cluster_names(sides.name, [reference.after.docs[position] for position in ours.positions], shared)
+    theirs = reference.before.scores(reference.spec) if reference.before else None
     drop = (
-        stats.unpaired_drop(found.published, ours.values, ours.labels, names)
+        stats.unpaired_drop(reference.published, ours.values, ours.labels, names)
         if theirs is None
         else stats.paired_drop(theirs.shares, ours.shares, ours.labels, names)
     )
     drop = drop.turned() if ours.lower_is_better else drop
     noise = None
-    for side in filter(None, (found.before, found.after)):
-        each = side.each(found.spec)
-        if len(each) > 1:
-            noise = stats.run_noise([one.shares for one in each], ours.labels)
-    baseline_runs = len(one.before) if found.words == RUN_A else None
-    return Evidence(one.name, drop, rule.share, len(found.after.runs), baseline_runs, noise)
+    for side in filter(None, (reference.before, reference.after)):
+        scores_by_run = side.each(reference.spec)
+        if len(scores_by_run) > 1:
+            noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], ours.labels)
+    baseline_runs = len(sides.before) if reference.words == RUN_A else None
+    return Evidence(sides.name, drop, rule.share, len(reference.after.runs), baseline_runs, noise)
 
 
 def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
@@ -279,22 +300,22 @@ def _flips(sides: tuple[Side, Side], spec: str, whose: str) -> Flips | None:
     if before is None or after is None or before.positions != after.positions:
         return None
     changes = [b - a for a, b in zip(before.verdicts, after.verdicts, strict=True)]
-    down, up = sum(one < -SAME_VERDICT for one in changes), sum(one > SAME_VERDICT for one in changes)
+    down, up = sum(change < -SAME_VERDICT for change in changes), sum(change > SAME_VERDICT for change in changes)
     return Flips(*(("ours", whose) if whose else ("A", "B")), len(changes), down, up)
 
 
 def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[Subtask, ...]:
-    found = ours.scores(spec)
-    if found is None:
+    scores = ours.scores(spec)
+    if scores is None:
         return ()
     theirs: dict[Hashable, float] = {}
-    pair = both(*sides, spec) if sides else None
+    pair = paired_scores(*sides, spec) if sides else None
     if sides and pair:
         docs = sides[1].docs
         theirs = {docs[at].doc_id: value for at, value in zip(pair[0].positions, pair[0].raw, strict=True)}
     groups: dict[str, list[tuple[float, float | None, Hashable]]] = {}
-    names = found.clusters or found.positions
-    for position, value, name in zip(found.positions, found.raw, names, strict=True):
+    names = scores.clusters or scores.positions
+    for position, value, name in zip(scores.positions, scores.raw, names, strict=True):
         doc = ours.docs[position]
         if doc.subtask is not None:
             groups.setdefault(doc.subtask, []).append((value, theirs.get(doc.doc_id), name))
@@ -303,15 +324,17 @@ def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[S
     drops = {}
     for name, values in groups.items():
         after, known, clusters = zip(*values, strict=True)
-        before = [one for one in known if one is not None]
+        before = [value for value in known if value is not None]
         if len(before) == len(values):
-            drops[name] = stats.paired_drop(before, after, clusters=clusters if found.clusters else None)
-    clear = dict(zip(drops, (p < ALPHA for p in stats.holm([one.p() for one in drops.values()])), strict=True))
+            drops[name] = stats.paired_drop(before, after, clusters=clusters if scores.clusters else None)
+    clear = dict(
+        zip(drops, (p < ALPHA for p in stats.correct_by_holm([drop.p() for drop in drops.values()])), strict=True)
+    )
     return tuple(
         Subtask(
             name,
             len(values),
-            stats.mean([one for one, _, _ in values]),
+            stats.mean([value for value, _, _ in values]),
             drops[name].before if name in drops else None,
             clear.get(name, False),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
 from meta_eval.results.model import Doc
 from meta_eval.results.run import TaskRun
-from meta_eval.stats import Apart, Interval
+from meta_eval.stats import Decomposition, Interval
 
 # Whose recorded answers and verdicts a run stands beside, where its pack says nothing else.
 META = "Meta's"
@@ -128,7 +128,7 @@ class Alarm:
 
     @property
     def veto(self) -> bool:
-        return any(one.veto for one in self.tasks)
+        return any(task.veto for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class Task:
     subtasks: tuple[Subtask, ...] = ()
     averages: tuple[LmEvalAverage, ...] = ()
     source: Source | None = None
-    apart: Apart | None = None
+    apart: Decomposition | None = None
     lower_is_better: bool = False
     members: tuple[str, ...] = ()
 
@@ -302,4 +302,4 @@ class Judgement:
     alarms: tuple[Alarm, ...]
     tasks: tuple[Task, ...]
     notes: tuple[str, ...] = ()
-    apart: Apart | None = None
+    apart: Decomposition | None = None

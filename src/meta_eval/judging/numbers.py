@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meta_eval import catalog
-from meta_eval.judging.alarms import other_settings, unfinished
+from meta_eval.judging.alarms import explain_unfinished, find_other_settings
 from meta_eval.judging.model import BaselineDistance, Cut, LmEvalAverage, Published, Score
-from meta_eval.judging.sides import Side, both, shares_of, verdict_spec
+from meta_eval.judging.sides import Side, list_shares, paired_scores, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.results_file import Aggregate
 from meta_eval.results.run import TaskRun
@@ -17,7 +17,7 @@ from meta_eval.source.lookup import SAMPLE
 from meta_eval.thresholds import MIN_BASELINE_DOCS, ROUNDING
 
 
-def numbers(
+def list_scores(
     name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None, spec: str | None = None
 ) -> tuple[Score, ...]:
     """The scores of a task beside its published numbers; without a pack the one in the metric of its drop.
@@ -30,20 +30,22 @@ def numbers(
         meta: The recorded answers; None where there are none.
         spec: The ``metric,filter`` of the drop; None where there is none.
     """
-    published = [one for one in entry.published if is_share(one)] if entry else []
+    published = [number for number in entry.published if is_share(number)] if entry else []
     if published:
-        of_entry = tuple(_score(name, result, ours, entry, one, one.our_metric, meta) for one in published)
+        of_entry = tuple(_score(name, result, ours, entry, number, number.our_metric, meta) for number in published)
         # A record has a score in each of its metrics, of which several are averaged alike.
-        return tuple(replace(one, averaging=one.metric) for one in of_entry) if entry and entry.record else of_entry
-    wanted = shares_of(result) if entry is None and _is_plain(result) else []
+        return (
+            tuple(replace(score, averaging=score.metric) for score in of_entry) if entry and entry.record else of_entry
+        )
+    wanted = list_shares(result) if entry is None and _is_plain(result) else []
     own = spec if entry is None and spec else verdict_spec(result, entry)
     chosen = wanted or [own or ""]
-    found = tuple(_score(name, result, ours, entry, None, one, None) for one in chosen)
+    scores = tuple(_score(name, result, ours, entry, None, metric, None) for metric in chosen)
     # Of a task of no pack nothing says which metric matters, so each is named.
-    return tuple(replace(one, averaging=one.metric) for one in found) if len(found) > 1 else found
+    return tuple(replace(score, averaging=score.metric) for score in scores) if len(scores) > 1 else scores
 
 
-def cut_answers(ours: Side, sides: tuple[Side, Side] | None, spec: str) -> Cut | None:
+def score_without_cut(ours: Side, sides: tuple[Side, Side] | None, spec: str) -> Cut | None:
     """The scores with and without the answers that were cut at their limit; None where none was.
 
     Args:
@@ -51,17 +53,17 @@ def cut_answers(ours: Side, sides: tuple[Side, Side] | None, spec: str) -> Cut |
         sides: The baseline and the run, aligned; None where there is no baseline.
         spec: The ``metric,filter`` of the scores.
     """
-    found, kept = ours.scores(spec), _whole(ours)
+    scores, kept = ours.scores(spec), _whole(ours)
     docs = len(ours.docs) - len(kept)
-    if found is None or not docs:
+    if scores is None or not docs:
         return None
     without = ours.only(kept).scores(spec) if kept else None
     beside = None
     if sides and (places := _whole(sides[1])):
-        beside = both(sides[0].only(places), sides[1].only(places), spec)
+        beside = paired_scores(sides[0].only(places), sides[1].only(places), spec)
     same = beside is not None and without is not None and len(beside[0].values) == len(without.values)
     return Cut(
-        metric=spec, docs=docs, of=len(found.values), score=found.value,
+        metric=spec, docs=docs, of=len(scores.values), score=scores.value,
         without=without.value if without else None, baseline=beside[0].value if beside and same else None,
     )  # fmt: skip
 
@@ -80,11 +82,11 @@ def _score(
     spec: str,
     meta: Side | None,
 ) -> Score:
-    found = ours.scores(spec) if spec else None
-    value, interval = (found.value, found.interval) if found else (None, None)
-    n = len(found.values) if found else len(result.docs) if not spec else 0
-    reason = incomparable(result, ours, entry, number)
-    aggregate = result.aggregates.get(spec) if not found else None
+    scores = ours.scores(spec) if spec else None
+    value, interval = (scores.value, scores.interval) if scores else (None, None)
+    n = len(scores.values) if scores else len(result.docs) if not spec else 0
+    reason = explain_incomparable(result, ours, entry, number)
+    aggregate = result.aggregates.get(spec) if not scores else None
     if aggregate and aggregate.share:
         value, interval = aggregate.value, aggregate.interval
         n = len(result.docs) or result.provenance.docs_run or 0
@@ -110,14 +112,14 @@ def _score(
 
 
 def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -> BaselineDistance | None:
-    found = meta.scores(number.our_metric)
-    if entry.dataset_id == SAMPLE or found is None or len(meta.docs) < MIN_BASELINE_DOCS * entry.docs:
+    scores = meta.scores(number.our_metric)
+    if entry.dataset_id == SAMPLE or scores is None or len(meta.docs) < MIN_BASELINE_DOCS * entry.docs:
         return None
     reason = next((gap.text.rstrip(".") for gap in _known_gaps(entry, None) if gap.recorded), None)
     if not number.same_settings:
         reason = f"the published number was measured in another way{_note(number)}"
     decimals = len(repr(number.value).partition(".")[2])
-    return baseline_distance(name, number.our_metric, found.value, number.value / 100, reason, decimals)
+    return baseline_distance(name, number.our_metric, scores.value, number.value / 100, reason, decimals)
 
 
 def baseline_distance(
@@ -138,7 +140,9 @@ def baseline_distance(
     return BaselineDistance(task, metric, baseline, published, distance, within, reason)
 
 
-def incomparable(result: TaskRun, ours: Side, entry: TaskEntry | None, number: PublishedEntry | None) -> str | None:
+def explain_incomparable(
+    result: TaskRun, ours: Side, entry: TaskEntry | None, number: PublishedEntry | None
+) -> str | None:
     """Why a score is not put beside a published number, the first reason that there is; None when it is."""
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
@@ -151,38 +155,48 @@ def incomparable(result: TaskRun, ours: Side, entry: TaskEntry | None, number: P
         reason = f"the run has no score in {number.our_metric}"
     elif entry.dataset_id == SAMPLE:
         reason = "these are the rows of the embedded sample, not of the benchmark"
-    return reason or unfinished(result, entry) or other_settings(result)
+    return reason or explain_unfinished(result, entry) or find_other_settings(result)
 
 
 def _note(number: PublishedEntry) -> str:
     return f": {number.note.rstrip('.')}" if number.note else ""
 
 
-def averages(name: str, aggregates: Mapping[str, Aggregate]) -> tuple[LmEvalAverage, ...]:
+def list_averages(name: str, aggregates: Mapping[str, Aggregate]) -> tuple[LmEvalAverage, ...]:
     """lm-eval's own averages."""
-    return tuple(LmEvalAverage(name, spec, one.value, one.interval, one.share) for spec, one in aggregates.items())
+    return tuple(
+        LmEvalAverage(name, spec, aggregate.value, aggregate.interval, aggregate.share)
+        for spec, aggregate in aggregates.items()
+    )
 
 
-def no_shares(
+def list_other_averages(
     name: str, result: TaskRun, entry: TaskEntry | None, before: TaskRun | None = None
 ) -> tuple[LmEvalAverage, ...]:
     """lm-eval's averages that are no shares (perplexity, BLEU), in their own units, beside A's or the recorded ones."""
     if before:
-        whose, others = "A", {spec: one.value for spec, one in before.aggregates.items()}
+        whose, others = "A", {spec: aggregate.value for spec, aggregate in before.aggregates.items()}
     else:
         whose = "recorded"
-        others = {one.our_metric: one.value / 100 for one in entry.published} if entry and entry.record else {}
-    found = []
-    for spec, one in result.aggregates.items():
+        others = {number.our_metric: number.value / 100 for number in entry.published} if entry and entry.record else {}
+    averages = []
+    for spec, aggregate in result.aggregates.items():
         other = others.get(spec)
-        if not one.share or (other is not None and not 0 <= other <= 1):
+        if not aggregate.share or (other is not None and not 0 <= other <= 1):
             lower = spec.partition(",")[0] in result.lower_is_better
-            found.append(
+            averages.append(
                 LmEvalAverage(
-                    name, spec, one.value, one.interval, False, other, whose if other is not None else "", lower
+                    name,
+                    spec,
+                    aggregate.value,
+                    aggregate.interval,
+                    False,
+                    other,
+                    whose if other is not None else "",
+                    lower,
                 )
             )
-    return tuple(found)
+    return tuple(averages)
 
 
 def is_share(number: PublishedEntry) -> bool:
@@ -195,14 +209,14 @@ def _is_plain(result: TaskRun) -> bool:
     return result.verdict is None and all(doc.prompt_unchanged is None for doc in result.docs)
 
 
-def gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
+def list_known_gaps(entry: TaskEntry | None, result: TaskRun) -> tuple[str, ...]:
     if entry is None:
         return ()
     others = catalog.find_reproductions(entry.model, entry.subset) if entry.model else ()
     return tuple(f"{gap.text} ({gap.source})" for gap in _known_gaps(entry, result.provenance.backend)) + tuple(
-        f"Others measured {one.value:g}{f' ({one.averaging})' if one.averaging else ''} on these rows "
-        f"({one.source}){f': {one.note}' if one.note else ''}."
-        for one in others
+        f"Others measured {score.value:g}{f' ({score.averaging})' if score.averaging else ''} on these rows "
+        f"({score.source}){f': {score.note}' if score.note else ''}."
+        for score in others
     )
 
 

@@ -49,15 +49,15 @@ class Side:
 
     def each(self, spec: str) -> list[Scores]:
         """The scores of every run; none unless every run has them of the same docs."""
-        found = [one for run in range(len(self.runs)) if (one := self.of(run, spec)) is not None]
-        same = len(found) == len(self.runs) and len({(one.positions, one.labels) for one in found}) == 1
-        return found if same else []
+        all_runs = [scores for run in range(len(self.runs)) if (scores := self.of(run, spec)) is not None]
+        docs = {(scores.positions, scores.labels) for scores in all_runs}
+        return all_runs if len(all_runs) == len(self.runs) and len(docs) == 1 else []
 
     def scores(self, spec: str) -> Scores | None:
         """The mean of all runs, doc by doc."""
         if spec not in self._averaged:
-            found = self.each(spec)
-            self._averaged[spec] = _averaged(found) if found else None
+            scores_by_run = self.each(spec)
+            self._averaged[spec] = _averaged(scores_by_run) if scores_by_run else None
         return self._averaged[spec]
 
     def only(self, places: Sequence[int]) -> Side:
@@ -102,7 +102,7 @@ class Sides:
     source: Source | None = None
 
 
-def lay_out(
+def build_sides(
     name: str,
     runs: Sequence[TaskRun],
     entry: TaskEntry | None,
@@ -113,56 +113,57 @@ def lay_out(
     result = runs[0] if runs else None
     spec = verdict_spec(result, entry)
     lower = result.lower_is_better if result else LOWER_IS_BETTER
-    one = Sides(name, entry, tuple(runs), tuple(before), spec, Side([run.docs for run in runs], lower))
+    sides = Sides(name, entry, tuple(runs), tuple(before), spec, Side([run.docs for run in runs], lower))
     if result is None:
-        return one
+        return sides
     if baseline and baseline.docs.get(name):
-        one.answers = Side([baseline.docs[name]], lower)
+        sides.answers = Side([baseline.docs[name]], lower)
     named = baseline.recorded.get(name) if baseline else None
     if named:
-        one.recorded = one.verdicts = Side([named], lower)
+        sides.recorded = sides.verdicts = Side([named], lower)
     elif spec:
-        one.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry))
+        sides.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry))
     if not named and entry is not None and entry.record is not None and (known := restore_recorded_docs(result.docs)):
-        one.recorded = Side([known], lower)
-    one.missing = baseline.missing.get(name) if baseline and not before else None
-    one.first = Side([run.docs for run in before], lower) if before else one.answers or one.verdicts
-    if one.first:
-        keys = (by_prompt, by_question, _by_content(one.first, one.ours)) if before else (by_number,)
-        one.pair = aligned(one.first, one.ours, *keys)
-    one.source = _source(one, spec) if spec else None
-    return one
+        sides.recorded = Side([known], lower)
+    sides.missing = baseline.missing.get(name) if baseline and not before else None
+    sides.first = Side([run.docs for run in before], lower) if before else sides.answers or sides.verdicts
+    if sides.first:
+        keys = (prompt_key, question_key, _by_content(sides.first, sides.ours)) if before else (number_key,)
+        sides.pair = align_sides(sides.first, sides.ours, *keys)
+    sides.source = _source(sides, spec) if spec else None
+    return sides
 
 
-def _averaged(found: Sequence[Scores]) -> Scores:
-    if len(found) == 1:
-        return found[0]
+def _averaged(scores_by_run: Sequence[Scores]) -> Scores:
+    if len(scores_by_run) == 1:
+        return scores_by_run[0]
     values, raw, shares = (
-        tuple(stats.average_runs([getattr(one, name) for one in found])) for name in ("values", "raw", "shares")
+        tuple(stats.average_runs([getattr(run_scores, name) for run_scores in scores_by_run]))
+        for name in ("values", "raw", "shares")
     )
-    return replace(found[0], values=values, raw=raw, shares=shares)
+    return replace(scores_by_run[0], values=values, raw=raw, shares=shares)
 
 
-def aligned(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
+def align_sides(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
     """The docs that both sides have, in one order: docs with the same key, by the first key that finds one.
 
     Of several docs with one key the first goes with the first, and so on.
     """
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     left = list(range(len(after.docs)))
     for key in keys:
         waiting: dict[Hashable, list[int]] = {}
         for place in reversed(left):
             waiting.setdefault(key(after.docs[place]), []).append(place)
         for place, doc in enumerate(before.docs):
-            if place not in found and (same := waiting.get(key(doc))):
-                found[place] = same.pop()
+            if place not in matches and (same := waiting.get(key(doc))):
+                matches[place] = same.pop()
         left = [place for places in waiting.values() for place in reversed(places)]
-    pairs = sorted(found.items())
+    pairs = sorted(matches.items())
     return before.only([place for place, _ in pairs]), after.only([place for _, place in pairs])
 
 
-def both(before: Side, after: Side, spec: str) -> tuple[Scores, Scores] | None:
+def paired_scores(before: Side, after: Side, spec: str) -> tuple[Scores, Scores] | None:
     """The scores of two aligned sides in one metric; None unless both have them, of the same docs."""
     first, second = before.scores(spec), after.scores(spec)
     if first is None or second is None or first.kind != second.kind or first.positions != second.positions:
@@ -178,16 +179,16 @@ def recorded_side(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, readi
     """
     metric, _, name = spec.partition(",")
     verdicts, _ = read_recorded_verdicts(docs, (entry.recorded_metric if entry else None) or metric, reading)
-    found = []
+    recorded = []
     for doc, theirs in zip(docs, verdicts, strict=True):
         if theirs is None or name not in doc.answers:
             continue
         if not 0 <= theirs <= 1:
             return None
         ours = doc.answers[name].metrics
-        given = {one: _like(ours[one], theirs) for one in (metric, f"{metric}_macro") if one in ours}
-        found.append(replace(doc, answers={name: Answer(None, given, 0, 0)}))
-    return Side([found]) if found else None
+        given = {key: _like(ours[key], theirs) for key in (metric, f"{metric}_macro") if key in ours}
+        recorded.append(replace(doc, answers={name: Answer(None, given, 0, 0)}))
+    return Side([recorded]) if recorded else None
 
 
 def _like(ours: Value, theirs: float) -> Value:
@@ -208,15 +209,15 @@ def shared_questions(tasks: Sequence[Sequence[Doc]]) -> frozenset[str]:
     return frozenset(twice)
 
 
-def by_number(doc: Doc) -> Hashable:
+def number_key(doc: Doc) -> Hashable:
     return doc.doc_id, doc.question_hash
 
 
-def by_question(doc: Doc) -> Hashable:
+def question_key(doc: Doc) -> Hashable:
     return doc.question_hash, doc.gold
 
 
-def by_prompt(doc: Doc) -> Hashable:
+def prompt_key(doc: Doc) -> Hashable:
     return doc.question_hash, doc.gold, doc.prompt_hashes
 
 
@@ -241,7 +242,7 @@ def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
         return entry.verdict
     if result is None or not result.docs:
         return None
-    return result.verdict or next(iter(shares_of(result)), None)
+    return result.verdict or next(iter(list_shares(result)), None)
 
 
 def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
@@ -249,27 +250,27 @@ def reading_of(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
     return entry.reading if entry is not None else result.reading if result is not None else None
 
 
-def shares_of(result: TaskRun) -> list[str]:
+def list_shares(result: TaskRun) -> list[str]:
     """Every ``metric,filter`` of a run that is a share: of its docs, else of lm-eval's averages."""
-    found = [spec for spec in list_metric_keys(result.docs) if compute_scores(result.docs, spec) is not None]
-    return found + [spec for spec, one in result.aggregates.items() if one.share and spec not in found]
+    shares = [spec for spec in list_metric_keys(result.docs) if compute_scores(result.docs, spec) is not None]
+    return shares + [spec for spec, aggregate in result.aggregates.items() if aggregate.share and spec not in shares]
 
 
-def _source(one: Sides, spec: str) -> Source:
-    meta = one.answers or one.verdicts
+def _source(sides: Sides, spec: str) -> Source:
+    meta = sides.answers or sides.verdicts
     known = meta.of(0, spec) if meta else None
     verdicts: dict[Hashable, float] = {}
     if meta and known:
         given = zip(known.positions, known.verdicts, strict=True)
-        verdicts = {by_number(meta.docs[at]): value for at, value in given}
-    if one.before and one.pair:
-        docs = tuple(zip(one.pair[0].docs, one.pair[1].docs, strict=True))
-        runs = one.before[0], one.runs[0]
-        return Source(spec, runs, docs, tuple(verdicts.get(by_number(doc)) for _, doc in docs))
-    ours = one.ours.docs
-    of_meta = tuple(map(verdicts.get, map(by_number, ours)))
+        verdicts = {number_key(meta.docs[at]): value for at, value in given}
+    if sides.before and sides.pair:
+        docs = tuple(zip(sides.pair[0].docs, sides.pair[1].docs, strict=True))
+        runs = sides.before[0], sides.runs[0]
+        return Source(spec, runs, docs, tuple(verdicts.get(number_key(doc)) for _, doc in docs))
+    ours = sides.ours.docs
+    of_meta = tuple(map(verdicts.get, map(number_key, ours)))
     others = frozenset(doc.doc_id for doc in (meta.docs if meta else ()) if doc.prompt_unchanged is False)
-    named = one.entry is not None and one.entry.baseline is not None
+    named = sides.entry is not None and sides.entry.baseline is not None
     return Source(
-        spec, one.runs[:1], tuple((doc,) for doc in ours), of_meta, not named, others if named else frozenset()
+        spec, sides.runs[:1], tuple((doc,) for doc in ours), of_meta, not named, others if named else frozenset()
     )

@@ -53,10 +53,10 @@ def read_chat_template(config: Config, where: str) -> Chat | None:
 
 
 def _tokenizer(place: str, where: str) -> Any:
-    from meta_eval.verification.evaluator import quiet
+    from meta_eval.verification.evaluator import silence_libraries
 
     try:
-        with quiet():
+        with silence_libraries():
             return importlib.import_module("transformers").AutoTokenizer.from_pretrained(place)
     except ImportError:
         raise ConfigError(

@@ -125,7 +125,7 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
         SourceError: Its dataset cannot be had.
         DataError: It asks what no pack holds.
     """
-    from meta_eval.verification.evaluator import Evaluator, quiet
+    from meta_eval.verification.evaluator import Evaluator, silence_libraries
 
     where = f"{LM_EVAL}, {code.name}"
     evaluator = Evaluator(code.root / code.file.parent)
@@ -149,7 +149,7 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
     for instance in evaluator.instances(code.name, task, **_how(chat)):
         instances.setdefault(instance.doc_id, []).append(instance)
     rows = RecordedDocs([], None, chat.bos if chat else None)
-    with quiet():
+    with silence_libraries():
         targets = [task.doc_to_target(doc) for doc in docs]
         rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
     for number, doc in enumerate(docs):

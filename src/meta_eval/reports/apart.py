@@ -10,7 +10,7 @@ from meta_eval.reports.tables import Column, Row, Table
 
 if TYPE_CHECKING:
     from meta_eval.judging.model import Task
-    from meta_eval.stats import Apart, Drop, Part
+    from meta_eval.stats import Decomposition, Drop, Part
 
 LEGEND = (
     "Points, positive for worse. Grader: the recorded answers under today's grader. Model: new answers to the recorded "
@@ -18,14 +18,14 @@ LEGEND = (
 )
 
 
-def apart_table(tasks: Iterable[Task], mean: Apart | None) -> Table[Apart]:
+def apart_table(tasks: Iterable[Task], mean: Decomposition | None) -> Table[Decomposition]:
     """A row for each task whose drop is told apart, the mean of them last."""
     found = [(task.name, task.apart) for task in tasks if task.apart is not None]
     rows = [Row(name, one) for name, one in found]
     if mean is not None:
         rows.append(Row("mean, by precision", mean, whole=True))
     notes = ((name, "; ".join(_notes(one))) for name, one in found)
-    columns: tuple[Column[Apart], ...] = (
+    columns: tuple[Column[Decomposition], ...] = (
         Column("docs", "docs", lambda one: one.docs, text.count),
         _part("total", lambda one: one.total),
         _part("grader", lambda one: one.grader),
@@ -36,21 +36,21 @@ def apart_table(tasks: Iterable[Task], mean: Apart | None) -> Table[Apart]:
     return Table("apart", title, columns, tuple(rows), LEGEND, tuple((name, note) for name, note in notes if note))
 
 
-def _part(key: str, part: Callable[[Apart], Drop | Part | None]) -> Column[Apart]:
+def _part(key: str, part: Callable[[Decomposition], Drop | Part | None]) -> Column[Decomposition]:
     """The column of a part, with its interval below; a part that nothing tells is missing."""
 
-    def value(one: Apart) -> float | None:
+    def value(one: Decomposition) -> float | None:
         found = part(one)
         return None if found is None else found.value
 
-    def detail(one: Apart) -> str | None:
+    def detail(one: Decomposition) -> str | None:
         found = part(one)
         return None if found is None else _bounds(found)
 
     return Column(key, key, value, text.drop, detail=detail, strong=True)
 
 
-def figures(one: Apart) -> dict[str, Any]:
+def figures(one: Decomposition) -> dict[str, Any]:
     """As plain JSON data, from -1 to 1; a part that nothing tells is null, ``rest`` is model and prompts together."""
     named = {"total": one.total, "grader": one.grader, "model": one.model, "prompts": one.prompts, "rest": one.rest}
     counts = {name: getattr(one, name) for name in ("docs", "regraded", "changed", "other_prompts")}
@@ -71,7 +71,7 @@ def _bounds(part: Drop | Part) -> str:
     return "" if interval.lower == interval.upper else text.drop_interval(interval)
 
 
-def _notes(one: Apart) -> Iterator[str]:
+def _notes(one: Decomposition) -> Iterator[str]:
     if one.regraded:
         yield f"{text.plural(one.regraded, 'recorded answer')} graded otherwise today"
     if one.other_prompts:

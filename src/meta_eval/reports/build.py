@@ -10,7 +10,7 @@ from pathlib import Path
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.judging.boards import board_values
 from meta_eval.judging.model import Judgement
-from meta_eval.judging.numbers import averages
+from meta_eval.judging.numbers import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.reports import model
 from meta_eval.reports.fidelity_build import beside_results
@@ -31,7 +31,7 @@ def build_report(
     """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
     digest = None if pack is None else hash_file(pack / MANIFEST)
     fidelity, said = beside_results(places, digest)
-    totals = [averages(one.name, one.aggregates) for one in run.groups.values() if not run.repeats]
+    totals = [list_averages(one.name, one.aggregates) for one in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(board_values(manifest, run.tasks))
     facts = model.RunFacts(

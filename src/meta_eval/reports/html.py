@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 from meta_eval.boundary.hashing import hash_text
-from meta_eval.judging.alarms import in_words
+from meta_eval.judging.alarms import describe_alarm
 from meta_eval.judging.model import Subtask, Task
 from meta_eval.reports import text
 from meta_eval.reports.fidelity_tables import fidelity_tables_by_key
@@ -127,7 +127,7 @@ def environment() -> Environment:
         "p_value": text.p_value,
         "weight": text.weight,
         "drop": text.drop,
-        "in_words": in_words,
+        "in_words": describe_alarm,
         "why": text.why,
         "known_reasons": text.known_reasons,
         "cut": text.cut,

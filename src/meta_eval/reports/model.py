@@ -13,7 +13,7 @@ from meta_eval.judging.model import META, Alarm, LmEvalAverage, Task
 from meta_eval.reports import apart
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.text import headline
-from meta_eval.stats import Apart, Drop, Interval
+from meta_eval.stats import Decomposition, Drop, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
 SCHEMA_VERSION = 2
@@ -79,7 +79,7 @@ class Report:
     totals: tuple[LmEvalAverage, ...] = ()
     gated: bool = False
     fidelity: tuple[FidelityReport, ...] = ()
-    apart: Apart | None = None
+    apart: Decomposition | None = None
 
     @property
     def summary(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from meta_eval.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
-from meta_eval.judging.alarms import in_words
+from meta_eval.judging.alarms import describe_alarm
 from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
 
 def alarm_tasks(alarm: Alarm) -> str:
     """``meta_ifeval (54 of 541), meta_math``; empty for the whole run."""
-    return ", ".join(filter(None, map(in_words, alarm.tasks)))
+    return ", ".join(filter(None, map(describe_alarm, alarm.tasks)))
 
 
 def cut(task: Task) -> str | None:

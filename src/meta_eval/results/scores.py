@@ -61,7 +61,7 @@ class Scores:
     @property
     def value(self) -> float:
         """The score, 0 to 1."""
-        return stats.macro(self.values, self.labels) if self.labels else stats.mean(self.values)
+        return stats.macro_mean(self.values, self.labels) if self.labels else stats.mean(self.values)
 
     @property
     def interval(self) -> stats.Interval:

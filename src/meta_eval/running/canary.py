@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meta_eval.answers.answer_matching import until
+from meta_eval.answers.answer_matching import cut_at_stop
 from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
@@ -144,7 +144,7 @@ def compared(ask: EngineRequest, said: EngineResponse, recorded: Recorded, cut: 
             ask.request, tokens, same=ours.index(max(ours)) == theirs.index(max(theirs)),
             off=max(abs(one - other) for one, other in pairs), flat=max(ours) - min(ours) < ALIKE,
         )  # fmt: skip
-    text, right = said.text or "", until(recorded.text or "", ask.request.stop)
+    text, right = said.text or "", cut_at_stop(recorded.text or "", ask.request.stop)
     one, other = cut(text), cut(right)
     alike = next(
         (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))

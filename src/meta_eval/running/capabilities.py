@@ -25,11 +25,11 @@ def find_refusals(
         client: The backend at work, which may find out more; None before it is started.
         has_tokenizer: Whether requests bring their token ids.
     """
-    found = {}
+    refusals = {}
     for kind in dict.fromkeys(kinds):
         why = None if kind in backend.kinds else f"backend {backend.name} {_WITHOUT[kind]}"
         if why is None and client is not None:
             why = client.cannot(kind, has_tokenizer=has_tokenizer)
         if why:
-            found[kind] = why
-    return found
+            refusals[kind] = why
+    return refusals

@@ -40,8 +40,9 @@ class EngineRequest:
     @property
     def one_token_each(self) -> bool:
         """Whether each continuation is one token and no two are the same: one prefill then tells them all apart."""
-        ids = self.continuation_ids
-        return ids is not None and all(len(one) == 1 for one in ids) and len({one[0] for one in ids}) == len(ids)
+        if self.continuation_ids is None or any(len(ids) != 1 for ids in self.continuation_ids):
+            return False
+        return len({ids[0] for ids in self.continuation_ids}) == len(self.continuation_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +138,8 @@ class Client(ABC):
 
 def client_of(settings: RunSettings) -> type[Client]:
     """The class that asks the backend of some settings, imported now."""
-    found: type[Client] = backend_of(settings).load_client()
-    return found
+    client: type[Client] = backend_of(settings).load_client()
+    return client
 
 
 def with_token_ids(
@@ -150,19 +151,19 @@ def with_token_ids(
     left = iter(requests)
     while some := list(itertools.islice(left, batch)):
         ids: Sequence[dict[str, Any]] = encoder.fields(some) if encoder else [{} for _ in some]
-        for request, found in zip(some, ids, strict=True):
-            yield EngineRequest(request, found.get("prompt_token_ids"), found.get("continuation_token_ids"), top_k)
+        for request, tokens in zip(some, ids, strict=True):
+            yield EngineRequest(request, tokens.get("prompt_token_ids"), tokens.get("continuation_token_ids"), top_k)
 
 
-# What the words of `too_long` hold, and those of no other failure.
+# What the words of `explain_too_long` hold, and those of no other failure.
 TOO_LONG = "and max_model_len is"
 
 
-def too_long(ask: EngineRequest, room: int) -> str | None:
+def explain_too_long(ask: EngineRequest, room: int) -> str | None:
     """Why a request does not fit a context, or None. Stock lm-eval would cut the prompt from the left, in silence."""
     if ask.prompt_ids is None:
         return None
-    longest = max((len(one) for one in ask.continuation_ids or ()), default=0)
+    longest = max((len(continuation) for continuation in ask.continuation_ids or ()), default=0)
     # Engines that say how likely a prompt's tokens are write one of their own behind it.
     tokens = len(ask.prompt_ids) + (longest or ask.request.max_tokens) + (ask.request.kind == "force")
     if tokens <= room:

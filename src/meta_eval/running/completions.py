@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.answers.token_logprobs import Place, TokenLogprobs, of_places
+from meta_eval.answers.token_logprobs import Place, TokenLogprobs, collect_tokens
 from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.transport import GarbledError, Json
 
@@ -48,7 +48,7 @@ class Abilities:
     forced: str | None = None
 
 
-def generation(ask: EngineRequest, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
+def build_text_request(ask: EngineRequest, *, seed: int, end: Sequence[str], can: Abilities) -> dict[str, Any]:
     """A request for a text: greedy unless the task says ``do_sample``. Each repeat has a seed of its own, or sampled
     answers to the same prompt would all be the same."""
     request = ask.request
@@ -66,7 +66,7 @@ def generation(ask: EngineRequest, *, seed: int, end: Sequence[str], can: Abilit
     }
 
 
-def labels(prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
+def build_label_request(prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
     """A request for the log-probabilities of some tokens behind a prompt."""
     return {
         "prompt": list(prompt), "max_tokens": 1, "temperature": 0.0, "logprobs": len(ids),
@@ -74,7 +74,9 @@ def labels(prompt: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def forced(prompt: Sequence[int], continuation: Sequence[int], how: str, top_k: int = 1) -> dict[str, Any]:
+def build_forced_request(
+    prompt: Sequence[int], continuation: Sequence[int], how: str, top_k: int = 1
+) -> dict[str, Any]:
     """A request for the log-probabilities of a prompt's own last tokens, and of the likeliest ones in their places."""
     asked = {"prompt_logprobs": top_k} if how == "prompt_logprobs" else {"echo": True, "logprobs": top_k}
     return {"prompt": [*prompt, *continuation], "max_tokens": 1, "temperature": 0.0, **asked}
@@ -86,7 +88,7 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
     Raises:
         GarbledError: It is no completion, or the server ended it halfway.
     """
-    choice = choice_of(answer)
+    choice = read_choice(answer)
     text, finish = choice.get("text"), choice.get("finish_reason")
     if not isinstance(text, str):
         raise GarbledError("an answer without text")
@@ -94,9 +96,9 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
         raise GarbledError(f"a text of {len(text):,} characters")
     if finish not in ("stop", "length", None):
         raise GarbledError(f"it ended with {finish!r:.40}")
-    for one in end:  # servers that were asked to keep special tokens may keep the last one too
-        text = text.removesuffix(one)
-    ids, usage = choice.get("token_ids"), usage_of(answer)
+    for ending in end:  # servers that were asked to keep special tokens may keep the last one too
+        text = text.removesuffix(ending)
+    ids, usage = choice.get("token_ids"), read_usage(answer)
     ids = ids if isinstance(ids, list) and all(map(_is_count, ids)) else None
     return EngineResponse(
         ask.request, text=text, finish_reason=finish, token_ids=ids,
@@ -110,10 +112,10 @@ def read_labels(answer: Json, ids: Sequence[int]) -> list[tuple[float, bool | No
     Raises:
         GarbledError: They are not all there.
     """
-    found: Any = choice_of(answer).get("logprobs")
+    logprobs: Any = read_choice(answer).get("logprobs")
     try:
-        top, likeliest = found["top_logprobs"][0], found["tokens"][0]
-        return [(_logprob(top[f"token_id:{one}"]), likeliest == f"token_id:{one}") for one in ids]
+        top, likeliest = logprobs["top_logprobs"][0], logprobs["tokens"][0]
+        return [(_logprob(top[f"token_id:{label}"]), likeliest == f"token_id:{label}") for label in ids]
     except _ODD:
         raise GarbledError("an answer without the log-probabilities that were asked for") from None
 
@@ -124,8 +126,8 @@ def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[fl
     Raises:
         GarbledError: They are not all there.
     """
-    found = read_tokens(answer, continuation, how)
-    return sum(found.logprobs), all(rank == 1 for rank in found.ranks)
+    tokens = read_tokens(answer, continuation, how)
+    return sum(tokens.logprobs), all(rank == 1 for rank in tokens.ranks)
 
 
 def read_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int = 0) -> TokenLogprobs:
@@ -134,25 +136,27 @@ def read_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int 
     Raises:
         GarbledError: They are not all there.
     """
-    choice = choice_of(answer)
+    choice = read_choice(answer)
     try:
-        return of_places(continuation, _PLACES[how](choice, continuation), top_k)
+        return collect_tokens(continuation, _PLACES[how](choice, continuation), top_k)
     except _ODD:
         raise GarbledError("an answer without the log-probabilities of the prompt") from None
 
 
 def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[Place]:
-    found = choice["prompt_logprobs"][-len(continuation) :]
-    return [{int(token): (_logprob(one["logprob"]), _rank(one["rank"])) for token, one in of.items()} for of in found]
+    places = choice["prompt_logprobs"][-len(continuation) :]
+    return [
+        {int(token): (_logprob(entry["logprob"]), _rank(entry["rank"])) for token, entry in of.items()} for of in places
+    ]
 
 
 def _echo(choice: Json, continuation: Sequence[int]) -> list[Place]:
     """The prompt comes first and one token that was written last, as lm-eval reads it. Ranks are not said, and the
     likeliest tokens as text, of which several may be the same: they are numbered down from -1, which is no token."""
-    found, count = choice["logprobs"], len(continuation) + 1
+    logprobs, count = choice["logprobs"], len(continuation) + 1
     places: list[Place] = []
     for token, own, top in zip(
-        continuation, found["token_logprobs"][-count:-1], found["top_logprobs"][-count:-1], strict=True
+        continuation, logprobs["token_logprobs"][-count:-1], logprobs["top_logprobs"][-count:-1], strict=True
     ):
         others = sorted(map(_logprob, top.values()), reverse=True)
         if others[0] <= _logprob(own):
@@ -192,7 +196,7 @@ _PLACES: Mapping[str, Callable[[Json, Sequence[int]], list[Place]]] = {
 FORCED = tuple(_PLACES)
 
 
-def choice_of(answer: Json) -> Json:
+def read_choice(answer: Json) -> Json:
     """The one choice of a completion.
 
     Raises:
@@ -204,16 +208,16 @@ def choice_of(answer: Json) -> Json:
     return choices[0]
 
 
-def usage_of(answer: Json) -> dict[str, int]:
+def read_usage(answer: Json) -> dict[str, int]:
     """The counts of tokens that are there."""
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
-    found = {**usage, **({"cached_tokens": details.get("cached_tokens")} if isinstance(details, dict) else {})}
-    return {name: value for name, value in found.items() if _is_count(value)}
+    counts = {**usage, **({"cached_tokens": details.get("cached_tokens")} if isinstance(details, dict) else {})}
+    return {name: value for name, value in counts.items() if _is_count(value)}
 
 
-def other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:
+def explain_other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:
     """Why what the server read is not what was meant, or None: servers cut prompts in silence, and add a BOS or none.
 
     Args:
@@ -222,13 +226,13 @@ def other_prompt(answer: Json, sent: Sequence[int] | None) -> str | None:
     """
     if sent is None:
         return None
-    read = choice_of(answer).get("prompt_token_ids")
+    read = read_choice(answer).get("prompt_token_ids")
     if isinstance(read, list):
         if read == list(sent):
             return None
         place = next((n for n, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), min(len(read), len(sent)))
         return f"it read {len(read):,} tokens of prompt; not the {len(sent):,} that were meant, from {place:,} on"
-    count = usage_of(answer).get("prompt_tokens")
+    count = read_usage(answer).get("prompt_tokens")
     if count is None or count == len(sent):
         return None
     return f"it read {count:,} tokens of prompt, and {len(sent):,} were meant"

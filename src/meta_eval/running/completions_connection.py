@@ -16,7 +16,7 @@ from meta_eval.logs import log
 from meta_eval.running import completions
 from meta_eval.running.completions import FORCED, PROBE, Abilities
 from meta_eval.running.connection import Connection, NoPageError
-from meta_eval.running.transport import CutError, Failed, GarbledError, Json, parsed
+from meta_eval.running.transport import CutError, Failed, GarbledError, Json, parse_body
 
 # Seconds until a server must have said what it is, and what its name may take.
 _TO_SAY = 60.0
@@ -46,7 +46,7 @@ class CompletionsConnection(Connection):
             status, headers, raw = await self._transport.request("GET", "/models", timeout=_TO_SAY)
             self._refuse_strangers(status, raw)
             self._refuse_for_now(status, {}, self._words(raw))
-            card = self._card(parsed(raw)) if status == 200 else {}
+            card = self._card(parse_body(raw)) if status == 200 else {}
             if self._met:
                 return
             if status != 200:
@@ -67,7 +67,7 @@ class CompletionsConnection(Connection):
             if self.can.labels is None:
                 ids = [0, 1]
                 self.can.labels = await self._tried(
-                    completions.labels(PROBE, ids), lambda answer: completions.read_labels(answer, ids)
+                    completions.build_label_request(PROBE, ids), lambda answer: completions.read_labels(answer, ids)
                 )
             return self.can.labels
 
@@ -75,7 +75,7 @@ class CompletionsConnection(Connection):
         """How it says those of a prompt's tokens, found out once; empty if it does not."""
         async with self._learning:
             for how in FORCED if self.can.forced is None else ():
-                body = completions.forced(PROBE[:1], PROBE[1:], how)
+                body = completions.build_forced_request(PROBE[:1], PROBE[1:], how)
                 if await self._tried(body, partial(completions.read_forced, continuation=PROBE[1:], how=how)):
                     self.can.forced = how
                     break
@@ -132,7 +132,7 @@ class CompletionsConnection(Connection):
         name = card.get("owned_by") or headers.get("Server") or "server"
         try:
             status, _, raw = await self._transport.request("GET", "/version", timeout=_TO_SAY, root=True)
-            version = parsed(raw).get("version") if status == 200 else None
+            version = parse_body(raw).get("version") if status == 200 else None
         except (GarbledError, Failed):
             version = None
         # It stands beside every answer.
@@ -149,7 +149,7 @@ class CompletionsConnection(Connection):
         self.can = Abilities()
         try:
             answer = await self._accepted()
-            if completions.other_prompt(answer, PROBE):
+            if completions.explain_other_prompt(answer, PROBE):
                 self.can = Abilities(token_ids=False, extras=self.can.extras)
         except (_RefusedError, NoPageError, GarbledError, CutError, Failed) as fault:
             if isinstance(fault, Failed) and fault.turned_away:
@@ -190,7 +190,7 @@ class CompletionsConnection(Connection):
             prompt: object = list(PROBE) if self.can.token_ids else "1"
             answer = await self.complete({"max_tokens": 1, "temperature": 0.0, **self.can.extras, "prompt": prompt})
             if not isinstance(answer, str):
-                completions.choice_of(answer)
+                completions.read_choice(answer)
                 return answer
             if not self.can.extras:
                 raise _RefusedError(answer)
@@ -207,7 +207,7 @@ class CompletionsConnection(Connection):
         body = {"model": self._model, "max_tokens": 1, "messages": [{"role": "user", "content": "1"}]}
         try:
             status, _, raw = await self._transport.request("POST", "/chat/completions", body, timeout=_TO_SAY)
-            answered = status == 200 and "choices" in parsed(raw)
+            answered = status == 200 and "choices" in parse_body(raw)
         except (GarbledError, CutError, Failed):
             return
         if answered:
@@ -221,7 +221,7 @@ class CompletionsConnection(Connection):
 def _models(answer: Json) -> list[Json]:
     """The models that a server lists."""
     listed = answer.get("data")
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
 
 
 def _names(card: Json) -> Iterator[str]:

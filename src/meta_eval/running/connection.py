@@ -11,7 +11,7 @@ from typing import Any
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.running.transport import Failed, Json, Transport, complaint, parsed, retry_after
+from meta_eval.running.transport import Failed, Json, Transport, parse_body, read_complaint, retry_after
 
 # What says "not now": too early, too many, overloaded, and what stands before a server that is starting.
 _NOT_NOW = frozenset((408, 425, 429, 503))
@@ -85,7 +85,7 @@ class Connection(ABC):
         """
         status, headers, raw = await self._transport.request("POST", path, body)
         if status == 200:
-            return parsed(raw)
+            return parse_body(raw)
         words = self._words(raw)
         self._refuse_for_now(status, headers, words)
         self._refuse_strangers(status, raw)
@@ -106,4 +106,4 @@ class Connection(ABC):
             raise BackendError(f"answers {status}: {self._words(raw)}", where=self.url, hint=hint)
 
     def _words(self, raw: bytes) -> str:
-        return self._transport.hidden(complaint(raw))
+        return self._transport.hidden(read_complaint(raw))

@@ -24,7 +24,7 @@ from meta_eval.results.baseline import graded_docs, read_baseline
 from meta_eval.results.model import Doc
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.scores import Scores
-from meta_eval.stats.sequential import Sequential, State, TaskDocs, plan
+from meta_eval.stats.sequential import Sequential, State, TaskDocs, plan_rounds
 
 # Docs of the first batch; each later one is a quarter of what was asked before, so that an engine is kept busy and no
 # more than a fifth is asked beyond the decision.
@@ -68,17 +68,19 @@ class Stopping:
         self._tasks: dict[str, _Task] = {}
         for name in grading.tasks:
             docs = tuple(doc for doc in baseline.docs.get(name, ()) if doc.doc_id in requests[name])
-            found = _metric(docs, manifest.tasks[name])
-            if found is None or len(found.positions) < len(requests[name]):
+            scores = _metric(docs, manifest.tasks[name])
+            if scores is None or len(scores.positions) < len(requests[name]):
                 why = baseline.missing.get(name, "some docs have no recorded answer")
                 raise ConfigError(
                     f"{name} cannot be decided doc by doc: {why}",
                     where="--stop-when-decided",
                     hint="Leave the task out with --tasks, or run the whole of it",
                 )
-            self._tasks[name] = _Task(found.spec, docs, found, {})
-        shared = shared_questions([one.docs for one in self._tasks.values()])
-        self._plan = plan([task_docs(name, one.docs, one.recorded, shared) for name, one in self._tasks.items()])
+            self._tasks[name] = _Task(scores.spec, docs, scores, {})
+        shared = shared_questions([task.docs for task in self._tasks.values()])
+        self._plan = plan_rounds(
+            [task_docs(name, task.docs, task.recorded, shared) for name, task in self._tasks.items()]
+        )
         self._gate = Sequential(self._plan, margin)
         self.margin = margin
 
@@ -100,33 +102,33 @@ class Stopping:
             answers: All that there are. What failed for good counts as lost.
             progress: Called with what is being done.
         """
-        for name, one in self._tasks.items():
+        for name, task in self._tasks.items():
             fresh: dict[int, list[Answer]] = {}
             for doc, requests in self._requests[name].items():
-                if doc in one.new:
+                if doc in task.new:
                     continue
                 keys = [answers.key(request.id, request.sha256) for request in requests]
                 if all(key in answers.given for key in keys):
                     fresh[doc] = [answers.given[key] for key in keys]
                 elif any(key in answers.failed for key in keys):
-                    self._gate.add(name, doc, _share(one, doc), 0.0)
+                    self._gate.add(name, doc, _share(task, doc), 0.0)
             if fresh:
                 progress(f"{name}: looking at {len(fresh):,} new answers")
                 evaluated = self._grading.evaluate(name, fresh)
                 lower = ResultsFile(Path(), {"configs": {}, **evaluated.results}).lower_is_better(name)
-                one.recorded = replace(one.recorded, lower_is_better=one.spec.partition(",")[0] in lower)
-                one.new.update({doc.doc_id: doc for doc in graded_docs(evaluated.samples)})
-                self._add(name, one, fresh)
+                task.recorded = replace(task.recorded, lower_is_better=task.spec.partition(",")[0] in lower)
+                task.new.update({doc.doc_id: doc for doc in graded_docs(evaluated.samples)})
+                self._add(name, task, fresh)
         return self._gate.state()
 
-    def _add(self, name: str, one: _Task, fresh: Mapping[int, object]) -> None:
+    def _add(self, name: str, task: _Task, fresh: Mapping[int, object]) -> None:
         # Scores that weigh docs differently need all docs: those that were not asked stand in as Meta answered them.
-        mixed = [one.new.get(doc.doc_id, doc) for doc in one.docs]
-        found = Side([mixed]).scores(one.spec)
-        found = replace(found, lower_is_better=one.recorded.lower_is_better) if found else None
-        shares = dict(zip(found.positions, found.good_shares, strict=True)) if found else {}
-        for position, recorded in zip(one.recorded.positions, one.recorded.good_shares, strict=True):
-            doc = one.docs[position].doc_id
+        mixed = [task.new.get(doc.doc_id, doc) for doc in task.docs]
+        scores = Side([mixed]).scores(task.spec)
+        scores = replace(scores, lower_is_better=task.recorded.lower_is_better) if scores else None
+        shares = dict(zip(scores.positions, scores.good_shares, strict=True)) if scores else {}
+        for position, recorded in zip(task.recorded.positions, task.recorded.good_shares, strict=True):
+            doc = task.docs[position].doc_id
             if doc in fresh:
                 self._gate.add(name, doc, recorded, shares.get(position, 0.0))
 
@@ -136,18 +138,18 @@ class Stopping:
         return len(self._plan.order)
 
 
-def _share(one: _Task, doc: int) -> float:
-    places = {one.docs[position].doc_id: at for at, position in enumerate(one.recorded.positions)}
-    return one.recorded.good_shares[places[doc]]
+def _share(task: _Task, doc: int) -> float:
+    places = {task.docs[position].doc_id: at for at, position in enumerate(task.recorded.positions)}
+    return task.recorded.good_shares[places[doc]]
 
 
 def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
     """The metric of the drop, as report chooses it: one that is published for such docs, else the verdict."""
     published = sorted(entry.published, key=lambda number: not number.same_settings)
     for spec in (*(number.our_metric for number in published), entry.verdict):
-        found = Side([docs]).scores(spec)
-        if found is not None:
-            return found
+        scores = Side([docs]).scores(spec)
+        if scores is not None:
+            return scores
     return None
 
 
@@ -185,5 +187,5 @@ def _right(value: Any) -> Any:
     if isinstance(value, bool):
         return True
     if isinstance(value, tuple):
-        return tuple(one if isinstance(one, str) else _right(one) for one in value)
+        return tuple(part if isinstance(part, str) else _right(part) for part in value)
     return 1.0 if isinstance(value, (int, float)) else value

@@ -66,7 +66,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def diagnosed(error: BaseException | None, log_file: Path | None, *, where: str) -> BackendError:
+def diagnose_engine(error: BaseException | None, log_file: Path | None, *, where: str) -> BackendError:
     """One message of what an engine died of.
 
     Args:

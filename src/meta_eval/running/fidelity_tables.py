@@ -47,7 +47,7 @@ class Tables:
     left_out: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def write(
+def write_tables(
     path: Path,
     wanted: ToForce,
     answers: Answers,
@@ -72,8 +72,8 @@ def write(
         UserError: Nothing is answered.
         OutputError: They cannot be written.
     """
-    found, left_out = _sorted(wanted, answers)
-    used = [answer for rows in found.values() for _, answer in rows]
+    answers_by_task, left_out = _sorted(wanted, answers)
+    used = [answer for rows in answers_by_task.values() for _, answer in rows]
     if not used:
         told = ", ".join(f"{count:,} {why}" for why, count in sum(map(Counter, left_out.values()), Counter()).items())
         raise UserError(
@@ -85,17 +85,17 @@ def write(
         engine=", ".join(sorted({answer.engine for answer in used if answer.engine})),
         settings_sha256=settings_sha256,
         manifest_sha256=hash_file(wanted.pack / MANIFEST),
-        tokenizer_sha256=tokenizer_hash(tokenizer or model),
+        tokenizer_sha256=hash_tokenizer(tokenizer or model),
         docs=wanted.docs, left_out=left_out, seed=wanted.seed,
     )  # fmt: skip
     done = Tables(answers=len(used), left_out=left_out)
     kept = [answer.tokens.top_k for answer in used if answer.tokens is not None]
     if kept:
-        done.tokens = write_tokens(path, header, _texts(found, wanted, min(kept))).tokens
+        done.tokens = write_tokens(path, header, _texts(answers_by_task, wanted, min(kept))).tokens
         done.texts = path
     if len(kept) < len(used):
         done.choices = choices_path(path)
-        write_choices(done.choices, header, _choices(found, wanted))
+        write_choices(done.choices, header, _choices(answers_by_task, wanted))
     probes = list(probing.table(answers)) if probing is not None and done.texts else []
     if probes:
         done.probes = probes_path(path)
@@ -105,7 +105,7 @@ def write(
     return done
 
 
-def tokenizer_hash(model: str) -> str:
+def hash_tokenizer(model: str) -> str:
     """The SHA-256 of a model's tokenizer.json; empty where it is not on this machine."""
     file = find_tokenizer_file(model)
     return "" if file is None else hash_file(Path(file))
@@ -113,19 +113,19 @@ def tokenizer_hash(model: str) -> str:
 
 def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
     """By task the answers that are there, and how many are not, by the reason."""
-    found: dict[str, list[tuple[str, Answer]]] = {}
+    answers_by_task: dict[str, list[tuple[str, Answer]]] = {}
     left_out = {}
     for name, hashes in wanted.hashes.items():
         whys = Counter({"no recorded answer": wanted.docs[name] - len(hashes)})
         for key in hashes.items():
             answer = answers.given.get(key)
             if answer is not None and wanted.is_whole(answer):
-                found.setdefault(name, []).append((key[1], answer))
+                answers_by_task.setdefault(name, []).append((key[1], answer))
             else:
                 whys[_why(answers.failed.get(key))] += 1
         if +whys:
             left_out[name] = dict(sorted((+whys).items()))
-    return found, left_out
+    return answers_by_task, left_out
 
 
 def _why(failed: Answer | None) -> str:
@@ -134,12 +134,12 @@ def _why(failed: Answer | None) -> str:
     return "too long for max_model_len" if TOO_LONG in failed.error else "failed"
 
 
-def _texts(found: _Found, wanted: ToForce, top_k: int) -> Iterator[Forced]:
-    for name, rows in found.items():
+def _texts(answers_by_task: _Found, wanted: ToForce, top_k: int) -> Iterator[Forced]:
+    for name, rows in answers_by_task.items():
         _, subtasks = wanted.recordings.of(name)
         for sha256, answer in rows:
-            one = answer.tokens
-            if one is None:
+            tokens = answer.tokens
+            if tokens is None:
                 continue
             doc = _doc(answer)
             yield Forced(
@@ -148,24 +148,24 @@ def _texts(found: _Found, wanted: ToForce, top_k: int) -> Iterator[Forced]:
                 doc=doc,
                 request_sha256=sha256,
                 prompt_tokens=answer.prompt_tokens or 0,
-                token_ids=np.asarray(one.ids, np.int32),
-                logprobs=np.asarray(one.logprobs, np.float32),
-                ranks=np.asarray(one.ranks, np.int32),
-                top_ids=np.asarray(one.top_ids, np.int32),
-                top_logprobs=np.asarray(one.top_logprobs, np.float32),
-                top_k_ids=_first(one.top_k_ids, top_k, np.int32),
-                top_k_logprobs=_first(one.top_k_logprobs, top_k, np.float32),
+                token_ids=np.asarray(tokens.ids, np.int32),
+                logprobs=np.asarray(tokens.logprobs, np.float32),
+                ranks=np.asarray(tokens.ranks, np.int32),
+                top_ids=np.asarray(tokens.top_ids, np.int32),
+                top_logprobs=np.asarray(tokens.top_logprobs, np.float32),
+                top_k_ids=_first(tokens.top_k_ids, top_k, np.int32),
+                top_k_logprobs=_first(tokens.top_k_logprobs, top_k, np.float32),
             )
 
 
-def _choices(found: _Found, wanted: ToForce) -> Iterator[Choices]:
-    for name, rows in found.items():
+def _choices(answers_by_task: _Found, wanted: ToForce) -> Iterator[Choices]:
+    for name, rows in answers_by_task.items():
         recorded, _ = wanted.recordings.of(name)
         for sha256, answer in rows:
             theirs = recorded[_doc(answer)]
             if answer.choices and theirs is not None:
-                given = np.asarray([-one for one in theirs.nlls], np.float32)
-                ours = np.asarray([one for one, _ in answer.choices], np.float32)
+                given = np.asarray([-nll for nll in theirs.nlls], np.float32)
+                ours = np.asarray([logprob for logprob, _ in answer.choices], np.float32)
                 yield Choices(name, _doc(answer), sha256, ours, given, int(np.argmax(given)))
 
 
@@ -175,4 +175,4 @@ def _doc(answer: Answer) -> int:
 
 def _first(lists: Any, top_k: int, kind: type[np.generic]) -> Any:
     """The first columns of all rows, which may have been asked for more; None for none."""
-    return np.asarray([one[:top_k] for one in lists], kind) if top_k else None
+    return np.asarray([row[:top_k] for row in lists], kind) if top_k else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from meta_eval.answers.answer_files import Answer, Answers
-from meta_eval.answers.recorded_answers import Recordings, forcings_of
+from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
 from meta_eval.answers.requests import Request, docs_to_run
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.backends.registry import SHIPPED
@@ -40,7 +40,7 @@ class ToForce:
         self.seed = None if docs is None else settings.seed
         self._evaluator, self._limit, self._shard = Evaluator(pack), settings.limit, shard
         self._numbers = self._drawn(tasks, manifest, docs, settings.seed)
-        self._answered = {key for key, one in answers.given.items() if self.is_whole(one)}
+        self._answered = {key for key, answer in answers.given.items() if self.is_whole(answer)}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.hashes: dict[str, dict[str, str]] = {name: {} for name in self._numbers}
@@ -79,7 +79,7 @@ class ToForce:
             BackendError: So it is.
         """
         for kind, why in find_refusals(backend, self._kinds, client).items():
-            others = ", ".join(name for name, one in SHIPPED.items() if kind in one.kinds)
+            others = ", ".join(name for name, shipped in SHIPPED.items() if kind in shipped.kinds)
             hint = f"Backends that can: {others}; or `--write-stock`, for the sums through lm_eval"
             raise BackendError(
                 f"cannot be asked: {why}", where=self._kinds[kind], hint=None if kind in backend.kinds else hint
@@ -106,7 +106,7 @@ class ToForce:
         """The requests of some docs, by task their numbers."""
         for name, numbers in docs.items():
             recorded, _ = self.recordings.of(name)
-            yield from forcings_of(self._evaluator, name, self._limit, recorded, numbers)
+            yield from build_scoring_requests(self._evaluator, name, self._limit, recorded, numbers)
 
     def _is_left(self, request: Request) -> bool:
         return (request.id, request.sha256) not in self._answered

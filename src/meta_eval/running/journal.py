@@ -1,9 +1,8 @@
 """Where a run keeps its answers: a file that only grows, so that the same command goes on where it stopped.
 
 ``OUTPUT/answers/MODEL.KEY.jsonl``, or ``MODEL.KEY.I-of-N.jsonl`` of a shard. KEY is a hash of everything that an answer
-depends on besides its request (`identity`); a run with other settings therefore never meets this one's answers. A line
-names the hash of its request besides, so that an answer to a prompt, a stop text or a limit that was changed since is
-no answer any more.
+depends on apart from its request (`collect_identity`), so a run with other settings never reads them. Each line also
+names the hash of its request: when a prompt, a stop text or a limit has changed, its old answer no longer counts.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Journal:
     Args:
         folder: ``OUTPUT/answers``.
         model: As the user names it.
-        identity: What `identity` says.
+        identity: What `collect_identity` gave.
         shard: ``(I, N)``, of a run that is split over machines; ``(0, 1)`` of a whole one.
 
     Raises:
@@ -170,7 +169,7 @@ def check_shard(shard: object) -> None:
         ConfigError: It is not ``(I, N)`` with I from 0 to N - 1.
     """
     numbers = shard if isinstance(shard, (tuple, list)) else ()
-    whole = len(numbers) == 2 and all(isinstance(one, int) and not isinstance(one, bool) for one in numbers)
+    whole = len(numbers) == 2 and all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
     if not whole or not 0 <= numbers[0] < numbers[1] <= _MOST_SHARDS:
         raise ConfigError(
             f"{quoted(shard)} is no part of a run", where="shard", hint="(0, 8) to (7, 8) are eight parts"
@@ -196,10 +195,10 @@ def model_fingerprint(model: str) -> str:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(model, "config.json")
+        cached = try_to_load_from_cache(model, "config.json")
     except HFValidationError:
         return ""
-    return f"commit:{Path(found).parent.name}" if isinstance(found, str) else ""
+    return f"commit:{Path(cached).parent.name}" if isinstance(cached, str) else ""
 
 
 def _files(folder: Path) -> Iterator[Path]:

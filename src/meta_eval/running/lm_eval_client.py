@@ -20,8 +20,8 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import make_token_counter
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
-from meta_eval.running.engine_faults import diagnosed
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
+from meta_eval.running.engine_faults import diagnose_engine
 from meta_eval.running.vllm_client import _into
 
 # Requests of one kind and settings that are answered together: what a crash can cost, and what is sorted by length.
@@ -68,7 +68,7 @@ class LmEvalClient(Client):
                 f"{error.name} is not installed here", where=self._where, hint=f"pip install {install}"
             ) from None
         except Exception as error:
-            raise diagnosed(error, self._log, where=self._where) from error
+            raise diagnose_engine(error, self._log, where=self._where) from error
         return self
 
     def __exit__(
@@ -100,7 +100,7 @@ class LmEvalClient(Client):
     def _chunk(self, asks: Sequence[EngineRequest]) -> Iterator[EngineResponse]:
         fit: list[EngineRequest] = []
         for ask in asks:
-            why = too_long(ask, self.settings.max_model_len)
+            why = explain_too_long(ask, self.settings.max_model_len)
             if why is None:
                 fit.append(ask)
             else:
@@ -109,12 +109,12 @@ class LmEvalClient(Client):
             return
         self._check_bos(fit[0])
         try:
-            found = self._ask(fit)
+            responses = self._ask(fit)
         except Exception as error:
             yield from self._one_by_one(fit, error)
         else:
             self._answered = True
-            yield from found
+            yield from responses
 
     def _one_by_one(self, asks: Sequence[EngineRequest], first: Exception) -> Iterator[EngineResponse]:
         """After a chunk failed: only what fails by itself is a failure. Nothing at all is one of the engine."""
@@ -123,19 +123,19 @@ class LmEvalClient(Client):
         for ask in asks:
             _free_memory()
             try:
-                found = self._ask([ask])
+                responses = self._ask([ask])
             except Exception as error:
                 failed.append(EngineResponse(ask.request, error=_said_of(error)))
             else:
                 self._answered = True
-                yield from found
+                yield from responses
         if len(failed) == len(asks) > 1 and not self._answered:
-            raise diagnosed(first, self._log, where=self._where) from first
+            raise diagnose_engine(first, self._log, where=self._where) from first
         yield from failed
 
     def _ask(self, asks: Sequence[EngineRequest]) -> list[EngineResponse]:
         started = time.time()
-        instances = [one for ask in asks for one in self._instances(ask)]
+        instances = [instance for ask in asks for instance in self._instances(ask)]
         call = self._lm.generate_until if asks[0].request.kind == "generate" else self._lm.loglikelihood
         with _into(self._log):
             answers = list(call(instances))
@@ -149,7 +149,9 @@ class LmEvalClient(Client):
         request = ask.request
         prompt = None if ask.prompt_ids is None else len(ask.prompt_ids)
         if request.kind == "choices":
-            choices = [(float(one[0]), bool(one[1])) for one in itertools.islice(answers, len(request.continuations))]
+            choices = [
+                (float(choice[0]), bool(choice[1])) for choice in itertools.islice(answers, len(request.continuations))
+            ]
             return EngineResponse(request, choices=choices, prompt_tokens=prompt, completion_tokens=0, **shared)
         text = next(answers)
         written = None if self._count is None else self._count(text)
@@ -177,7 +179,7 @@ class LmEvalClient(Client):
             own = self._lm.tok_encode(prompt.rstrip() if ask.request.kind == "choices" else prompt)
         except Exception:  # (what a class without a tokenizer of its own does here is its own)
             own = None
-        if ids is None or not isinstance(own, list) or not all(isinstance(one, int) for one in own):
+        if ids is None or not isinstance(own, list) or not all(isinstance(token, int) for token in own):
             if not self._unseen:
                 log.warning(
                     f"{self._where}: what tokens it makes of a prompt cannot be seen, nor whether one BOS is there"
@@ -187,7 +189,7 @@ class LmEvalClient(Client):
         if own == list(ids):
             return
         bos = ids[0]
-        count = len(list(itertools.takewhile(lambda one: one == bos, own)))
+        count = len(list(itertools.takewhile(lambda token: token == bos, own)))
         what = f"puts {count} BOS before a prompt and not one" if count != 1 else "makes other tokens of a prompt"
         raise BackendError(
             f"{what}: {own[:4]} and not {list(ids[:4])} ({ask.request.id})", where=self._where,
@@ -209,7 +211,7 @@ def _keep_special_tokens(lm: Any) -> list[str]:
     lm.tok_decode = partial(decode, skip_special_tokens=False)
     ends = getattr(getattr(getattr(lm, "model", None), "generation_config", None), "eos_token_id", None)
     ids = [*(ends if isinstance(ends, list) else [ends]), getattr(lm.tokenizer, "pad_token_id", None)]
-    return [text for one in ids if one is not None and (text := lm.tok_decode([one]))]
+    return [text for token in ids if token is not None and (text := lm.tok_decode([token]))]
 
 
 def _fix_batch_size(lm: Any) -> None:

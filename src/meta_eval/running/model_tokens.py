@@ -83,10 +83,10 @@ def _cached(model: str, name: str) -> str | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(model, name)
+        path = try_to_load_from_cache(model, name)
     except HFValidationError:  # a path, not the name of a repository
         return None
-    return found if isinstance(found, str) else None
+    return path if isinstance(path, str) else None
 
 
 def _end_token(model: str) -> str | None:

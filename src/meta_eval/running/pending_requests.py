@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from meta_eval.answers.answer_files import Answers
-from meta_eval.answers.requests import Request, requests_of
+from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.logs import log
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
-from meta_eval.running.prefix_order import Beginnings, side_by_side
+from meta_eval.running.prefix_order import Beginnings, interleave_docs
 from meta_eval.verification.evaluator import Evaluator
 
 
@@ -45,7 +45,7 @@ class PendingRequests:
     ) -> None:
         self._evaluator, self._tasks, self._limit, self._shard = evaluator, tuple(tasks), limit, shard
         self._lanes = max(lanes, 1)
-        self._answered = {(one.id, one.request_sha256) for one in answers.given.values()}
+        self._answered = {(answer.id, answer.request_sha256) for answer in answers.given.values()}
         self.total: dict[str, int] = {}
         self.left: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
@@ -63,10 +63,10 @@ class PendingRequests:
 
     def by_doc(self) -> dict[str, dict[int, list[Request]]]:
         """All requests, answered or not, by task and doc; of all docs at once, in memory."""
-        found: dict[str, dict[int, list[Request]]] = {}
+        requests: dict[str, dict[int, list[Request]]] = {}
         for request in self._own():
-            found.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
-        return found
+            requests.setdefault(request.task, {}).setdefault(request.doc, []).append(request)
+        return requests
 
     def is_answered(self, request: Request) -> bool:
         """Whether it was answered before this run began, or noted since."""
@@ -84,25 +84,25 @@ class PendingRequests:
     def docs_left(self, task: str) -> set[int]:
         """The docs of a task of which this shard asks something that is not answered."""
         hashes = self._hashes.get(task, {})
-        return {int(one.split("/")[1]) for one, sha256 in hashes.items() if (one, sha256) not in self._answered}
+        return {int(key[0].split("/")[1]) for key in hashes.items() if key not in self._answered}
 
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """What is left of some docs, by task."""
         for name, numbers in docs.items():
-            for request in requests_of(self._evaluator, name, self._limit, numbers):
+            for request in build_requests(self._evaluator, name, self._limit, numbers):
                 if request.id in self._hashes[name] and not self.is_answered(request):
                     yield request
 
     def hashes(self, task: str | None = None) -> dict[str, str]:
         """What is asked, by id its hash, of one task or of all."""
         some = self._hashes.values() if task is None else [self._hashes.get(task, {})]
-        return {name: sha256 for one in some for name, sha256 in one.items()}
+        return {name: sha256 for hashes in some for name, sha256 in hashes.items()}
 
     def __iter__(self) -> Iterator[Request]:
         for name, order in self._order.items():
             left = self.docs_left(name)
             docs = [doc for doc in order if doc in left]
-            yield from self.of_docs({name: list(side_by_side(docs, self._lanes))})
+            yield from self.of_docs({name: list(interleave_docs(docs, self._lanes))})
 
     def _own(self) -> Iterator[Request]:
         number, of = self._shard
@@ -110,10 +110,10 @@ class PendingRequests:
 
     def _all(self) -> Iterable[Request]:
         for name in self._tasks:
-            yield from requests_of(self._evaluator, name, self._limit)
+            yield from build_requests(self._evaluator, name, self._limit)
 
 
-def leave_out(
+def leave_out_tasks(
     wanted: PendingRequests, backend: Backend, client: Client | None = None, *, has_tokenizer: bool = True, whole: bool
 ) -> dict[str, str]:
     """Leave out the tasks that a backend cannot answer, and say so before the first request.
@@ -133,19 +133,19 @@ def leave_out(
     """
     names = [name for name, left in wanted.left.items() if left]
     kinds = find_refusals(backend, (wanted.kinds[name] for name in names), client, has_tokenizer=has_tokenizer)
-    found = {name: kinds[wanted.kinds[name]] for name in names if wanted.kinds[name] in kinds}
+    reasons = {name: kinds[wanted.kinds[name]] for name in names if wanted.kinds[name] in kinds}
     begun = any(wanted.left.get(name, total) < total for name, total in wanted.total.items())
-    for why in sorted(set(found.values())):
-        some = ", ".join(name for name in found if found[name] == why)
+    for why in sorted(set(reasons.values())):
+        some = ", ".join(name for name in reasons if reasons[name] == why)
         what = "multiple choice" if kinds.get("choices") == why else "it"
-        if whole or (len(found) == len(names) and not begun):
+        if whole or (len(reasons) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
         log.warning(f"{some}: left out, since {what} cannot be scored: {why}")
-    wanted.leave_out(found)
-    return found
+    wanted.leave_out(reasons)
+    return reasons
 
 
-def only(answers: Answers, wanted: Mapping[str, str]) -> Answers:
+def select_answers(answers: Answers, wanted: Mapping[str, str]) -> Answers:
     """The answers to some requests: a file of a run may hold those of other tasks, and of prompts that were changed.
 
     Args:
@@ -157,7 +157,7 @@ def only(answers: Answers, wanted: Mapping[str, str]) -> Answers:
         return wanted.get(key[0]) == key[1]
 
     return Answers(
-        given={key: one for key, one in answers.given.items() if asked(key)},
-        failed={key: one for key, one in answers.failed.items() if asked(key)},
+        given={key: answer for key, answer in answers.given.items() if asked(key)},
+        failed={key: answer for key, answer in answers.failed.items() if asked(key)},
         cut_off=answers.cut_off,
     )

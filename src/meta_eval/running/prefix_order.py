@@ -37,16 +37,16 @@ class Beginnings:
         return sorted(self._keys, key=self._keys.__getitem__)
 
 
-def alike(one: str, other: str) -> int:
+def count_shared_blocks(first: str, second: str) -> int:
     """How many whole blocks two prompts begin with alike."""
-    most = min(len(one), len(other)) // BLOCK
+    most = min(len(first), len(second)) // BLOCK
     for number in range(most):
-        if one[number * BLOCK : (number + 1) * BLOCK] != other[number * BLOCK : (number + 1) * BLOCK]:
+        if first[number * BLOCK : (number + 1) * BLOCK] != second[number * BLOCK : (number + 1) * BLOCK]:
             return number
     return most
 
 
-def side_by_side(docs: Sequence[int], lanes: int) -> Iterator[int]:
+def interleave_docs(docs: Sequence[int], lanes: int) -> Iterator[int]:
     """So many stretches of docs, one doc of each at a time: each of several servers can then keep to its own."""
     size = -(-len(docs) // lanes)
     stretches = [docs[start : start + size] for start in range(0, len(docs), size or 1)]

@@ -65,11 +65,11 @@ class Probing:
                 answer = answers.given.get(_key(request, name))
                 if own is None or answer is None or answer.tokens is None:
                     continue
-                found = answer.tokens
+                tokens = answer.tokens
                 yield Probed(
                     request.task, request.doc, name, _probe(request, name).sha256, own.prompt_tokens or 0,
-                    np.asarray(found.ids, np.int32), np.asarray(found.logprobs, np.float32),
-                    np.asarray(found.top_logprobs, np.float32),
+                    np.asarray(tokens.ids, np.int32), np.asarray(tokens.logprobs, np.float32),
+                    np.asarray(tokens.top_logprobs, np.float32),
                 )  # fmt: skip
 
 
@@ -95,20 +95,20 @@ def _variants(
         yield from variants(ask.request.prompt, ids, answer, encoder.bos, encoder.pieces, encoder.spelled)
 
 
-def chosen(lengths: Mapping[str, Mapping[int, int]]) -> tuple[Docs, Docs]:
+def choose_probed_docs(lengths: Mapping[str, Mapping[int, int]]) -> tuple[Docs, Docs]:
     """The docs that are asked in all ways, the shortest of each task in turn, and the longest of all.
 
     Args:
         lengths: By task and doc the length of the prompt; the same lengths give the same docs.
     """
     orders = [[(task, doc) for doc in sorted(docs, key=lambda doc: (docs[doc], doc))] for task, docs in lengths.items()]
-    in_turn = [one for row in itertools.zip_longest(*orders) for one in row if one is not None]
+    in_turn = [doc for row in itertools.zip_longest(*orders) for doc in row if doc is not None]
     sizes = sorted((-size, task, doc) for task, docs in lengths.items() for doc, size in docs.items())
     return _by_task(in_turn[:SHORT]), _by_task([(task, doc) for _, task, doc in sizes[:LONG]])
 
 
 def _by_task(docs: Iterable[tuple[str, int]]) -> Docs:
-    found: dict[str, list[int]] = {}
+    numbers_by_task: dict[str, list[int]] = {}
     for task, doc in docs:
-        found.setdefault(task, []).append(doc)
-    return {task: sorted(numbers) for task, numbers in found.items()}
+        numbers_by_task.setdefault(task, []).append(doc)
+    return {task: sorted(numbers) for task, numbers in numbers_by_task.items()}

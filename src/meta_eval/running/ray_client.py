@@ -17,15 +17,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.answers.token_logprobs import of_places
+from meta_eval.answers.token_logprobs import collect_tokens
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running import ray_rows
-from meta_eval.running.client import EngineRequest, EngineResponse, too_long
-from meta_eval.running.engine_faults import diagnosed
+from meta_eval.running.client import EngineRequest, EngineResponse, explain_too_long
+from meta_eval.running.engine_faults import diagnose_engine
 from meta_eval.running.vllm_client import VllmClient, typed_model_args
 
 # Requests that travel together: Ray gives their answers back when all are there, and a worker that dies loses them.
@@ -90,7 +90,7 @@ class RayClient(VllmClient):
             raise
         except Exception as error:
             self._disconnect()
-            raise diagnosed(error, self._log, where="backend ray") from error
+            raise diagnose_engine(error, self._log, where="backend ray") from error
         return self
 
     def __exit__(
@@ -130,7 +130,7 @@ class RayClient(VllmClient):
     def _rows(self, asks: Iterable[EngineRequest]) -> Iterator[dict[str, Any] | EngineResponse]:
         """A row for each thing that the engine is asked; what does not fit comes back as it is."""
         for number, ask in enumerate(asks):
-            why = too_long(ask, self.settings.max_model_len)
+            why = explain_too_long(ask, self.settings.max_model_len)
             if why is not None:
                 yield EngineResponse(ask.request, error=why, again=False)
                 continue
@@ -164,7 +164,7 @@ class RayClient(VllmClient):
             except Exception as error:
                 self._collect_logs()
                 cause = getattr(error, "cause", None) or error  # Ray wraps it in the traces of two machines
-                raise diagnosed(cause, self._log, where="backend ray") from error
+                raise diagnose_engine(cause, self._log, where="backend ray") from error
             if row is None:
                 return
             yield row
@@ -195,14 +195,14 @@ class RayClient(VllmClient):
         light = {"num_cpus": 0.1}
         processor = build_processor(
             config,
-            preprocess=ray_rows.prepared,
-            postprocess=ray_rows.reduced,
+            preprocess=ray_rows.prepare_row,
+            postprocess=ray_rows.reduce_row,
             preprocess_map_kwargs=light,
             postprocess_map_kwargs=light,
         )
         self._hush()
-        found: Iterator[Mapping[str, Any]] = iter(processor(ray.data.from_arrow_refs(blocks)).iter_rows())
-        return found
+        rows: Iterator[Mapping[str, Any]] = iter(processor(ray.data.from_arrow_refs(blocks)).iter_rows())
+        return rows
 
     def _heard(self, ask: EngineRequest, rows: Sequence[Mapping[str, Any]]) -> EngineResponse:
         request, ended = ask.request, time.time()
@@ -223,10 +223,10 @@ class RayClient(VllmClient):
             given = list(ask.forced_ids)
             places = ({t: (value, rank) for t, value, rank in place} for place in part["places"])
             try:
-                found = of_places(given, places, ask.top_k)
+                tokens = collect_tokens(given, places, ask.top_k)
             except ValueError as error:
                 return EngineResponse(request, error=f"vLLM {error}", **times)
-            return EngineResponse(request, forced=found, prompt_tokens=prompt, completion_tokens=len(given), **times)
+            return EngineResponse(request, forced=tokens, prompt_tokens=prompt, completion_tokens=len(given), **times)
         ids = part["token_ids"]
         return EngineResponse(
             request, text=part["text"], token_ids=ids, prompt_tokens=prompt, completion_tokens=len(ids),
@@ -239,7 +239,7 @@ class RayClient(VllmClient):
         tokenizer = find_tokenizer(self.settings.tokenizer_of(self.model))
         if tokenizer is None:
             return None
-        return why_ended(text, tokenizer.decode(list(ids), skip_special_tokens=False))
+        return explain_ending(text, tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def _connect(self) -> None:
         import ray
@@ -252,14 +252,14 @@ class RayClient(VllmClient):
         else:
             ray.init(self.settings.ray_address, **shared)
         needed = self.settings.tensor_parallel_size * self.settings.data_parallel_size
-        found = int(ray.cluster_resources().get("GPU", 0))
-        if found < needed and not self._on_cpu():
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        if gpus < needed and not self._on_cpu():
             if self._mine:
                 raise BackendError(
-                    f"{found} GPUs are here, and tensor_parallel_size times data_parallel_size is {needed}",
+                    f"{gpus} GPUs are here, and tensor_parallel_size times data_parallel_size is {needed}",
                     where="backend ray", hint="Lower them, or name a cluster with ray_address",
                 )  # fmt: skip
-            log.warning(f"the cluster has {found} GPUs now, and the run waits until there are {needed}")
+            log.warning(f"the cluster has {gpus} GPUs now, and the run waits until there are {needed}")
 
     def _start(self, init: Callable[[], Any]) -> None:
         """Ray gives its own processes 30 seconds, whatever else the machine has to do."""
@@ -277,9 +277,9 @@ class RayClient(VllmClient):
 
     def _hush(self) -> None:
         """Ray's words into the log; each of its libraries brings a handler of its own for the terminal."""
-        for name, one in logging.root.manager.loggerDict.items():
-            if name.split(".")[0] == "ray" and isinstance(one, logging.Logger):
-                one.handlers, one.propagate = [], name != "ray"
+        for name, logger in logging.root.manager.loggerDict.items():
+            if name.split(".")[0] == "ray" and isinstance(logger, logging.Logger):
+                logger.handlers, logger.propagate = [], name != "ray"
         if self._handler is not None:
             logging.getLogger("ray").handlers = [self._handler]
 
@@ -322,7 +322,7 @@ class RayClient(VllmClient):
         return _into(self._log)
 
 
-def why_ended(text: str, all_text: str) -> str | None:
+def explain_ending(text: str, all_text: str) -> str | None:
     """``stop`` or ``length`` of an answer of max_tokens tokens, or None where it cannot be told.
 
     Args:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def prepared(row: Mapping[str, Any]) -> dict[str, Any]:
+def prepare_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """The sampling parameters of a row, which ``wanted`` are as JSON.
 
     Rows lie together in Arrow's tables. Of dictionaries that do not all have the same names it makes structs with
@@ -22,7 +22,7 @@ def prepared(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"sampling_params": UserDict(json.loads(row["wanted"]))}
 
 
-def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
+def reduce_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the engine said of a row, without the log-probabilities of a whole prompt: columns that any row has.
 
     Of ``forced`` last tokens, or of the ids that were asked for, ``choices`` holds log-likelihood and greedy; of
@@ -34,14 +34,14 @@ def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
     if forced:
         ids = [int(token) for token in row["prompt_token_ids"][-forced:]]
         places = [_by_id(place) for place in row["prompt_logprobs"][-forced:]]
-        found = [place[token] for token, place in zip(ids, places, strict=True)]
+        entries = [place[token] for token, place in zip(ids, places, strict=True)]
         if row.get("each"):
             said["places"] = [
-                [[token, one["logprob"], one["rank"]] for token, one in place.items()] for place in places
+                [[token, entry["logprob"], entry["rank"]] for token, entry in place.items()] for place in places
             ]
         else:
-            total = sum(float(one["logprob"]) for one in found)
-            said["choices"] = [[total, all(one["rank"] == 1 for one in found)]]
+            total = sum(float(entry["logprob"]) for entry in entries)
+            said["choices"] = [[total, all(entry["rank"] == 1 for entry in entries)]]
     elif asked is not None:
         place, greedy = _by_id(row["logprobs"][0]), int(row["generated_tokens"][0])
         said["choices"] = [[float(place[token]["logprob"]), token == greedy] for token in asked]
@@ -53,4 +53,4 @@ def reduced(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _by_id(place: Mapping[Any, Any]) -> dict[int, Any]:
     """Arrow may have made text of the ids, and None of those that stand elsewhere in its table."""
-    return {int(token): one for token, one in place.items() if one is not None}
+    return {int(token): entry for token, entry in place.items() if entry is not None}

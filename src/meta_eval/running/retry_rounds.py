@@ -14,7 +14,7 @@ from meta_eval.running.client import EngineRequest, EngineResponse
 ROUNDS = (0, 2, 10)
 
 
-def in_rounds(
+def ask_in_rounds(
     ask: Callable[[Iterable[Request]], Iterator[tuple[EngineRequest, EngineResponse]]],
     requests: Iterable[Request],
 ) -> Iterator[EngineResponse]:

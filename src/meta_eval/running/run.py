@@ -28,8 +28,8 @@ from meta_eval.running.client import Client, EngineRequest, EngineResponse, clie
 from meta_eval.running.early_stop import Stopping
 from meta_eval.running.journal import Journal, check_shard, model_fingerprint
 from meta_eval.running.model_tokens import Tokens, tokens_of
-from meta_eval.running.pending_requests import PendingRequests, leave_out, only
-from meta_eval.running.retry_rounds import in_rounds
+from meta_eval.running.pending_requests import PendingRequests, leave_out_tasks, select_answers
+from meta_eval.running.retry_rounds import ask_in_rounds
 from meta_eval.running.time_left import Pace, expected_tokens
 from meta_eval.stats.sequential import State
 
@@ -92,7 +92,7 @@ class RunResult:
     stopped: State | None = None
 
 
-def run(
+def run_pack(
     config: Config,
     *,
     model: str | None = None,
@@ -131,7 +131,7 @@ def run(
         Interrupted: By Ctrl-C; likewise.
     """
     check_shard(shard)
-    pack = prepared(config, config_place, edited=edited, progress=progress)
+    pack = prepare_pack(config, config_place, edited=edited, progress=progress)
     manifest = read_manifest(pack)
     settings = settings_of(manifest, config)
     if model is not None:
@@ -151,7 +151,7 @@ def run(
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # one file of several machines would be of none
         logs = logs / f"{shard[0]}-of-{shard[1]}"
-    with Journal(output / "answers", model, identity(settings), shard) as journal:
+    with Journal(output / "answers", model, collect_identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
         wanted = PendingRequests(
             grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=len(settings.base_url)
@@ -160,14 +160,14 @@ def run(
             _stopping(pack, manifest, grading, wanted, shard, settings.margin, progress) if stop_when_decided else None
         )
         done = RunResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        done.left_out = {} if grade_only else leave_out(wanted, backend, whole=stop_when_decided)
+        done.left_out = {} if grade_only else leave_out_tasks(wanted, backend, whole=stop_when_decided)
         if grade_only:
             done.unanswered = {name: left for name, left in wanted.left.items() if left}
         elif any(wanted.left.values()):
             progress(f"starting {settings.backend}; its log: {logs}")
             with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
-                done.left_out |= leave_out(
+                done.left_out |= leave_out_tasks(
                     wanted, backend, client, has_tokenizer=tokens.encoder is not None, whole=stop_when_decided
                 )
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
@@ -188,7 +188,7 @@ def run(
         if shard[1] == 1:
             progress("grading")
             done.graded = grading.grade(
-                only(journal.read(), wanted.hashes()), output=output, partial=True,
+                select_answers(journal.read(), wanted.hashes()), output=output, partial=True,
                 price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping), go_on=True,
             )  # fmt: skip
             if baseline:
@@ -225,12 +225,15 @@ class _Asking:
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
         """Ask these; the name of each task as soon as it is done."""
-        for said in in_rounds(self._ask, requests):
+        for said in ask_in_rounds(self._ask, requests):
             yield from self._keep(said)
 
     def first(self, progress: Progress) -> Iterator[str]:
-        """The canary; the name of each task that is done, as of `run`. Its answers are kept when it has judged them:
-        those of a broken server would be taken for good when it is put right, for no setting tells them apart."""
+        """The canary; the name of each task that is done, as of `run_pack`.
+
+        Its answers are kept only after it has judged them. Those of a broken server would count as good once the server
+        is repaired, since no setting tells them apart.
+        """
         yield from (name for name, left in self._left.items() if not left)
         first = first_of(self._wanted, self._recordings) if self._recordings else {}
         if not first:
@@ -299,7 +302,7 @@ def _stopped(state: State | None, stopping: Stopping | None) -> dict[str, Any] |
     return {"outcome": state.outcome, "margin": stopping.margin, "docs": state.docs, "of": stopping.docs}
 
 
-def identity(settings: RunSettings) -> dict[str, Any]:
+def collect_identity(settings: RunSettings) -> dict[str, Any]:
     """Everything besides its request that an answer depends on, as plain JSON: it tells whose answer may be used."""
     dumped = settings.model_dump(mode="json")
     kept = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
@@ -308,7 +311,7 @@ def identity(settings: RunSettings) -> dict[str, Any]:
     return {**kept, **tokenizer, "model_files": model_fingerprint(settings.model_name)}
 
 
-def prepared(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
+def prepare_pack(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
     """The pack of a configuration: the one that lies there, if it is of the same settings."""
     pack = Path(config.work_dir)
     if (pack / MANIFEST).exists():
@@ -358,7 +361,7 @@ def _tell(
     if scored is None or shard[1] > 1:
         return
     try:
-        scores = grading.score(name, only(journal.read(), wanted.hashes(name)))
+        scores = grading.score(name, select_answers(journal.read(), wanted.hashes(name)))
     except UserError as error:
         log.warning(f"{name} cannot be graded: {error}")
     else:

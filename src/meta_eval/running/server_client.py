@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from meta_eval.backends.server import base
+from meta_eval.backends.server import normalise_url
 from meta_eval.running import completions
 from meta_eval.running.client import EngineResponse
 from meta_eval.running.completions_connection import CompletionsConnection
@@ -18,7 +18,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
     """Completions over HTTP."""
 
     def connect(self, url: str, model: str, key: str | None) -> CompletionsConnection:
-        return CompletionsConnection(base(url), self.settings, model, key)
+        return CompletionsConnection(normalise_url(url), self.settings, model, key)
 
     def cannot(self, kind: str, *, has_tokenizer: bool) -> str | None:
         if kind == "generate":
@@ -47,7 +47,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
             return await self._choices(server, job)
         if ask.request.kind == "force":
             return await self._force(server, job)
-        body = completions.generation(ask, seed=self.settings.seed, end=self.end, can=can)
+        body = completions.build_text_request(ask, seed=self.settings.seed, end=self.end, can=can)
         answer = _checked(await server.complete(body), ask.prompt_ids)
         return completions.read_text(ask, answer, end=self.end, **self._shared(job, answer))
 
@@ -56,15 +56,15 @@ class ServerClient(ServersClient[CompletionsConnection]):
         if ask.prompt_ids is None or ask.continuation_ids is None or not server.can.token_ids:
             raise RefusedError("choices need token ids")
         if ask.one_token_each and await server.can_label():
-            ids = [one[0] for one in ask.continuation_ids]
-            answer = await self._scored(server, completions.labels(ask.prompt_ids, ids))
+            ids = [continuation[0] for continuation in ask.continuation_ids]
+            answer = await self._scored(server, completions.build_label_request(ask.prompt_ids, ids))
             job.choices = completions.read_labels(answer, ids)
         else:
             how = await server.how_forced()
             if not how:
                 raise RefusedError("it says no log-probabilities of a prompt")
             for continuation in ask.continuation_ids[len(job.choices) :]:
-                answer = await self._scored(server, completions.forced(ask.prompt_ids, continuation, how))
+                answer = await self._scored(server, completions.build_forced_request(ask.prompt_ids, continuation, how))
                 job.choices.append(completions.read_forced(answer, continuation, how))
         shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
         return EngineResponse(ask.request, choices=job.choices, completion_tokens=0, **shared)
@@ -78,16 +78,18 @@ class ServerClient(ServersClient[CompletionsConnection]):
         if ask.top_k and how == "echo":
             raise RefusedError("it names no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
         ids = ask.forced_ids
-        answer = await self._scored(server, completions.forced(ask.prompt_ids, ids, how, max(1, ask.top_k)))
-        found = completions.read_tokens(answer, ids, how, ask.top_k)
+        answer = await self._scored(
+            server, completions.build_forced_request(ask.prompt_ids, ids, how, max(1, ask.top_k))
+        )
+        tokens = completions.read_tokens(answer, ids, how, ask.top_k)
         shared = {**self._shared(job, answer), "prompt_tokens": len(ask.prompt_ids)}
-        return EngineResponse(ask.request, forced=found, completion_tokens=len(ids), **shared)
+        return EngineResponse(ask.request, forced=tokens, completion_tokens=len(ids), **shared)
 
     async def _scored(self, server: CompletionsConnection, body: dict[str, Any]) -> Json:
         return _checked(await server.complete({**server.can.extras, **body}), body["prompt"])
 
     def _shared(self, job: Job, answer: Json) -> dict[str, Any]:
-        usage = completions.usage_of(answer)
+        usage = completions.read_usage(answer)
         known = job.ask.prompt_ids
         return {
             "started": job.first_asked,
@@ -103,7 +105,7 @@ def _checked(answer: Json | str, prompt: Sequence[int] | None) -> Json:
     Raises:
         RefusedError: It is none.
     """
-    why = answer if isinstance(answer, str) else completions.other_prompt(answer, prompt)
+    why = answer if isinstance(answer, str) else completions.explain_other_prompt(answer, prompt)
     if isinstance(answer, str) or why:
         raise RefusedError(why)
     return answer

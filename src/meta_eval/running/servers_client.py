@@ -23,11 +23,11 @@ from typing import Any, Generic, Self, TypeVar
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.logs import log
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.connection import Connection
-from meta_eval.running.prefix_order import alike
-from meta_eval.running.transport import CutError, Failed, GarbledError, backoff
-from meta_eval.running.vllm_server import Served, serve
+from meta_eval.running.prefix_order import count_shared_blocks
+from meta_eval.running.transport import CutError, Failed, GarbledError, draw_backoff
+from meta_eval.running.vllm_server import Served, start_server
 
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound=Connection)
@@ -67,7 +67,9 @@ class _Jobs:
     def put_nowait(self, job: Job) -> None:
         """Put it where the last one began as it does; where none did, to where the fewest wait."""
         prompt = job.ask.request.prompt
-        lane = max(self._lanes, key=lambda one: (alike(self._last[one], prompt), -len(self._lanes[one])))
+        lane = max(
+            self._lanes, key=lambda server: (count_shared_blocks(self._last[server], prompt), -len(self._lanes[server]))
+        )
         self._last[lane] = prompt
         self._lanes[lane].append(job)
         self._waiting.release()
@@ -114,7 +116,7 @@ class ServersClient(Client, Generic[_Server]):
         self._thread.start()
         try:
             if self.backend.starts_server(settings):
-                self._served = serve(settings, self.model, self.logs)
+                self._served = start_server(settings, self.model, self.logs)
                 urls: tuple[str, ...] = (self._served.url,)
             else:
                 urls = settings.base_url
@@ -144,7 +146,7 @@ class ServersClient(Client, Generic[_Server]):
 
     @property
     def engine(self) -> str:
-        return next(one.engine for one in self._servers if one.engine)
+        return next(server.engine for server in self._servers if server.engine)
 
     def answer(self, asks: Iterable[EngineRequest]) -> Iterator[EngineResponse]:
         left, under_way, ended = iter(asks), 0, False
@@ -159,22 +161,22 @@ class ServersClient(Client, Generic[_Server]):
                     ask = next(left, None)
                     if ask is None:
                         ended = True
-                    elif why := too_long(ask, self.settings.max_model_len):
+                    elif why := explain_too_long(ask, self.settings.max_model_len):
                         yield EngineResponse(ask.request, error=why, again=False)
                     else:
                         under_way += 1
                         self._loop.call_soon_threadsafe(jobs.put_nowait, Job(ask))
                 if not under_way:
                     return
-                one = said.get()
-                if isinstance(one, BaseException):
+                response = said.get()
+                if isinstance(response, BaseException):
                     self._on_loop(_cancelled(workers))
                     while not said.empty():  # what was answered meanwhile is kept
                         if isinstance(other := said.get(), EngineResponse):
                             yield other
-                    raise one
+                    raise response
                 under_way -= 1
-                yield one
+                yield response
         finally:
             if self._loop.is_running():  # not where the client was left before
                 self._on_loop(_cancelled(workers))
@@ -186,7 +188,7 @@ class ServersClient(Client, Generic[_Server]):
         """Meet all servers; those that do not answer yet are looked for again while others work."""
         key = os.environ.get("OPENAI_API_KEY")
         self._servers = [self.connect(url, self._asked_for, key) for url in urls]
-        met = await asyncio.gather(*(one.meet() for one in self._servers), return_exceptions=True)
+        met = await asyncio.gather(*(server.meet() for server in self._servers), return_exceptions=True)
         faults = [fault for fault in met if isinstance(fault, BaseException)]
         for server, fault in zip(self._servers, met, strict=True):
             if fault is None:
@@ -267,7 +269,7 @@ class ServersClient(Client, Generic[_Server]):
             server.leave_alone(fault.retry_after)
             return 0.0
         # The worker sleeps: a server that is overloaded is asked less.
-        return backoff(job.failures + job.turned_away)
+        return draw_backoff(job.failures + job.turned_away)
 
     def _count(self, server: _Server, done: EngineResponse) -> None:
         """Where nothing at all is answered the requests are not to blame, and hours of trying help nobody.
@@ -302,13 +304,13 @@ class ServersClient(Client, Generic[_Server]):
                     if not attempt:
                         log.warning(f"{server.url} does not answer ({fault}): waiting for it")
                     patience = min(_PATIENCE, self.settings.request_timeout)
-                    if time.monotonic() - began > patience and not any(one.up.is_set() for one in self._servers):
+                    if time.monotonic() - began > patience and not any(other.up.is_set() for other in self._servers):
                         raise BackendError(
                             f"did not answer for {patience:.0f} seconds: {fault}", where=server.url,
                             hint="Every answer so far is kept: start it, and run the same command again",
                         ) from None  # fmt: skip
                     attempt += 1
-                    await asyncio.sleep(backoff(attempt, most=30.0))
+                    await asyncio.sleep(draw_backoff(attempt, most=30.0))
                 else:
                     if attempt:
                         log.warning(f"{server.url} answers again")

@@ -24,7 +24,7 @@ from meta_eval.errors import ConfigError
 from meta_eval.logs import Progress, log, silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.running.run import prepared, settings_of
+from meta_eval.running.run import prepare_pack, settings_of
 from meta_eval.secrets import holds_secret
 from meta_eval.version import __version__
 
@@ -88,7 +88,7 @@ class Jobs:
             _check_line(line)
 
 
-def write(
+def write_jobs(
     config: Config,
     folder: Path,
     jobs: Jobs,
@@ -127,7 +127,7 @@ def write(
             )  # fmt: skip
     check_folder(folder, _KIND, names=SCRIPTS, shared=True)
     gpus_of_node(config, jobs)
-    pack = prepared(config, config_place, edited=edited, progress=progress)
+    pack = prepare_pack(config, config_place, edited=edited, progress=progress)
     Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited)  # what a job refuses is refused before it waits
     settings = settings_of(read_manifest(pack), config)
     if find_tokenizer(settings.tokenizer_of()) is None:
@@ -137,15 +137,17 @@ def write(
         )
     flags = {"--allow-code": allow_code, "--edited": edited}
     options = [*(f"--tasks={name}" for name in tasks), *(name for name, given in flags.items() if given), *options]
-    common = ["--config", config_place, *(word for one in overrides for word in ("--set", one)), *options]
+    common = ["--config", config_place, *(word for override in overrides for word in ("--set", override)), *options]
     folder = folder.absolute()
     with replace_folder(folder, _KIND, shared=True) as new:
-        for name, text in scripts(settings, jobs, folder, common, pack=pack).items():
+        for name, text in render_scripts(settings, jobs, folder, common, pack=pack).items():
             new.write(name, text.encode())
     return folder / "submit.sh"
 
 
-def scripts(settings: RunSettings, jobs: Jobs, folder: Path, common: Sequence[str], *, pack: Path) -> dict[str, str]:
+def render_scripts(
+    settings: RunSettings, jobs: Jobs, folder: Path, common: Sequence[str], *, pack: Path
+) -> dict[str, str]:
     """The text of each script by its name.
 
     Args:
@@ -243,13 +245,13 @@ def _serve(settings: RunSettings) -> list[str]:
 
 def _check_line(line: str) -> None:
     """Raises: ConfigError: It is no option of sbatch, is more than one line, or one that the scripts set."""
-    found = _OPTION.fullmatch(line)
-    if found is None or not line.isprintable():
+    option = _OPTION.fullmatch(line)
+    if option is None or not line.isprintable():
         raise ConfigError(
             f"{line!r} cannot stand in an #SBATCH line", where="--sbatch",
             hint="One option of sbatch each, such as --sbatch=--account=my_group",
         )  # fmt: skip
-    name = found["long"] or found["short"]
+    name = option["long"] or option["short"]
     if name in _OURS:
         raise ConfigError(f"{line!r} is set by the scripts themselves", where="--sbatch")
     if holds_secret(line):

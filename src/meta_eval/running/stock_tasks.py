@@ -108,7 +108,7 @@ def write_stock(
         encoder = Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PackError("is there already, and not empty", where=str(folder), hint="Name a new folder")
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".stock-", dir=folder.parent) as made:
@@ -116,11 +116,11 @@ def write_stock(
             there.mkdir()
             for task, rows in _rows(wanted, encoder):
                 name = f"fidelity_{task}"
-                found[name] = len(rows)
+                sizes[name] = len(rows)
                 (there / f"{name}.yaml").write_text(_yaml(there, name, rows), encoding="utf-8")
-            if not found:
+            if not sizes:
                 raise UserError("no text is recorded of any of these docs", where=str(pack))
-            listed = "".join(f"  - {name}\n" for name in found)
+            listed = "".join(f"  - {name}\n" for name in sizes)
             (there / f"{GROUP}.yaml").write_text(f"group: {GROUP}\ntask:\n{listed}", encoding="utf-8")
             for source in ("pack_docs.py", "stock_fidelity.py", "work_dir.gitignore"):
                 target = ".gitignore" if source == "work_dir.gitignore" else source
@@ -133,7 +133,7 @@ def write_stock(
     asked = settings.model_copy(
         update={"tasks": (GROUP,), "include_path": str(folder), "limit": None, "runs_code": False}
     )
-    return Stock(folder, found, backend.command(asked))
+    return Stock(folder, sizes, backend.command(asked))
 
 
 def _rows(wanted: ToForce, encoder: Encoder | None) -> Iterator[tuple[str, list[dict[str, Any]]]]:

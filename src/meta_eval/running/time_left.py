@@ -79,7 +79,7 @@ class Pace:
         words = [f"{_short(tokens)} tokens, {self._written / self._seconds:,.0f} a second"]
         left = self.seconds_left()
         if left is not None:
-            words.append(f"{duration(left)} left")
+            words.append(f"{format_duration(left)} left")
         if self.failed:
             words.append(f"{self.failed:,} failed")
         return ", ".join(words)
@@ -123,7 +123,7 @@ def expected_tokens(pack: Path, manifest: Manifest, task: str) -> float:
     return (mean or 0.0) / _CHARACTERS
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """``40 s``, ``12 min``, ``2 h 5 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"

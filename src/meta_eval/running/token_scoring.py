@@ -25,13 +25,13 @@ from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.canary import counted
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
-from meta_eval.running.fidelity_tables import Tables, tokenizer_hash, write
+from meta_eval.running.fidelity_tables import Tables, hash_tokenizer, write_tables
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.journal import Journal, check_shard
 from meta_eval.running.model_tokens import Tokens, tokens_of
-from meta_eval.running.probe_requests import Probing, chosen
-from meta_eval.running.retry_rounds import in_rounds
-from meta_eval.running.run import Interrupted, identity
+from meta_eval.running.probe_requests import Probing, choose_probed_docs
+from meta_eval.running.retry_rounds import ask_in_rounds
+from meta_eval.running.run import Interrupted, collect_identity
 from meta_eval.running.time_left import Pace
 from meta_eval.token_fidelity.table_pairing import check_same_tokenizer
 
@@ -64,7 +64,7 @@ class FidelityResult:
     probed: int = 0
 
 
-def force(
+def score_recorded_answers(
     pack: Path,
     settings: RunSettings,
     *,
@@ -109,11 +109,11 @@ def force(
     if answers:
         return _of_files(answers, pack, manifest, names, settings, docs, top_k, output)
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
-    with Journal(output, model, identity(settings), shard) as journal:
+    with Journal(output, model, collect_identity(settings), shard) as journal:
         progress("looking for what is not answered yet")
         wanted = ToForce(pack, manifest, names, settings, docs, shard, top_k, journal.read())
         done = FidelityResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        probing = Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
+        probing = Probing(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
         probe = probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
             wanted.check(backend)
@@ -125,7 +125,7 @@ def force(
                 add_bos=manifest.run.add_bos_token,
             )  # fmt: skip
             if against is not None:
-                check_same_tokenizer(against, tokenizer_hash(settings.tokenizer_of(model)), model)
+                check_same_tokenizer(against, hash_tokenizer(settings.tokenizer_of(model)), model)
             progress(f"starting {settings.backend}; its log: {logs}")
             with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
@@ -140,7 +140,7 @@ def force(
                         progress("asking the probes")
                         done.probed = _probe(client, journal, probing, tokens)
                     pace.begin()
-                    for said in in_rounds(some, wanted):
+                    for said in ask_in_rounds(some, wanted):
                         journal.add(said, engine=client.engine)
                         pace.add(said)
                         if said.error is not None and not done.failed:
@@ -153,7 +153,7 @@ def force(
         if shard[1] == 1:
             progress("writing the table")
             path = output / f"{journal.stem}.parquet"
-            done.tables = write(
+            done.tables = write_tables(
                 path, wanted, journal.read(), probing, model=model, settings_sha256=journal.key,
                 tokenizer=settings.tokenizer_of(model),
             )  # fmt: skip
@@ -177,7 +177,7 @@ def _of_files(
     """The tables of answers that were made elsewhere."""
     given = read_answers(files)
     wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), top_k, given)
-    models = sorted({one.model for one in given.given.values() if one.model}) or [settings.model_name]
+    models = sorted({answer.model for answer in given.given.values() if answer.model}) or [settings.model_name]
     if len(models) > 1 or given.doubled:
         what = (
             f"are of {', '.join(models)}" if len(models) > 1 else f"hold two answers to {next(iter(given.doubled))[0]}"
@@ -187,6 +187,7 @@ def _of_files(
         )
     journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)
-    path, probing = output / f"{journal.stem}.parquet", Probing(*map(wanted.of_docs, chosen(wanted.lengths)))
-    tables = write(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)
+    path = output / f"{journal.stem}.parquet"
+    probing = Probing(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
+    tables = write_tables(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)
     return FidelityResult(pack, list(files), tables, before=tables.answers)

@@ -130,7 +130,7 @@ class Transport:
         return text.replace(self._key, "…") if self._key else text
 
 
-def backoff(failures: int, most: float = _MOST) -> float:
+def draw_backoff(failures: int, most: float = _MOST) -> float:
     """Seconds before the next attempt: twice as many after each failure, and between half of them and all, so that
     what failed together does not come back together."""
     return min(most, _FIRST * 2.0 ** max(0, failures - 1)) * random.uniform(0.5, 1.0)  # noqa: S311 (no secret)
@@ -154,7 +154,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def _fault(error: BaseException) -> str:
     """What happened, for a user: aiohttp speaks of sockets."""
     inner = getattr(error, "os_error", None)
-    names = {kind.__name__ for one in (error, inner) if one is not None for kind in type(one).__mro__}
+    names = {kind.__name__ for fault in (error, inner) if fault is not None for kind in type(fault).__mro__}
     return next((words for name, words in _FAULTS if name in names), "the connection was cut")
 
 
@@ -173,7 +173,7 @@ async def _read(response: Any) -> bytes:
     return b"".join(parts)
 
 
-def parsed(raw: bytes) -> Json:
+def parse_body(raw: bytes) -> Json:
     """A body as an object.
 
     Raises:
@@ -188,12 +188,12 @@ def parsed(raw: bytes) -> Json:
     return content
 
 
-def complaint(raw: bytes) -> str:
+def read_complaint(raw: bytes) -> str:
     """What a server says of a request that it refuses, in one line."""
     try:
-        content = parsed(raw)
+        content = parse_body(raw)
     except GarbledError:
         return " ".join(raw[:300].decode("utf-8", "replace").split()) or "no reason given"
     error = content.get("error", content)
-    found = error.get("message") or error.get("detail") if isinstance(error, dict) else error
-    return " ".join(str(found or content).split())[:500]
+    reason = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+    return " ".join(str(reason or content).split())[:500]

@@ -19,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from meta_eval.answers.token_logprobs import of_places
+from meta_eval.answers.token_logprobs import collect_tokens
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.running.client import Client, EngineRequest, EngineResponse, too_long
-from meta_eval.running.engine_faults import diagnosed
+from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
+from meta_eval.running.engine_faults import diagnose_engine
 
 # How many requests lie in the engine for each that it works on, so that it never waits for us.
 _AHEAD = 2
@@ -76,7 +76,7 @@ class VllmClient(Client):
                 f"{error.name} is not installed here", where="backend vllm", hint="pip install 'meta-eval[vllm]'"
             ) from None
         except Exception as error:
-            raise diagnosed(error, self._log, where="backend vllm") from error
+            raise diagnose_engine(error, self._log, where="backend vllm") from error
         self._engine = self._llm.llm_engine
         known = signature(self._params).parameters
         self._can_ask_ids = "logprob_token_ids" in known
@@ -119,32 +119,32 @@ class VllmClient(Client):
             try:
                 outputs = self._engine.step()
             except Exception as error:
-                raise diagnosed(error, self._log, where="backend vllm") from error
+                raise diagnose_engine(error, self._log, where="backend vllm") from error
             for output in outputs:
                 if output.finished and output.request_id in owners:
-                    one, part = owners.pop(output.request_id)
-                    if self._lacks_its_own(one.ask, output):
-                        ids, params = list(self._parts(one.ask, cached=False))[part]
-                        owners[self._enqueue(ids, params)] = one, part
+                    opened, part = owners.pop(output.request_id)
+                    if self._lacks_its_own(opened.ask, output):
+                        ids, params = list(self._parts(opened.ask, cached=False))[part]
+                        owners[self._enqueue(ids, params)] = opened, part
                         continue
-                    one.done[part] = output
-                    if len(one.done) == one.parts:
-                        yield self._said(one)
+                    opened.done[part] = output
+                    if len(opened.done) == opened.parts:
+                        yield self._said(opened)
 
     def _add(self, ask: EngineRequest, owners: dict[str, tuple[_Open, int]]) -> EngineResponse | None:
         """Give the engine a request; what it refuses comes back."""
         now = time.time()
-        why = too_long(ask, self.settings.max_model_len)
+        why = explain_too_long(ask, self.settings.max_model_len)
         if why is not None:
             return EngineResponse(ask.request, error=why, again=False)
         parts = list(self._parts(ask))
-        one = _Open(ask, len(parts), now)
+        opened = _Open(ask, len(parts), now)
         for part, (ids, params) in enumerate(parts):
             try:
                 name = self._enqueue(ids, params)
             except ValueError as error:  # vLLM's own errors of validation are such
                 return EngineResponse(ask.request, error=f"vLLM refuses it: {error}"[:500], again=False)
-            owners[name] = one, part
+            owners[name] = opened, part
         return None
 
     def _enqueue(self, ids: list[int], params: Any) -> str:
@@ -176,7 +176,7 @@ class VllmClient(Client):
         elif request.kind == "force":
             yield [*prompt, *ask.forced_ids], self._params(**self._forcing(ask))
         elif self._in_one_pass(ask):
-            ids = [one[0] for one in ask.continuation_ids or ()]
+            ids = [continuation[0] for continuation in ask.continuation_ids or ()]
             yield (
                 prompt,
                 self._params(max_tokens=1, temperature=0, logprob_token_ids=ids, detokenize=False),
@@ -212,14 +212,14 @@ class VllmClient(Client):
             "stop": list(dict.fromkeys(stop)),
         }
 
-    def _said(self, one: _Open) -> EngineResponse:
-        request, ended = one.ask.request, time.time()
-        outputs = [one.done[part] for part in range(one.parts)]
+    def _said(self, opened: _Open) -> EngineResponse:
+        request, ended = opened.ask.request, time.time()
+        outputs = [opened.done[part] for part in range(opened.parts)]
         first = outputs[0]
         shared: dict[str, Any] = {
-            "started": one.started,
+            "started": opened.started,
             "ended": ended,
-            "prompt_tokens": len(one.ask.prompt_ids or ()),
+            "prompt_tokens": len(opened.ask.prompt_ids or ()),
             "cached_tokens": first.num_cached_tokens,
         }
         if request.kind == "generate":
@@ -232,17 +232,17 @@ class VllmClient(Client):
                 completion_tokens=len(ids), **shared,
             )  # fmt: skip
         if request.kind == "force":
-            ids = list(one.ask.forced_ids)
+            ids = list(opened.ask.forced_ids)
             places = (
                 {t: (p.logprob, p.rank) for t, p in place.items()} for place in first.prompt_logprobs[-len(ids) :]
             )
             try:
-                found = of_places(ids, places, one.ask.top_k)
+                tokens = collect_tokens(ids, places, opened.ask.top_k)
             except ValueError as error:
                 return EngineResponse(request, error=f"vLLM {error}", **shared)
-            return EngineResponse(request, forced=found, completion_tokens=len(ids), **shared)
+            return EngineResponse(request, forced=tokens, completion_tokens=len(ids), **shared)
         try:
-            return EngineResponse(request, choices=self._choices(one.ask, outputs), completion_tokens=0, **shared)
+            return EngineResponse(request, choices=self._choices(opened.ask, outputs), completion_tokens=0, **shared)
         except (KeyError, TypeError, ValueError):  # of a request that was set aside and went on from the cache
             return EngineResponse(request, error="vLLM left out log-probabilities of a continuation", **shared)
 
@@ -251,8 +251,8 @@ class VllmClient(Client):
         if not self._in_one_pass(ask):
             return [_forced(output, ids) for output, ids in zip(outputs, continuations, strict=True)]
         answer = outputs[0].outputs[0]
-        found, greedy = answer.logprobs[0], answer.token_ids[0]
-        return [(float(found[ids[0]].logprob), ids[0] == greedy) for ids in continuations]
+        logprobs, greedy = answer.logprobs[0], answer.token_ids[0]
+        return [(float(logprobs[ids[0]].logprob), ids[0] == greedy) for ids in continuations]
 
     def _arguments(self) -> dict[str, Any]:
         settings = self.settings
@@ -300,17 +300,17 @@ def typed_model_args(settings: RunSettings) -> dict[str, Any]:
     from lm_eval.utils import simple_parse_args_string
 
     text = ",".join(f"{name}={value}" for name, value in settings.model_args.items())
-    found: dict[str, Any] = simple_parse_args_string(text) if text else {}
-    return found
+    arguments: dict[str, Any] = simple_parse_args_string(text) if text else {}
+    return arguments
 
 
 def _forced(output: Any, continuation: Iterable[int]) -> tuple[float, bool]:
     """The sum of the log-probabilities of a prompt's last tokens, and whether each is the likeliest."""
     ids = list(continuation)
     total, greedy = 0.0, True
-    for token, found in zip(ids, output.prompt_logprobs[-len(ids) :], strict=True):
-        total += float(found[token].logprob)
-        greedy = greedy and found[token].rank == 1
+    for token, place in zip(ids, output.prompt_logprobs[-len(ids) :], strict=True):
+        total += float(place[token].logprob)
+        greedy = greedy and place[token].rank == 1
     return total, greedy
 
 
@@ -332,7 +332,7 @@ def _into(file: Path) -> Iterator[None]:
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            for number, one in enumerate(kept, 1):
-                os.dup2(one, number)
-                os.close(one)
+            for number, copy in enumerate(kept, 1):
+                os.dup2(copy, number)
+                os.close(copy)
             os.close(out)

@@ -18,7 +18,7 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.server import ADAPTER, serve_arguments
 from meta_eval.backends.settings import RunSettings
 from meta_eval.logs import log
-from meta_eval.running.engine_faults import diagnosed
+from meta_eval.running.engine_faults import diagnose_engine
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 _HOST = "127.0.0.1"
@@ -73,7 +73,7 @@ class Served:
         """What it ended with; None while it runs."""
         if self._watchdog.poll() is None:
             return None
-        return diagnosed(None, self._log, where=f"vllm serve, which ended with {self._watchdog.returncode}")
+        return diagnose_engine(None, self._log, where=f"vllm serve, which ended with {self._watchdog.returncode}")
 
     def stop(self) -> None:
         """End it and all that it started."""
@@ -85,7 +85,7 @@ class Served:
             log.warning(f"`vllm serve` does not end; its watchdog is process {self._watchdog.pid}")
 
 
-def serve(settings: RunSettings, model: str, logs: Path) -> Served:
+def start_server(settings: RunSettings, model: str, logs: Path) -> Served:
     """Start a server and wait until it answers.
 
     Args:
@@ -132,12 +132,12 @@ def _vllm() -> list[str]:
     """vLLM of this environment, else the one that a shell would start."""
     if importlib.util.find_spec("vllm") is not None:
         return [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main"]
-    found = shutil.which("vllm")
-    if found is None:
+    program = shutil.which("vllm")
+    if program is None:
         raise BackendError(
             "vllm is installed neither here nor on PATH", where="serve", hint="pip install 'meta-eval[vllm]'"
         )
-    return [found]
+    return [program]
 
 
 def _environment() -> dict[str, str]:
@@ -146,7 +146,7 @@ def _environment() -> dict[str, str]:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind((_HOST, 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind((_HOST, 0))
+        port: int = listener.getsockname()[1]
     return port

@@ -104,11 +104,11 @@ def _descendants() -> Iterator[int]:
         for name in (path.name for path in Path("/proc").iterdir()):
             if name.isdigit():
                 parents[int(name)] = int(_stat(int(name))[1] or 0)
-    wanted, found = {os.getpid()}, True
-    while found:
+    wanted, is_growing = {os.getpid()}, True
+    while is_growing:
         more = {pid for pid, parent in parents.items() if parent in wanted} - wanted
         wanted |= more
-        found = bool(more)
+        is_growing = bool(more)
     yield from wanted - {os.getpid()}
 
 

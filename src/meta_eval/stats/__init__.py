@@ -5,39 +5,40 @@ every interval treats the docs (or the clusters of docs that share a question or
 could have been asked, within their subtask where the average is taken over subtasks. A flip that the engine brings is
 one way in which a doc can differ, so that it is in there as well.
 
-`basics`: intervals, quantiles, Holm. `score`: one score. `robust`: the variance of an average, also of clustered docs.
-`drop`: two scores over the same docs, as one statistic for sign, interval, p value and power. `ratio`: a mean over
-tokens, of which docs are what is uncertain. `sequential`: the same drop while a run still goes on, with bounds
-(`betting`) that hold however often somebody looks. `apart`: what of a drop is the grader's, the model's, the prompts'.
+`intervals`: intervals, quantiles and Holm's correction. `score`: a single score. `clustered_mean`: an average and its
+variance, also of clustered docs. `drop`: two scores over the same docs, as one statistic for sign, interval, p value
+and power. `ratio`: a mean over tokens with an interval that counts docs. `sequential`: the drop while a run still goes
+on, with bounds (`betting`) that hold at every look. `decomposition`: the parts of a drop that are the grader's, the
+model's and the prompts'.
 """
 
-from meta_eval.stats.decomposition import Apart, Part, mean_apart, tell_apart
+from meta_eval.stats.decomposition import Decomposition, Part, average_decompositions, decompose_drop
 from meta_eval.stats.drop import (
     Drop,
     average_runs,
+    heterogeneity_p,
     mean_drop,
     paired_drop,
     precision_weights,
     run_noise,
-    unlike_p,
     unpaired_drop,
 )
-from meta_eval.stats.intervals import Interval, holm
+from meta_eval.stats.intervals import Interval, correct_by_holm
 from meta_eval.stats.score import (
     instruction_shares,
-    macro,
+    macro_mean,
     mean,
     mean_of_four_contributions,
     mean_of_four_shares,
     pooled_contributions,
     score_interval,
     stratified_wilson,
-    wilson,
+    wilson_interval,
 )
 
 __all__ = [
-    "Apart", "Drop", "Interval", "Part", "average_runs", "holm", "instruction_shares",
-    "macro", "mean", "mean_apart", "mean_drop", "mean_of_four_contributions", "mean_of_four_shares", "paired_drop",
-    "pooled_contributions", "precision_weights", "run_noise", "score_interval", "stratified_wilson", "tell_apart",
-    "unlike_p", "unpaired_drop", "wilson",
+    "Decomposition", "Drop", "Interval", "Part", "average_decompositions", "average_runs", "correct_by_holm",
+    "decompose_drop", "heterogeneity_p", "instruction_shares", "macro_mean", "mean", "mean_drop",
+    "mean_of_four_contributions", "mean_of_four_shares", "paired_drop", "pooled_contributions", "precision_weights",
+    "run_noise", "score_interval", "stratified_wilson", "unpaired_drop", "wilson_interval",
 ]  # fmt: skip

@@ -53,7 +53,7 @@ class Average:
     weights: Floats
 
 
-def average(
+def average_docs(
     values: Sequence[float] | Floats,
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,

@@ -28,7 +28,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from meta_eval.stats.clustered_mean import average
+from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.drop import Drop, mean_drop, paired_drop
 from meta_eval.stats.intervals import Interval
 from meta_eval.thresholds import SAME_VALUE
@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class Decomposition:
     """A drop told apart.
 
     Attributes:
@@ -74,14 +74,14 @@ class Apart:
     other_prompts: int
 
 
-def tell_apart(
+def decompose_drop(
     recorded: Sequence[float],
     regraded: Sequence[float],
     new: Sequence[float],
     same_prompt: Sequence[bool],
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
-) -> Apart:
+) -> Decomposition:
     """Tell the drop of a run from what was recorded apart; the formulas stand above.
 
     Args:
@@ -94,13 +94,13 @@ def tell_apart(
     Raises:
         ValueError: No doc, or not the same number of each.
     """
-    same = [bool(one) for one in same_prompt]
+    same = [bool(flag) for flag in same_prompt]
     if not len(recorded) == len(regraded) == len(new) == len(same):
         raise ValueError(f"{len(recorded)}, {len(regraded)}, {len(new)} and {len(same)} docs")
     rest = paired_drop(regraded, new, labels, clusters)
 
     def of(those: bool) -> Drop:
-        kept = [place for place, one in enumerate(same) if one is those]
+        kept = [place for place, is_same in enumerate(same) if is_same is those]
         return paired_drop(
             _at(regraded, kept),
             _at(new, kept),
@@ -113,10 +113,10 @@ def tell_apart(
         model, prompts = rest, Part(0.0, Interval(0.0, 0.0))
     elif any(same):
         model = of(True)
-        weights = average(regraded, labels).weights
-        share = math.fsum(weight for weight, one in zip(weights, same, strict=True) if not one)
+        weights = average_docs(regraded, labels).weights
+        share = math.fsum(weight for weight, is_same in zip(weights, same, strict=True) if not is_same)
         prompts = _prompts(rest, model, of(False), share)
-    return Apart(
+    return Decomposition(
         total=paired_drop(recorded, new, labels, clusters),
         grader=paired_drop(recorded, regraded, labels, clusters),
         rest=rest,
@@ -129,7 +129,7 @@ def tell_apart(
     )
 
 
-def mean_apart(parts: Sequence[Apart], weights: Sequence[float]) -> Apart:
+def average_decompositions(parts: Sequence[Decomposition], weights: Sequence[float]) -> Decomposition:
     """The mean over tasks of drops told apart, which adds up as they do.
 
     Args:
@@ -139,19 +139,19 @@ def mean_apart(parts: Sequence[Apart], weights: Sequence[float]) -> Apart:
     Raises:
         ValueError: No task, or not a weight for each.
     """
-    models = [one.model for one in parts if one.model is not None]
-    prompts = [one.prompts for one in parts if one.prompts is not None]
+    models = [part.model for part in parts if part.model is not None]
+    prompts = [part.prompts for part in parts if part.prompts is not None]
     whole = len(models) == len(parts)
-    return Apart(
-        total=mean_drop([one.total for one in parts], weights),
-        grader=mean_drop([one.grader for one in parts], weights),
-        rest=mean_drop([one.rest for one in parts], weights),
+    return Decomposition(
+        total=mean_drop([part.total for part in parts], weights),
+        grader=mean_drop([part.grader for part in parts], weights),
+        rest=mean_drop([part.rest for part in parts], weights),
         model=mean_drop(models, weights) if whole else None,
         prompts=_sum(prompts, weights) if whole else None,
-        docs=sum(one.docs for one in parts),
-        regraded=sum(one.regraded for one in parts),
-        changed=sum(one.changed for one in parts),
-        other_prompts=sum(one.other_prompts for one in parts),
+        docs=sum(part.docs for part in parts),
+        regraded=sum(part.regraded for part in parts),
+        changed=sum(part.changed for part in parts),
+        other_prompts=sum(part.other_prompts for part in parts),
     )
 
 
@@ -163,14 +163,14 @@ def _prompts(rest: Drop, model: Drop, others: Drop, share: float) -> Part:
 
 def _sum(parts: Sequence[Part], weights: Sequence[float]) -> Part:
     """Of independent parts; the MOVER again."""
-    value = math.fsum(w * one.value for w, one in zip(weights, parts, strict=True))
-    ends = [_reach(one, one.interval) for one in parts]
+    value = math.fsum(w * part.value for w, part in zip(weights, parts, strict=True))
+    ends = [_reach(part, part.interval) for part in parts]
     below, above = (math.hypot(*(w * each[side] for w, each in zip(weights, ends, strict=True))) for side in (0, 1))
     return Part(value, _around(value, below, above))
 
 
-def _reach(one: Drop | Part, interval: Interval) -> tuple[float, float]:
-    return one.value - interval.lower, interval.upper - one.value
+def _reach(drop: Drop | Part, interval: Interval) -> tuple[float, float]:
+    return drop.value - interval.lower, interval.upper - drop.value
 
 
 def _around(value: float, below: float, above: float) -> Interval:
@@ -181,5 +181,5 @@ def _at(values: Sequence[_T], places: Sequence[int]) -> list[_T]:
     return [values[place] for place in places]
 
 
-def _differing(one: Sequence[float], other: Sequence[float]) -> int:
-    return sum(abs(a - b) > SAME_VALUE for a, b in zip(one, other, strict=True))
+def _differing(first: Sequence[float], second: Sequence[float]) -> int:
+    return sum(abs(a - b) > SAME_VALUE for a, b in zip(first, second, strict=True))

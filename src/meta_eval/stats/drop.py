@@ -30,7 +30,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
-from meta_eval.stats.clustered_mean import average
+from meta_eval.stats.clustered_mean import average_docs
 from meta_eval.stats.intervals import Interval, t_quantile
 from meta_eval.thresholds import ALPHA, LEVEL, POWER, ROUNDING
 
@@ -179,27 +179,27 @@ def paired_drop(
         raise ValueError(f"{len(first)} and {len(second)} docs")
     drops = first - second
     drops[np.abs(drops) <= ROUNDING] = 0.0
-    found = average(drops, labels, clusters)
-    lost = math.fsum(found.weights * np.maximum(drops, 0.0))
-    keys = found.keys
+    average = average_docs(drops, labels, clusters)
+    lost = math.fsum(average.weights * np.maximum(drops, 0.0))
+    keys = average.keys
     flipped = (
         np.count_nonzero(drops)
         if keys is None
         else len({key for key, drop in zip(clusters or (), drops, strict=True) if drop})
     )
     return Drop(
-        before=math.fsum(found.weights * first),
-        after=math.fsum(found.weights * second),
+        before=math.fsum(average.weights * first),
+        after=math.fsum(average.weights * second),
         lost=lost,
-        won=lost - found.value,
-        variance=found.variance if found.freedom else 0.0,
-        freedom=found.freedom,
-        grain=found.grain,
+        won=lost - average.value,
+        variance=average.variance if average.freedom else 0.0,
+        freedom=average.freedom,
+        grain=average.grain,
         flipped=int(flipped),
         docs=len(drops),
-        clusters=found.clusters,
+        clusters=average.clusters,
         paired=True,
-        influence={} if keys is None else dict(zip(keys, found.influence.tolist(), strict=True)),
+        influence={} if keys is None else dict(zip(keys, average.influence.tolist(), strict=True)),
     )
 
 
@@ -221,23 +221,23 @@ def unpaired_drop(
     """
     if not 0 <= published <= 1:
         raise ValueError(f"{published} is no share")
-    found = average(after, labels, clusters)
-    score = min(1.0, max(0.0, found.value))
+    average = average_docs(after, labels, clusters)
+    score = min(1.0, max(0.0, average.value))
     own, other = score * (1 - score), published * (1 - published)
-    noise = found.variance if found.freedom else 0.0
-    both = noise * (1 + other / own) if noise > 0 and own > 0 else found.grain * (own + other)
+    noise = average.variance if average.freedom else 0.0
+    both = noise * (1 + other / own) if noise > 0 and own > 0 else average.grain * (own + other)
     lost, won = published * (1 - score), score * (1 - published)
     return Drop(
         before=published,
-        after=found.value,
+        after=average.value,
         lost=lost,
         won=won,
         variance=both,
-        freedom=found.freedom,
-        grain=found.grain,
-        flipped=found.clusters if lost + won > 0 else 0,
+        freedom=average.freedom,
+        grain=average.grain,
+        flipped=average.clusters if lost + won > 0 else 0,
         docs=len(after),
-        clusters=found.clusters,
+        clusters=average.clusters,
         paired=False,
     )
 
@@ -258,34 +258,34 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
     shares = [1 / len(drops)] * len(drops) if weights is None else list(weights)
     if len(shares) != len(drops):
         raise ValueError(f"{len(shares)} weights for {len(drops)} drops")
-    flips = any(one.flipped for one in drops)
-    still = [w * one.grain for w, one in zip(shares, drops, strict=True) if flips and not one.flipped]
-    terms = [w * w * one.seen_variance for w, one in zip(shares, drops, strict=True)]
+    flips = any(drop.flipped for drop in drops)
+    still = [w * drop.grain for w, drop in zip(shares, drops, strict=True) if flips and not drop.flipped]
+    terms = [w * w * drop.seen_variance for w, drop in zip(shares, drops, strict=True)]
     influence: dict[Hashable, float] = {}
     squares = 0.0
-    for w, one in zip(shares, drops, strict=True):
-        for key, value in one.influence.items():
+    for w, drop in zip(shares, drops, strict=True):
+        for key, value in drop.influence.items():
             influence[key] = influence.get(key, 0.0) + w * value
             squares += (w * value) ** 2
     # What clusters that several tasks share add to the sum of the variances, or take from it.
     shared = math.fsum(value * value for value in influence.values()) - squares
     total = math.fsum(terms)
-    known = all(one.freedom for w, one in zip(shares, drops, strict=True) if w)
+    known = all(drop.freedom for w, drop in zip(shares, drops, strict=True) if w)
     spread = (
-        math.fsum(term * term / one.freedom for term, one in zip(terms, drops, strict=True) if term) if known else 0.0
+        math.fsum(term * term / drop.freedom for term, drop in zip(terms, drops, strict=True) if term) if known else 0.0
     )
     return Drop(
-        before=math.fsum(w * _good(one, one.before) for w, one in zip(shares, drops, strict=True)),
-        after=math.fsum(w * _good(one, one.after) for w, one in zip(shares, drops, strict=True)),
-        lost=math.fsum(w * one.lost for w, one in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
-        won=math.fsum(w * one.won for w, one in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
+        before=math.fsum(w * _good(drop, drop.before) for w, drop in zip(shares, drops, strict=True)),
+        after=math.fsum(w * _good(drop, drop.after) for w, drop in zip(shares, drops, strict=True)),
+        lost=math.fsum(w * drop.lost for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
+        won=math.fsum(w * drop.won for w, drop in zip(shares, drops, strict=True)) + math.fsum(still) / 2,
         variance=max(total / 2, total + shared) if flips else 0.0,
         freedom=(total * total / spread if spread > 0 else math.inf) if known else 0.0,
-        grain=math.fsum(w * w * one.grain for w, one in zip(shares, drops, strict=True)),
-        flipped=sum(one.flipped for one in drops),
-        docs=sum(one.docs for one in drops),
-        clusters=sum(one.clusters for one in drops),
-        paired=all(one.paired for one in drops),
+        grain=math.fsum(w * w * drop.grain for w, drop in zip(shares, drops, strict=True)),
+        flipped=sum(drop.flipped for drop in drops),
+        docs=sum(drop.docs for drop in drops),
+        clusters=sum(drop.clusters for drop in drops),
+        paired=all(drop.paired for drop in drops),
         influence=influence,
     )
 
@@ -304,27 +304,27 @@ def precision_weights(drops: Sequence[Drop]) -> list[float]:
     """
     if not drops:
         raise ValueError("there is no drop")
-    known = [one for one in drops if one.freedom]
-    both = [one for one in known if one.paired]
-    doc = math.fsum(one.seen_variance for one in both) / math.fsum(one.grain for one in both) if both else 0.0
+    measured = [drop for drop in drops if drop.freedom]
+    paired = [drop for drop in measured if drop.paired]
+    doc = math.fsum(drop.seen_variance for drop in paired) / math.fsum(drop.grain for drop in paired) if paired else 0.0
     precisions = [
-        0.0 if not one.freedom else 1 / (doc * one.grain if one.paired else one.seen_variance) for one in drops
+        0.0 if not drop.freedom else 1 / (doc * drop.grain if drop.paired else drop.seen_variance) for drop in drops
     ]
     total = math.fsum(precisions)
-    return [one / total for one in precisions] if total > 0 else [1 / len(drops)] * len(drops)
+    return [precision / total for precision in precisions] if total > 0 else [1 / len(drops)] * len(drops)
 
 
-def unlike_p(drops: Sequence[Drop]) -> float | None:
+def heterogeneity_p(drops: Sequence[Drop]) -> float | None:
     """The p value of one and the same drop in every task: Q of Cochran 1954, Biometrics 10:101. None for one task."""
     from scipy.special import chdtrc
 
-    known = [one for one in drops if one.freedom]
-    if len(known) < 2:
+    measured = [drop for drop in drops if drop.freedom]
+    if len(measured) < 2:
         return None
-    precisions = [1 / one.seen_variance for one in known]
-    mean = math.fsum(w * one.value for w, one in zip(precisions, known, strict=True)) / math.fsum(precisions)
-    q = math.fsum(w * (one.value - mean) ** 2 for w, one in zip(precisions, known, strict=True))
-    return float(chdtrc(len(known) - 1, q))
+    precisions = [1 / drop.seen_variance for drop in measured]
+    mean = math.fsum(w * drop.value for w, drop in zip(precisions, measured, strict=True)) / math.fsum(precisions)
+    q = math.fsum(w * (drop.value - mean) ** 2 for w, drop in zip(precisions, measured, strict=True))
+    return float(chdtrc(len(measured) - 1, q))
 
 
 def average_runs(runs: Sequence[Sequence[float]]) -> list[float]:
@@ -355,12 +355,12 @@ def run_noise(runs: Sequence[Sequence[float]], labels: Sequence[Hashable] | None
     if len({len(run) for run in runs}) > 1:
         raise ValueError(f"{' and '.join(str(len(run)) for run in runs)} docs")
     spread = np.var(np.asarray(runs, dtype=float), axis=0, ddof=1)
-    return math.fsum(average(spread, labels).weights ** 2 * spread)
+    return math.fsum(average_docs(spread, labels).weights ** 2 * spread)
 
 
-def _good(one: Drop, score: float) -> float:
+def _good(drop: Drop, score: float) -> float:
     """A score of which more is better; of one of which less is its distance from 1."""
-    return 1 - score if one.lower_is_better else score
+    return 1 - score if drop.lower_is_better else score
 
 
 def _below(count: float, t: float) -> float:
@@ -372,8 +372,8 @@ def _above(count: float, t: float) -> float:
     return t * math.sqrt(max(0.0, count) + t * t / 4) + t * t / 2
 
 
-def _joined(one: float, other: float) -> float:
-    return math.sqrt(one * one + other * other)
+def _joined(first: float, second: float) -> float:
+    return math.sqrt(first * first + second * second)
 
 
 def _rising(function: Callable[[float], float]) -> float:

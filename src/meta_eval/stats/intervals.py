@@ -23,7 +23,7 @@ class Interval:
         return Interval(ends[0], ends[1])
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def correct_by_holm(p_values: Sequence[float]) -> list[float]:
     """The p values of several tests, corrected so that any false alarm among them has the level (Holm 1979)."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected = [0.0] * len(p_values)
@@ -46,7 +46,7 @@ def t_quantile(level: float, freedom: float) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def grouped(values: Sequence[float], labels: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
+def group_values(values: Sequence[float], labels: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
     """Values by subtask; one group without labels.
 
     Raises:

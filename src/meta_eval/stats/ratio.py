@@ -98,7 +98,7 @@ def mean_of_tokens(
 
     if clusters is not None:
         known: dict[Hashable, int] = {}
-        codes = [known.setdefault(one, len(known)) for one in clusters]
+        codes = [known.setdefault(cluster, len(known)) for cluster in clusters]
         sums, tokens = np.bincount(codes, weights=sums), np.bincount(codes, weights=tokens)
     kept = tokens > 0
     s, n = np.asarray(sums, float)[kept], np.asarray(tokens, float)[kept]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from meta_eval.stats.clustered_mean import average
-from meta_eval.stats.intervals import Interval, grouped, normal_quantile, t_quantile
+from meta_eval.stats.clustered_mean import average_docs
+from meta_eval.stats.intervals import Interval, group_values, normal_quantile, t_quantile
 from meta_eval.thresholds import LEVEL
 
 
-def wilson(successes: float, n: float, level: float = LEVEL) -> Interval:
+def wilson_interval(successes: float, n: float, level: float = LEVEL) -> Interval:
     """Wilson's score interval for a share (Wilson 1927, JASA 22:209), which stays honest at 0, at 1 and for few docs.
 
     Neither number need be whole: a mean of scores in [0, 1] varies no more than a share of the same value does.
@@ -38,9 +38,9 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def macro(values: Sequence[float], labels: Sequence[Hashable]) -> float:
+def macro_mean(values: Sequence[float], labels: Sequence[Hashable]) -> float:
     """The mean over subtasks of the mean within each; ``labels`` names the subtask of each value."""
-    groups = grouped(values, labels)
+    groups = group_values(values, labels)
     return math.fsum(mean(group) for group in groups.values()) / len(groups)
 
 
@@ -66,7 +66,7 @@ def score_interval(
     """
     if clusters is not None:
         return _clustered(values, labels, level, clusters)
-    groups = grouped(values, labels)
+    groups = group_values(values, labels)
     if all(value in (0, 1) for value in values):
         return stratified_wilson([(math.fsum(group), len(group)) for group in groups.values()], level)
     centre = math.fsum(mean(group) for group in groups.values()) / len(groups)
@@ -74,7 +74,7 @@ def score_interval(
     freedom = len(values) - len(groups)
     if freedom < 1 or variance <= 0:
         size = effective_size(groups)
-        return wilson(min(max(centre, 0.0), 1.0) * size, size, level)
+        return wilson_interval(min(max(centre, 0.0), 1.0) * size, size, level)
     # `_variance` divides by n; t needs n - 1 (over subtasks: docs less subtasks).
     half = t_quantile(level, freedom) * math.sqrt(variance * len(values) / freedom)
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
@@ -83,15 +83,15 @@ def score_interval(
 def _clustered(
     values: Sequence[float], labels: Sequence[Hashable] | None, level: float, clusters: Sequence[Hashable]
 ) -> Interval:
-    found = average(values, labels, clusters)
-    if not found.freedom:
+    average = average_docs(values, labels, clusters)
+    if not average.freedom:
         return Interval(0.0, 1.0)
-    t, centre = t_quantile(level, found.freedom), min(1.0, max(0.0, found.value))
-    if found.variance <= 0:
-        return _wilson(centre, 1 / found.grain, t)
+    t, centre = t_quantile(level, average.freedom), min(1.0, max(0.0, average.value))
+    if average.variance <= 0:
+        return _wilson(centre, 1 / average.grain, t)
     if all(value in (0, 1) for value in values):
-        return _wilson(centre, centre * (1 - centre) / found.variance, t)
-    half = t * math.sqrt(found.variance)
+        return _wilson(centre, centre * (1 - centre) / average.variance, t)
+    half = t * math.sqrt(average.variance)
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
@@ -113,7 +113,7 @@ def stratified_wilson(strata: Sequence[tuple[float, int]], level: float = LEVEL)
     errors = [math.sqrt(p * (1 - p) / n) for p, n in shares]
     if not any(errors):
         size = effective_size([range(n) for _, n in shares])
-        return wilson(math.fsum(p for p, _ in shares) / len(shares) * size, size, level)
+        return wilson_interval(math.fsum(p for p, _ in shares) / len(shares) * size, size, level)
     z = normal_quantile(level) * math.sqrt(math.fsum(error * error for error in errors)) / math.fsum(errors)
     limits = [_wilson(p, n, z) for p, n in shares]
     return Interval(

@@ -7,10 +7,11 @@ drop is the margin would pass them every other time, and a run that was stopped 
 whole one.
 
 **What is drawn.** Units: docs on their own, or clusters of docs that share a question or a passage, which are asked
-together. Units that lie in the same subtasks are a stratum. `plan` puts the units of each stratum in a random order and
-cuts all strata into the same number of rounds, so that each round holds some of every stratum, as evenly as whole units
-go. In a round with k of the U units of a stratum each counts U/k times, so that the sum over a round estimates the
-average over subtasks (and over tasks) without bias, whatever the strata differ in. One look after each round.
+together. Units that lie in the same subtasks are a stratum. `plan_rounds` puts the units of each stratum in a random
+order and cuts all strata into the same number of rounds, so that each round holds some of every stratum, as evenly as
+whole units go. In a round with k of the U units of a stratum each counts U/k times, so that the sum over a round
+estimates the average over subtasks (and over tasks) without bias, whatever the strata differ in. One look after each
+round.
 
 **The bounds** are those of a gambler whose wealth would be too great, were the drop beyond them: `stats.betting`.
 
@@ -32,7 +33,7 @@ from typing import Literal
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
-from meta_eval.stats.intervals import holm
+from meta_eval.stats.intervals import correct_by_holm
 from meta_eval.thresholds import ALPHA, ROUNDING
 
 SEED = 0
@@ -115,7 +116,7 @@ class State:
     tasks: tuple[TaskState, ...]
 
 
-def plan(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND) -> Plan:
+def plan_rounds(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND) -> Plan:
     """The order in which the docs of these tasks are asked, all tasks and subtasks in proportion, and its rounds.
 
     Places come from SHA-256 of the seed, the task and the doc (of a cluster: its name), so that they are the same on
@@ -132,16 +133,16 @@ def plan(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND) -> Pla
     """
     if not tasks or batch < 1:
         raise ValueError("a plan takes a task and a round a doc")
-    if len({one.task for one in tasks}) < len(tasks):
+    if len({task_docs.task for task_docs in tasks}) < len(tasks):
         raise ValueError("a task is there twice")
     units: dict[str, list[Doc]] = defaultdict(list)
     subtask: dict[Doc, tuple[str, str | None]] = {}
     reach: dict[Doc, float] = {}
-    for one in tasks:
-        for doc, label, cluster, most in _rows(one):
-            key = (one.task, doc)
-            units[json.dumps([one.task, doc] if cluster is None else [cluster])].append(key)
-            subtask[key], reach[key] = (one.task, label), most
+    for task_docs in tasks:
+        for doc, label, cluster, most in _rows(task_docs):
+            key = (task_docs.task, doc)
+            units[json.dumps([task_docs.task, doc] if cluster is None else [cluster])].append(key)
+            subtask[key], reach[key] = (task_docs.task, label), most
     weights, grains = _doc_weights(tasks, subtask, units)
     strata: dict[_Stratum, list[tuple[str, tuple[Doc, ...]]]] = defaultdict(list)
     for name, members in units.items():
@@ -161,23 +162,23 @@ def plan(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND) -> Pla
     by_round = tuple(tuple(docs for _, _, docs in sorted(part)) for part in cut)
     order = tuple(doc for part in by_round for docs in part for doc in docs)
     ends = tuple(accumulate(sum(map(len, part)) for part in by_round))
-    shares = [*([float(one is other) for other in tasks] for one in tasks),
+    shares = [*([float(task is other) for other in tasks] for task in tasks),
               [grain / math.fsum(grains) for grain in grains], [1 / len(tasks)] * len(tasks)]  # fmt: skip
     targets = tuple(
-        _target(counted, weights, dict(zip((one.task for one in tasks), share, strict=True)), reach, rounds)
+        _target(counted, weights, dict(zip((task_docs.task for task_docs in tasks), share, strict=True)), reach, rounds)
         for share in shares
     )
     return Plan(tuple(tasks), order, ends, by_round, targets, reach)
 
 
-def _rows(one: TaskDocs) -> Iterator[tuple[int | str, str | None, str | None, float]]:
-    n = len(one.docs)
-    if not n or len(set(one.docs)) < n:
-        raise ValueError(f"{one.task}: {'a doc is there twice' if n else 'there is no doc'}")
-    if (one.margin or 0) < 0 or any(not most > 0 for most in one.reach or ()):
-        raise ValueError(f"{one.task}: a margin under 0, or a reach that is not above it")
-    lists = (one.labels or [None] * n, one.clusters or [None] * n, one.reach or [1.0] * n)
-    return zip(one.docs, *lists, strict=True)
+def _rows(task_docs: TaskDocs) -> Iterator[tuple[int | str, str | None, str | None, float]]:
+    n = len(task_docs.docs)
+    if not n or len(set(task_docs.docs)) < n:
+        raise ValueError(f"{task_docs.task}: {'a doc is there twice' if n else 'there is no doc'}")
+    if (task_docs.margin or 0) < 0 or any(not most > 0 for most in task_docs.reach or ()):
+        raise ValueError(f"{task_docs.task}: a margin under 0, or a reach that is not above it")
+    lists = (task_docs.labels or [None] * n, task_docs.clusters or [None] * n, task_docs.reach or [1.0] * n)
+    return zip(task_docs.docs, *lists, strict=True)
 
 
 def _doc_weights(
@@ -187,7 +188,7 @@ def _doc_weights(
     size: dict[tuple[str, str | None], int] = defaultdict(int)
     for name in subtask.values():
         size[name] += 1
-    subtasks = {one.task: sum(task == one.task for task, _ in size) for one in tasks}
+    subtasks = {task_docs.task: sum(task == task_docs.task for task, _ in size) for task_docs in tasks}
     weights = {doc: 1 / (subtasks[doc[0]] * size[name]) for doc, name in subtask.items()}
     grain = dict.fromkeys(subtasks, 0.0)
     for members in units.values():
@@ -196,7 +197,7 @@ def _doc_weights(
             of_task[doc[0]] += weights[doc]
         for task, weight in of_task.items():
             grain[task] += weight**2
-    return weights, [1 / grain[one.task] for one in tasks]
+    return weights, [1 / grain[task_docs.task] for task_docs in tasks]
 
 
 def _target(
@@ -210,11 +211,11 @@ def _target(
     time = len(mine) / rounds
     scales = {doc: time * times * share[doc[0]] * weights[doc] for docs, times in mine for doc in docs}
     largest = [math.fsum(scales[doc] * reach[doc] for doc in docs) for docs, _ in mine]
-    return Target(scales, time, max(largest), math.fsum(one * one for one in largest) / len(mine))
+    return Target(scales, time, max(largest), math.fsum(scale * scale for scale in largest) / len(mine))
 
 
 class Sequential:
-    """The gate of a run that stops when it is decided; `plan` says in which order its docs are asked.
+    """The gate of a run that stops when it is decided; `plan_rounds` says in which order its docs are asked.
 
     Docs may come in any order and as many at once as an engine likes: a look is taken wherever a round has become
     complete, in the order of the plan, so that the same scores give the same states after a crash, a retry and on
@@ -236,7 +237,7 @@ class Sequential:
         self._seen: dict[Doc, float] = {}
         self._done = 0
         self._margin = margin
-        margins = [margin if one.margin is None else one.margin for one in plan.tasks]
+        margins = [margin if task.margin is None else task.margin for task in plan.tasks]
         *self._tasks, self._mean, self._equal = [
             Wealth(target, allowed) for target, allowed in zip(plan._targets, [*margins, margin, margin], strict=True)
         ]
@@ -265,8 +266,8 @@ class Sequential:
             if not all(doc in self._seen for unit in part for doc in unit):
                 break
             changed = [[(doc, self._seen[doc]) for doc in unit] for unit in part if any(map(self._seen.get, unit))]
-            for one in (*self._tasks, self._mean, self._equal):
-                one.look(changed)
+            for wealth in (*self._tasks, self._mean, self._equal):
+                wealth.look(changed)
             self._done += 1
             if self._done < len(rounds):
                 self._outcome = self._decided()
@@ -280,21 +281,21 @@ class Sequential:
         )
 
     def _task_states(self) -> Iterator[TaskState]:
-        below = holm([min(1.0, 2 * math.exp(-one.below)) for one in self._tasks])
-        beyond = holm([min(1.0, 2 * math.exp(-one.beyond)) for one in self._tasks])
-        for docs, one, p_below, p_beyond in zip(self._plan.tasks, self._tasks, below, beyond, strict=True):
+        below = correct_by_holm([min(1.0, 2 * math.exp(-wealth.below)) for wealth in self._tasks])
+        beyond = correct_by_holm([min(1.0, 2 * math.exp(-wealth.beyond)) for wealth in self._tasks])
+        for task_docs, wealth, p_below, p_beyond in zip(self._plan.tasks, self._tasks, below, beyond, strict=True):
             outcome: Outcome = "shown below" if p_below < ALPHA else "not shown"
-            if one.bounds.interval.upper < one.margin:
+            if wealth.bounds.interval.upper < wealth.margin:
                 outcome = "shown to hold"
-            yield TaskState(docs.task, outcome, p_beyond < ALPHA, one.bounds)
+            yield TaskState(task_docs.task, outcome, p_beyond < ALPHA, wealth.bounds)
 
     def _decided(self) -> Literal["SHIP", "DON'T"] | None:
         """As `judging.decide` decides over whole tasks, but for NOT SHOWN, which only a whole run can be."""
         tasks = list(self._task_states())
         mean, equal = self._mean.bounds.interval, self._equal.bounds
-        if mean.lower > self._margin or any(one.beyond for one in tasks):
+        if mean.lower > self._margin or any(task.beyond for task in tasks):
             return "DON'T"
-        if mean.upper >= self._margin or any(one.outcome == "shown below" for one in tasks):
+        if mean.upper >= self._margin or any(task.outcome == "shown below" for task in tasks):
             return None
         lost = equal.interval.lower > 0 and equal.interval.upper >= self._margin
         return None if lost or equal.drop >= self._margin else "SHIP"

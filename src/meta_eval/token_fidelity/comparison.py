@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.stats import Interval, holm
+from meta_eval.stats import Interval, correct_by_holm
 from meta_eval.stats.ratio import Mean, mean_of_tokens
 from meta_eval.thresholds import FIDELITY_ALPHA, FIDELITY_LEVEL, FIDELITY_MARGIN, FIDELITY_MIN_DOCS
 from meta_eval.token_fidelity.table_pairing import Pair
@@ -184,7 +184,7 @@ def against(
     names = both.before.tasks
     pooled = _paired(both, None, everything, margin)
     tasks = [_paired(both, name, both.before.of(name), margin) for name in names] if len(names) > 1 else []
-    corrected = holm([one.p for one in tasks])
+    corrected = correct_by_holm([one.p for one in tasks])
     decided = tuple(_decided(one, p, min_docs) for one, p in zip(tasks, corrected, strict=True))
     outcome, reasons = _overall(pooled := _decided(pooled, pooled.p, min_docs), decided, min_docs)
     difference = both.difference

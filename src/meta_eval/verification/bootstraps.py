@@ -19,7 +19,7 @@ _CHUNK = 1000
 
 
 @contextmanager
-def bootstrapping(name: str, progress: Progress) -> Iterator[None]:
+def replace_bootstrap(name: str, progress: Progress) -> Iterator[None]:
     """Let lm-eval's evaluator bootstrap meanwhile, in a block of `exclusive`: other threads have it as it is.
 
     Args:
@@ -30,7 +30,7 @@ def bootstrapping(name: str, progress: Progress) -> Iterator[None]:
 
     def estimate(metric: Callable[[Sequence[Any]], float], values: Sequence[Any], iters: int) -> float:
         drawn: list[float] = []
-        for again in resampled(values, iters):
+        for again in draw_resamples(values, iters):
             outside(progress, f"{name}: standard error of {metric.__name__}", len(drawn), iters)
             drawn.append(metric(again))
         return float(metrics.sample_stddev(drawn))
@@ -43,7 +43,7 @@ def bootstrapping(name: str, progress: Progress) -> Iterator[None]:
         metrics.bootstrap_stderr = before
 
 
-def resampled(values: Sequence[Any], iters: int) -> Iterator[list[Any]]:
+def draw_resamples(values: Sequence[Any], iters: int) -> Iterator[list[Any]]:
     """As many values drawn with replacement, ``iters`` times; the draws of lm-eval's ``bootstrap_stderr``."""
     size = min(_CHUNK, iters)
     for number in range(iters // size):

@@ -25,8 +25,8 @@ from meta_eval.boundary.isolation import contained
 from meta_eval.errors import PackError, TemplateError, UserError
 from meta_eval.logs import Progress, silent
 from meta_eval.replay import Answers, ReplayLM
-from meta_eval.verification.bootstraps import bootstrapping
-from meta_eval.verification.sample_hashes import hashing
+from meta_eval.verification.bootstraps import replace_bootstrap
+from meta_eval.verification.sample_hashes import replace_hashing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ class Evaluator:
 
     def __init__(self, pack: Path) -> None:
         self.pack = pack
-        with contained(pack), quiet():
+        with contained(pack), silence_libraries():
             from lm_eval.tasks import TaskManager
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
@@ -69,18 +69,18 @@ class Evaluator:
 
     @contextlib.contextmanager
     def _at_work(self, name: str, tell: Tell = lambda _: None) -> Iterator[None]:
-        """lm-eval on a task in silence, as `quiet`, and an error out of it in one line.
+        """lm-eval on a task in silence, as `silence_libraries`, and an error out of it in one line.
 
         Of some, pack_docs and the templates have said what is to be done already.
         """
         try:
-            with kept_random(), contained(self.pack), quiet(tell):
+            with restore_random_state(), contained(self.pack), silence_libraries(tell):
                 yield
         except UserError:
             raise
         except Exception as error:
             where = f"{self.pack}, task {name}"
-            if lacks := lacking_part(error, where):
+            if lacks := explain_lacking_part(error, where):
                 raise lacks from None
             if isinstance(error, (ImportError, LookupError, ValueError)) and str(error):
                 raise PackError(str(error).rstrip("."), where=where) from None
@@ -181,7 +181,7 @@ class Evaluator:
             TemplateError: The scorer raises.
         """
         watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs), progress)
-        with self._at_work(name, watch.record), hashing(hashed), bootstrapping(name, progress):
+        with self._at_work(name, watch.record), replace_hashing(hashed), replace_bootstrap(name, progress):
             from lm_eval.evaluator import evaluate
 
             results: Any = evaluate(
@@ -221,7 +221,7 @@ _PARTS = {
 }
 
 
-def lacking_part(error: Exception, where: str) -> PackError | None:
+def explain_lacking_part(error: Exception, where: str) -> PackError | None:
     """The message about a part that this machine lacks and a scorer needs; None for every other error.
 
     The libraries say it in many lines: code_eval of `evaluate` in a ValueError, nltk in a LookupError.
@@ -266,7 +266,7 @@ class _Watch:
         try:
             return self._inner(doc, results)
         except Exception as error:
-            if lacks := lacking_part(error, self._where.partition(":")[0]):
+            if lacks := explain_lacking_part(error, self._where.partition(":")[0]):
                 raise lacks from None
             last = traceback.extract_tb(error.__traceback__)[-1]
             raise TemplateError(
@@ -334,7 +334,7 @@ def _unwarned() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet(tell: Tell = lambda _: None) -> Iterator[None]:
+def silence_libraries(tell: Tell = lambda _: None) -> Iterator[None]:
     """Keep what lm-eval and its libraries log, warn and draw in this thread off the terminal.
 
     Args:
@@ -374,7 +374,7 @@ def _collected(tell: Tell) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def kept_random() -> Iterator[None]:
+def restore_random_state() -> Iterator[None]:
     """Give the state of `random` and of numpy's back: lm-eval draws names of tasks from them, and graders may too.
 
     Where other threads run, which may draw from them as well, it is left as it is.
@@ -384,7 +384,7 @@ def kept_random() -> Iterator[None]:
     try:
         yield
     finally:
-        if all(one is threading.main_thread() or one.name == _MONITOR for one in threading.enumerate()):
+        if all(thread is threading.main_thread() or thread.name == _MONITOR for thread in threading.enumerate()):
             random.setstate(before)
             if numpy:
                 numpy.set_state(of_numpy)

@@ -152,7 +152,7 @@ def _check_baseline(
     Of a task of which nothing else is recorded this is the proof.
     """
     entry = result.entry
-    answers = [one for one in read_named(evaluator.pack, entry) if one.responses is not None]
+    answers = [answer for answer in read_named(evaluator.pack, entry) if answer.responses is not None]
     path, key = baseline_file(evaluator.pack, name, named=True), named_key(key, manifest, name)
     if not answers:
         missing = "the baseline was asked in another way, so that its answers cannot be graded here"
@@ -161,21 +161,23 @@ def _check_baseline(
     evaluated = evaluator.evaluate(
         name,
         task=evaluator.load(name),
-        answers=[dict(enumerate(one.responses or ())) for one in answers],
-        indices=[one.doc for one in answers],
+        answers=[dict(enumerate(answer.responses or ())) for answer in answers],
+        indices=[answer.doc for answer in answers],
         allow_code=allow_code,
         hashed=False,
         progress=progress,
     )
     context = Explanations(evaluated.failures, evaluated.extract, None)
-    tallies = tally_record(entry, evaluated.samples, context, {one.doc: one.metrics for one in answers})
+    tallies = tally_record(entry, evaluated.samples, context, {answer.doc: answer.metrics for answer in answers})
     total = tallies.total
     if entry.record is not None and entry.record.model is None:
         result.tallies, result.scores, result.of_baseline = tallies, evaluated.scores, True
     elif total.agreed < total.compared:
         differing = total.compared - total.agreed
         log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded otherwise today")
-    text = baseline_text(key, evaluated.samples, lambda _: True, edited, {one.doc: one.same_prompt for one in answers})
+    text = baseline_text(
+        key, evaluated.samples, lambda _: True, edited, {answer.doc: answer.same_prompt for answer in answers}
+    )
     _write(path, text, verify_folder(evaluator.pack))
 
 

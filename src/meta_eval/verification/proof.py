@@ -9,7 +9,7 @@ from typing import Literal
 
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
 from meta_eval.results.sample_parser import NO_SHARE
-from meta_eval.verification.tallies import Tallies, Tally, macro
+from meta_eval.verification.tallies import Tallies, Tally, macro_score
 
 # Below the agreement asked for; not every doc was scored; nothing was compared, for a reason; the task cannot be run.
 Status = Literal["passed", "below", "unfinished", "not checked", "failed"]
@@ -76,7 +76,7 @@ class TaskProof:
         if self.tallies is None or not self.compares_verdicts:
             return None
         if self.metric == self._macro:
-            return macro(self.tallies.subtasks, which) if self.tallies.subtasks else which(self.tallies.total)
+            return macro_score(self.tallies.subtasks, which) if self.tallies.subtasks else which(self.tallies.total)
         return which(self.tallies.total) if self.metric == self.entry.verdict else None
 
     @property

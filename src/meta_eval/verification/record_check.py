@@ -63,14 +63,14 @@ def _recorded(text: object, number: int) -> Mapping[str, Any]:
         PackError: They are none: the pack was edited.
     """
     try:
-        found = json.loads(text or "{}") if isinstance(text, str) or text is None else None
+        metrics = json.loads(text or "{}") if isinstance(text, str) or text is None else None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        metrics = None
+    if not isinstance(metrics, dict):
         raise PackError(
             "recorded_metrics is no JSON object", where=f"doc {number}", hint="Run `meta-eval prepare` again"
         )
-    return found
+    return metrics
 
 
 def _add(tally: Tally, ours: float | None, theirs: float | None, *, compared: bool, agrees: bool) -> None:
@@ -133,7 +133,7 @@ def _same(today: Any, recorded: Any) -> bool:
     today, recorded = to_plain_number(today), to_plain_number(recorded)
     if isinstance(today, (list, tuple, set, frozenset)) and isinstance(recorded, list):
         if isinstance(today, (set, frozenset)):
-            today, recorded = (sorted(map(_in_file, one), key=str) for one in (today, recorded))
+            today, recorded = (sorted(map(_in_file, values), key=str) for values in (today, recorded))
         return len(today) == len(recorded) and all(map(_same, today, recorded))
     if isinstance(today, (int, float)) and isinstance(recorded, (int, float)):
         both_nan = math.isnan(today) and math.isnan(recorded)

@@ -23,7 +23,7 @@ class _OtherError(TypeError):
 
 
 @contextlib.contextmanager
-def hashing(wanted: bool) -> Iterator[None]:
+def replace_hashing(wanted: bool) -> Iterator[None]:
     """Let lm-eval's evaluator work meanwhile, in a block of `exclusive`: other threads have it as it is.
 
     Args:
@@ -32,7 +32,7 @@ def hashing(wanted: bool) -> Iterator[None]:
     """
     from lm_eval import evaluator
 
-    written = divided(dumps if wanted else _nothing, json.dumps)
+    written = divided(dump_json if wanted else _nothing, json.dumps)
     instead: dict[str, Any] = {"json": SimpleNamespace(**{**vars(json), "dumps": written})}
     if not wanted and "hash_string" in vars(evaluator):
         instead["hash_string"] = divided(_nothing, evaluator.hash_string)
@@ -42,11 +42,11 @@ def hashing(wanted: bool) -> Iterator[None]:
             setattr(evaluator, name, instead[name])
         yield
     finally:
-        for name, one in before.items():
-            setattr(evaluator, name, one)
+        for name, function in before.items():
+            setattr(evaluator, name, function)
 
 
-def dumps(value: Any, **settings: Any) -> str:
+def dump_json(value: Any, **settings: Any) -> str:
     """``json.dumps``, fast where ``indent`` is 2 and ``ensure_ascii`` False."""
     if settings.keys() <= {"indent", "ensure_ascii", "default"} and (
         settings.get("indent"), settings.get("ensure_ascii")
@@ -70,10 +70,10 @@ def _indented(value: Any, margin: str) -> str:
     if kind is int or (kind is float and value - value == 0):
         return repr(value)
     if kind is dict and all(type(key) is str for key in value):
-        parts = [f"{encode_basestring(key)}: {_indented(one, inner)}" for key, one in value.items()]
+        parts = [f"{encode_basestring(key)}: {_indented(item, inner)}" for key, item in value.items()]
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
     if kind is list or kind is tuple:
-        parts = [_indented(one, inner) for one in value]
+        parts = [_indented(item, inner) for item in value]
         return f"[{inner}{f',{inner}'.join(parts)}{margin}]" if parts else "[]"
     raise _OtherError
 

@@ -40,20 +40,22 @@ def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
         ResultsError: The newest of them are of several models, or a results file is damaged.
     """
     files = index_outputs([folder])
-    found = {
+    runs_by_task = {
         task: with_samples
         for task, runs in files.tasks.items()
         if task in tasks and (with_samples := [run for run in runs if run.samples])
     }
-    if not found:
+    if not runs_by_task:
         raise PackError(
             f"holds no samples file (samples_<task>_<time>.jsonl) of {', '.join(tasks)}",
             where=f"--regrade {folder}",
             hint="Name the --output_path of a run that had --log_samples",
         )
-    newest = {task: files.results.get(runs[0].results) if runs[0].results else None for task, runs in found.items()}
+    newest = {
+        task: files.results.get(runs[0].results) if runs[0].results else None for task, runs in runs_by_task.items()
+    }
     check_one_model({task: read_provenance(results, "", task) for task, results in newest.items()})
-    return OutputIndex(found, files.results)
+    return OutputIndex(runs_by_task, files.results)
 
 
 def read_saved(
@@ -71,15 +73,15 @@ def read_saved(
     Raises:
         ResultsError: The files are damaged, or the run was of other docs than these.
     """
-    found = read_newest(files, files.tasks[task], say=say)
-    if found is None or found.samples_file is None:
+    newest = read_newest(files, files.tasks[task], say=say)
+    if newest is None or newest.samples_file is None:
         raise ResultsError("holds no sample", where=task, hint="Take the file of a run that ended")
     metric, _, filter_name = verdict.partition(",")
     saved = Saved([], [], {})
-    with open_samples(found.samples_file) as whole:
-        for doc in found.docs:
+    with open_samples(newest.samples_file) as whole:
+        for doc in newest.docs:
             answer = next(iter(doc.answers.values()))
-            where = f"{found.samples_file}, byte {answer.offset}"
+            where = f"{newest.samples_file}, byte {answer.offset}"
             if not _is_doc(doc, docs):
                 raise ResultsError(
                     f"doc {doc.doc_id} is not doc {doc.doc_id} of this pack (question hash {doc.question_hash})",

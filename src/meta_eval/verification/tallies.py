@@ -205,10 +205,10 @@ def _scored(by_filter: Mapping[str, Mapping[str, Any]], spec: str, name: str) ->
             where=name,
             hint="Set metadata.meta_eval.verdict (or reading) of the template",
         )
-    return row, as_number(row[metric], f"{name}: {spec}")
+    return row, read_number(row[metric], f"{name}: {spec}")
 
 
-def as_number(value: Any, where: str) -> float:
+def read_number(value: Any, where: str) -> float:
     """A metric's value of one doc; of a pair ``(subtask, value)`` the value.
 
     Raises:
@@ -224,7 +224,7 @@ def as_number(value: Any, where: str) -> float:
     )
 
 
-def macro(tallies: Mapping[str, Tally], score: Callable[[Tally], float | None]) -> float | None:
+def macro_score(tallies: Mapping[str, Tally], score: Callable[[Tally], float | None]) -> float | None:
     """The mean of a score over subtasks; None without subtasks."""
     scores = [value for tally in tallies.values() if (value := score(tally)) is not None]
     return math.fsum(scores) / len(scores) if scores else None
@@ -245,21 +245,23 @@ def _disagreement(
     answer = read_output(row)
     # A scorer that reads the whole output itself says what it takes of it, where no filter did.
     scorer = context.extract if answer is not None and not row.get("unextracted") else None
-    found = scorer(answer) if scorer and answer is not None else read_extraction(row)
+    extracted_answer = scorer(answer) if scorer and answer is not None else read_extraction(row)
     others = [
         name
         for name, other in by_filter.items()
         if name != chosen
         and judged.theirs is not None
-        and abs(as_number(other[metric], f"{metric},{name}") - judged.theirs) <= SAME_VERDICT
+        and abs(read_number(other[metric], f"{metric},{name}") - judged.theirs) <= SAME_VERDICT
     ]
-    why, detail = _why(judged, found, doc["gold"], others, context.failures.get(number), metric if reads else None)
+    why, detail = _why(
+        judged, extracted_answer, doc["gold"], others, context.failures.get(number), metric if reads else None
+    )
     line = {
         "doc": number,
         "question_hash": doc["input_question_hash"],
         "subtask": doc.get("subtask_name"),
         "output_tail": None if answer is None else answer[-TAIL:],
-        "extracted": found,
+        "extracted": extracted_answer,
         "gold": doc["gold"],
         "ours": judged.ours,
         "meta": judged.meta,
@@ -276,7 +278,12 @@ def _disagreement(
 
 
 def _why(
-    judged: Judged, found: str | None, gold: str, others: Sequence[str], failure: str | None, reading: str | None
+    judged: Judged,
+    answer: str | None,
+    gold: str,
+    others: Sequence[str],
+    failure: str | None,
+    reading: str | None,
 ) -> tuple[str, str]:
     """A short name for the kind of disagreement, and a sentence: the first of these that is so."""
     right = judged.theirs is not None and judged.ours > judged.theirs
@@ -290,8 +297,8 @@ def _why(
             f"{judged.ours:.4f} here, {judged.theirs:.4f} there",
         ),
         (reading is not None, "reads otherwise", f"is_correct is not what {reading} makes of our verdicts"),
-        (found is None, "graded otherwise", "the whole output is graded, and the graders differ"),
-        (right and found == gold, "equals gold", "the extracted answer is the gold to the letter"),
+        (answer is None, "graded otherwise", "the whole output is graded, and the graders differ"),
+        (right and answer == gold, "equals gold", "the extracted answer is the gold to the letter"),
         (right, "normalisation", "the extracted answer equals the gold only after normalisation"),
         (bool(others), "other filter", f"another answer than filter {', '.join(others)} finds"),
         (True, "differs from gold", "the extracted answer is not the gold"),

@@ -49,15 +49,17 @@ class _Engine:
         time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0")))
         name, ids, params = self._waiting.pop(0)
         letter = "ABCD"[_number(ids) % 4]
-        found = params.logprob_token_ids or []
+        result = params.logprob_token_ids or []
         answer = SimpleNamespace(
-            finish_reason="stop", text=f"The best answer is {letter}.", token_ids=found[:1] or [1, 2, 3],
-            logprobs=[{one: SimpleNamespace(logprob=_logprob([*ids, one])) for one in found}],
+            finish_reason="stop", text=f"The best answer is {letter}.", token_ids=result[:1] or [1, 2, 3],
+            logprobs=[{token: SimpleNamespace(logprob=_logprob([*ids, token])) for token in result}],
         )  # fmt: skip
         cached = self._cached(ids) if params.reads_cache else 0
         self.computed += len(ids) - cached
         self._cache |= {tuple(ids[:end]) for end in range(BLOCK, len(ids) + 1, BLOCK)}
-        likely: list[Any] = [{one: SimpleNamespace(logprob=_logprob(ids[:at]), rank=1)} for at, one in enumerate(ids)]
+        likely: list[Any] = [
+            {token: SimpleNamespace(logprob=_logprob(ids[:at]), rank=1)} for at, token in enumerate(ids)
+        ]
         likely[: cached + 1] = [{-1: None}] * (cached + 1)  # what was not computed is whatever lay in memory
         return [
             SimpleNamespace(
