@@ -30,7 +30,9 @@ def rows(variant: str) -> list[dict[str, Any]]:
     templates = tuple(read_templates(ROOT / "meta_template").tasks.values())
     words = grader_validation.grading_in_words
     result = []
-    for subset in sorted({subset for family in ("3.1", "3.2", "3.3") for subset in catalog.list_subsets(family, variant)}):  # type: ignore[arg-type]
+    for subset in sorted(
+        {subset for family in ("3.1", "3.2", "3.3") for subset in catalog.list_subsets(family, variant)}
+    ):  # type: ignore[arg-type]
         here = [t for t in templates if t.spec.subset == subset and variant in t.spec.variants]
         tasks = sorted(task.name for task in here)
         checks = [check for check in grader_validation.checks() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]
