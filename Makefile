@@ -33,8 +33,9 @@ check: lint test
 # Everything in the repository that is made from something else in it.
 generate: .venv/.installed
 	$(BIN)/python tests/helpers/golden.py
-	$(BIN)/python tools/write_pages.py
 	$(BIN)/python tools/write_example_reports.py
+	$(BIN)/python tests/helpers/console_blocks.py
+	$(BIN)/python tools/write_pages.py
 
 # Made anew when what is to be installed changes. pip understands --group from 25.1 on.
 .venv/.installed: pyproject.toml

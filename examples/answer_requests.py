@@ -21,7 +21,7 @@ def logprobs(request):
 
 
 def tokens(request):
-    """Of an export with --force, the lists of docs/answers.md for the tokens of continuation_token_ids[0]."""
+    """Of an export with --force, the lists of docs/reference/files.md for the tokens of continuation_token_ids[0]."""
     raise NotImplementedError
 
 

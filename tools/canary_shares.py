@@ -2,7 +2,7 @@
 
     python tools/canary_shares.py
 
-The figures of docs/running.md, "The canary". The model is computed from Llama's definition in numpy, in seconds.
+The canary reads them. The model is computed from Llama's definition in numpy, in seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write the pages of docs/ that are made from something else, or check that they are what it says (``--check``).
 
-A page is a template, pages/NAME.md.j2, and a module beside it that says what it is filled with; or it is written by
-hand and holds tables of pages/tables.py.
+A page is a template, pages/NAME.j2, and a module in pages that says what it is filled with; or it is written by hand
+and holds tables of pages/tables.py.
 """
 
 from __future__ import annotations
@@ -11,11 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pages import configuration, grader_validation, tasks
+from pages import cli, configuration, files, grader_validation, llms, python, tasks
 from pages.tables import replace_tables
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {"configuration": configuration, "grader_validation": grader_validation, "tasks": tasks}
+DOCS = ROOT / "docs"
+PAGES = {
+    "reference/cli.md": cli,
+    "reference/configuration.md": configuration,
+    "reference/files.md": files,
+    "reference/grader_validation.md": grader_validation,
+    "reference/python.md": python,
+    "reference/tasks.md": tasks,
+    "llms.txt": llms,  # the last: it quotes the others
+}
 
 
 def environment() -> Environment:
@@ -26,8 +35,10 @@ def environment() -> Environment:
     made.filters |= {
         "allowed": configuration.allowed,
         "cell": lambda text: " ".join(text.split()).replace("|", "\\|"),
+        "code_safe": lambda text: text.replace("<", "&lt;"),
         "default_of": configuration.default_of,
         "escaped": lambda text: text.replace("|", "\\|"),
+        "first_paragraph": lambda text: " ".join(text.split("\n\n")[0].split()),
         "numbers": tasks.numbers,
         "short": grader_validation.short,
     }
@@ -36,12 +47,12 @@ def environment() -> Environment:
 
 def made_pages() -> Iterator[tuple[Path, str]]:
     """Each page and what it should be."""
-    for name, module in PAGES.items():
-        text = environment().get_template(f"{name}.md.j2").render(module.values())
-        yield ROOT / "docs" / f"{name}.md", text.rstrip("\n") + "\n"
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        if page.stem not in PAGES:
+    for page in sorted(DOCS.rglob("*.md")):
+        if page.relative_to(DOCS).as_posix() not in PAGES:
             yield page, replace_tables(page.read_text(encoding="utf-8"))
+    for name, module in PAGES.items():
+        text = environment().get_template(f"{Path(name).name}.j2").render(module.values())
+        yield DOCS / name, text.rstrip("\n") + "\n"
 
 
 def main() -> int:
@@ -51,7 +62,7 @@ def main() -> int:
         if page.is_file() and page.read_text(encoding="utf-8") == text:
             continue
         if "--check" in sys.argv[1:]:
-            print(f"docs/{page.name} is stale; run: python tools/write_pages.py", file=sys.stderr)
+            print(f"{page.relative_to(ROOT)} is stale; run: python tools/write_pages.py", file=sys.stderr)
             stale = 1
         else:
             page.write_text(text, encoding="utf-8")

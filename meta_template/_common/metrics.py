@@ -1,7 +1,7 @@
 """Further metrics, for tasks of your own: texts compared with all correct ones, choices by four kinds of likelihood.
 
 A template chooses them by a line, ``include: ../_text_metrics_yaml`` or ``include: ../_choice_metrics_yaml``;
-docs/pack.md says what each measures.
+docs/guides/add_task.md says what each measures.
 
 The forms of texts are those of HELM (Liang et al. 2022), which lighteval has too; where ours differ from lighteval's
 they say so.

@@ -143,8 +143,8 @@ BOS_DOCS = 16
 BOS_NATS = 0.05
 BOS_CHANCE = 0.001
 # The share of likeliest tokens from which on most of a copy works. Reasoned: any language model that reads what
-# precedes finds half of the tokens of plain text, and a copy of the one that wrote it nine in ten; docs/running.md has
-# what the faults of a tiny Llama come to.
+# precedes finds half of the tokens of plain text, and a copy of the one that wrote it nine in ten; what the
+# faults of a tiny Llama come to: tools/canary_shares.py.
 SOUND = 0.6
 
 # Nats by which a token may lie below the likeliest and still be it: a tie of logits, in float32.

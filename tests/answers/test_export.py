@@ -27,7 +27,7 @@ from meta_eval import export
 from meta_eval.answers import answer_files as reading
 from meta_eval.answers.recorded_answers import Recorded, scoring_request
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.messages.errors import UserError
+from meta_eval.errors import UserError
 
 BOS = "<|begin_of_text|>"
 LETTERS, CHOICE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
@@ -138,8 +138,8 @@ def test_every_field_is_documented(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     tokenizer.save(str(tmp_path / "model" / "tokenizer.json"))
     pack = prepare(tmp_path / "work_dir", f"{LETTERS},{CHOICE}", model_name=str(tmp_path / "model"))
-    text = (REPOSITORY / "docs" / "answers.md").read_text(encoding="utf-8")
-    head, requests, answers = re.split(r"\| a request \||## The answers", text)
+    text = (REPOSITORY / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    head, requests, answers = re.split(r"\| a request \||### Answers", text)
     header, *lines = exported(pack)
     assert {f"`{name}`" for name in header} <= set(re.findall(r"`\w+`", head))
     assert {f"`{name}`" for line in lines for name in line} <= set(re.findall(r"`\w+`", requests))

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.config import Config, load_config
-from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.errors import ConfigError, UserError
 
 # The keys and values of a file written for Meta's recipe.
 RECIPE = """\
@@ -78,7 +78,7 @@ def test_the_shipped_file_is_a_screen_of_defaults() -> None:
 
 
 def test_the_reference_documents_every_key_with_its_default() -> None:
-    page = (REPOSITORY / "docs/configuration.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/reference/configuration.md").read_text(encoding="utf-8")
     rows = {key: rest for key, *rest in re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \| (.+) \|$", page, re.MULTILINE)}
     assert set(rows) == set(Config.model_fields)
     assert {rows[key][0] for key in REQUIRED} == {"(needed)"}

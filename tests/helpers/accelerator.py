@@ -1,4 +1,4 @@
-"""A fake accelerator: the example script of docs/answers.md, which answers with what Meta's model answered."""
+"""A fake accelerator: the example script of docs/reference/files.md, which answers with what Meta's model answered."""
 
 from __future__ import annotations
 

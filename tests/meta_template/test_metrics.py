@@ -18,7 +18,7 @@ from places import REPOSITORY, TEMPLATES
 from template_modules import template_module
 
 from meta_eval import export, verify
-from meta_eval.messages.errors import UserError
+from meta_eval.errors import UserError
 
 metrics = template_module("_common/metrics.py")
 
@@ -203,4 +203,4 @@ def test_lighteval_says_the_same_but_where_ours_say_that_they_differ(tmp_path: P
             "choice_tokens": case["tokens"], "gold_index": case["gold"],
         }  # fmt: skip
         assert metrics.choices(doc, [(one, False) for one in case["likelihoods"] + case["alone"]]) == expected, case
-    assert differing == {"f1": 1113, "quasi_prefix_match": 1526}  # as docs/pack.md says
+    assert differing == {"f1": 1113, "quasi_prefix_match": 1526}  # as docs/guides/add_task.md says

@@ -24,7 +24,7 @@ from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.model import Report
 from meta_eval.reports.samples import samples_of
 from meta_eval.reports.text import averages
-from meta_eval.results.lm_eval_run import Run, read_run
+from meta_eval.results.run import Run, read_run
 from meta_eval.results.sample_parser import Doc, ResultsError, Weighted
 from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Interval

@@ -1,4 +1,4 @@
-"""docs/configuration.md, from the configuration's own model and from the registry of joins."""
+"""docs/reference/configuration.md, from the configuration's own model and from the registry of joins."""
 
 from __future__ import annotations
 

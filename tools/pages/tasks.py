@@ -1,4 +1,4 @@
-"""docs/tasks.md: every task, by variant, with the numbers of every model."""
+"""docs/reference/tasks.md: every task, by variant, with the numbers of every model."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One contract with whatever runs a model: a file of requests out, files of answers in. docs/answers.md says it."""
+"""Requests go out as a file, answers come in as files, from any engine; docs/reference/files.md has the format."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from meta_eval.messages.escaping import one_line, quoted
+from meta_eval.escaping import one_line, quoted
 from meta_eval.thresholds import MARGIN
 
 
@@ -77,52 +77,56 @@ class Settings(BaseModel):
     model_name: Name = Field(description="the model that is evaluated")
     tokenizer: Name | None = Field(
         None,
-        description="a hub id or a folder with the model's tokenizer, where `model_name` is neither, such as the name "
-        "that a server gives; null for `model_name`",
+        description="a hub id or folder with the model's tokenizer, if `model_name` is neither; null for `model_name`",
     )
-    backend: Name = Field("vllm", description="how the model is reached: [running.md](running.md)")
-    tensor_parallel_size: int = Field(1, ge=1, description="GPUs that one copy of the model takes")
+    backend: Name = Field("vllm", description="how the model is reached: [engines](../guides/engines.md)")
+    tensor_parallel_size: int = Field(1, ge=1, description="GPUs per copy of the model")
     data_parallel_size: int = Field(
-        1, ge=1, description="copies of the model; `meta-eval run` serves them, lm_eval starts a Ray actor each"
+        1, ge=1, description="copies of the model; `meta-eval run` serves them, lm_eval starts a Ray actor for each"
     )
     gpu_memory_utilization: float = Field(
-        0.9, gt=0, le=1, description="share of each GPU's memory that the engine may take"
+        0.9, gt=0, le=1, description="share of each GPU's memory that the engine may use"
     )
     max_model_len: int = Field(
         8192, ge=1, description="tokens of prompt and answer together; prepare checks every prompt against it"
     )
     dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] = Field(
-        "auto", description="the engine's dtype"
+        "auto", description="the engine's dtype; for an FP8 checkpoint keep `auto`"
     )
     seed: int = Field(42, ge=0, le=_MOST_SEED, description="of the engine and of lm_eval")
     model_args: Annotated[dict[str, Scalar], BeforeValidator(args_from_text)] = Field(
-        default_factory=dict, description="further arguments of the engine"
+        default_factory=dict, description="more arguments of the engine"
     )
 
     base_url: Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)] = Field(
-        (), description="of backend `server`: where it answers, such as `http://localhost:8000/v1`; a list for several"
+        (), description="with backend `server`: its address, or a list of several"
     )
-    concurrency: int = Field(64, ge=1, le=4096, description="requests that each server is given at a time")
+    concurrency: int = Field(64, ge=1, le=4096, description="requests per server at a time")
     request_timeout: float = Field(
-        3600, gt=0, allow_inf_nan=False, description="seconds until an answer that did not come is asked for again"
+        3600, gt=0, allow_inf_nan=False, description="seconds to wait for an answer before asking again"
     )
-    retries: int = Field(5, ge=0, le=100, description="how often a request that failed is asked again")
+    retries: int = Field(5, ge=0, le=100, description="how often a failed request is asked again")
     serve: bool = Field(
-        False, description="backend `server`: start `vllm serve` for the run, and stop it whatever happens"
+        False,
+        description="with backend `server`: start `vllm serve` for the run and stop it afterwards, whatever happens",
     )
     ray_address: Name | None = Field(
-        None, description="backend `ray`: the cluster, such as `ray://head:10001` or `auto`; null starts a local one"
+        None,
+        description="with backend `ray`: the cluster, such as `ray://head:10001` or `auto`; null starts a local one",
     )
     price_per_hour: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="what all GPUs together cost an hour; report then says the cost"
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="what all GPUs together cost per hour; the report then shows the cost",
     )
 
     batch_size: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^auto(:\d+)?$")] = Field(
-        "auto", description="lm_eval's"
+        "auto", description="lm_eval's batch size"
     )
-    output_path: Name = Field("eval_results", description="where lm_eval writes")
+    output_path: Name = Field("eval_results", description="where results go")
     limit: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="docs a task, or a fraction of them; a limited run is not comparable"
+        None, description="docs per task, or a fraction of them; a limited run is not comparable"
     )
     verbosity: Literal["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"] | None = Field(
         None, description="lm_eval's log level"
@@ -134,7 +138,7 @@ class Settings(BaseModel):
         gt=0,
         lt=100,
         allow_inf_nan=False,
-        description="the largest drop that report allows, in points; it changes nothing of the run",
+        description="the largest drop that you accept, in points; it does not change the run",
     )
 
     @field_validator(

@@ -13,7 +13,7 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.cli.verify import Steps
-from meta_eval.messages.errors import ConfigError
+from meta_eval.errors import ConfigError
 
 
 class Form(StrEnum):
@@ -69,9 +69,10 @@ def export(
     edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Write what a pack asks, request by request, for an engine that lm-eval does not know. docs/answers.md says how
-    to answer it; `meta-eval grade` scores the answers. Or write the pack for another harness, or its recipe: whoever
-    has access to the rows makes the same pack with `meta-eval prepare --from FOLDER` (docs/others.md)."""
+    """Write what a pack asks, request by request, for an engine that lm-eval does not know (format:
+    docs/reference/files.md); `meta-eval grade` scores the answers. Or write the pack for another harness, or its
+    recipe: whoever has access to the rows makes the same pack with `meta-eval prepare --from FOLDER`
+    (docs/guides/share.md)."""
     folder = options.pack_folder(pack, config)
     names = options.split_names(tasks)
     _refuse(to, {"--tasks": names, "--force": force, "--edited": edited, "--results": results, "--dry-run": dry_run})
@@ -110,7 +111,7 @@ def _requests(folder: Path, output: Path, names: Sequence[str], force: bool, edi
 
 
 def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool, as_json: bool) -> None:
-    from meta_eval.answers.lighteval_export import MODULE, NAMES, export_to_lighteval
+    from meta_eval.answers.lighteval import MODULE, NAMES, export_to_lighteval
 
     with Steps("exporting") as steps:
         done = export_to_lighteval(folder, output, tasks=names, edited=edited, progress=steps.progress)

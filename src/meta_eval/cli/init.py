@@ -10,7 +10,7 @@ import typer
 
 from meta_eval import assets
 from meta_eval.cli.console import err
-from meta_eval.messages.errors import ConfigError
+from meta_eval.errors import ConfigError
 
 _HERE = Path()
 _FILES = ("eval_config.yaml", "meta_template")
@@ -36,6 +36,6 @@ def init(
     except OSError as error:
         raise ConfigError(f"cannot be written ({error})", where=str(directory)) from None
     err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}")
-    page = assets.asset_path("docs/configuration.md")
+    page = assets.asset_path("docs/reference/configuration.md")
     err.print(f"what each key means: {page}", soft_wrap=True)
     err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")

@@ -17,8 +17,8 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from meta_eval.boundary.inputs import InputError, describe_error, parse_json, read_text
 from meta_eval.boundary.model_errors import Public
-from meta_eval.boundary.pack_names import PackPath, TaskName
-from meta_eval.messages.errors import PackError
+from meta_eval.boundary.names import PackPath, TaskName
+from meta_eval.errors import PackError
 from meta_eval.pack.manifest import FileEntry, Manifest
 from meta_eval.source.lookup import SAMPLE
 
@@ -36,7 +36,7 @@ HubId = Annotated[str, Field(pattern=f"^{_HUB_ID.pattern}$")]
 Commit = Annotated[str, Field(pattern=f"^{_COMMIT.pattern}$")]
 
 
-class _PublicationEntry(Public):
+class _Entry(Public):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
@@ -45,14 +45,14 @@ class _PublicationEntry(Public):
         return PackError(fault.what, where=fault.where)
 
 
-class OriginalCommit(_PublicationEntry):
+class OriginalCommit(_Entry):
     """An original dataset of the hub, as a join read it."""
 
     id: HubId
     revision: Commit
 
 
-class Publication(_PublicationEntry):
+class Publication(_Entry):
     """A pack without its rows.
 
     Attributes:

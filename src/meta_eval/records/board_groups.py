@@ -35,9 +35,7 @@ def find_board_groups(
     return groups
 
 
-def _members(
-    name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.BoardColumn
-) -> tuple[str, ...]:
+def _members(name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.Part) -> tuple[str, ...]:
     """The tasks that a board means by a name: those whose choices it lists, else those of the group."""
     if name in tasks:
         return (name,)

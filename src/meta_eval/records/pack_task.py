@@ -18,7 +18,7 @@ from ruamel.yaml.comments import TaggedScalar
 
 from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes, hash_text
-from meta_eval.messages.errors import TemplateError
+from meta_eval.errors import TemplateError
 from meta_eval.pack.doc_table import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS

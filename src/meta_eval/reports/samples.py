@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import parse_json
-from meta_eval.judging.judgement import Task
+from meta_eval.judging.model import Task
 from meta_eval.reports.model import Sample, ShownAnswer
 from meta_eval.results import sample_parser
-from meta_eval.results.sample_files import open_samples
+from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import compute_scores
 
 Counter = Callable[[str], int]
@@ -94,7 +94,7 @@ def _sample(
 
 def _answer(
     doc: sample_parser.Doc,
-    ours: sample_parser.FilterResult,
+    ours: sample_parser.Answer,
     verdict: float,
     whole: Mapping[str, Any],
     count_tokens: Counter | None,

@@ -23,8 +23,8 @@ from meta_eval.results.clusters import make_content_keys, make_given_key, name_c
 from meta_eval.results.raw_samples import MAX_PIECE
 from meta_eval.results.sample_parser import (
     EXTRACTED,
+    Answer,
     Doc,
-    FilterResult,
     ResultsError,
     list_metrics,
     read_arguments,
@@ -220,7 +220,7 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
 def _doc(line: Mapping[str, Any], where: str) -> Doc:
     answers = {
         # What is no number is left out, as the task's own average of it does.
-        name: FilterResult(answer["extracted"], read_metrics(answer["metrics"], where, answer["metrics"]), 0, 0)
+        name: Answer(answer["extracted"], read_metrics(answer["metrics"], where, answer["metrics"]), 0, 0)
         for name, answer in line["answers"].items()
     }
     return Doc(

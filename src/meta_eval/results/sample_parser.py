@@ -15,32 +15,14 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.results.clusters import read_field
-from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, ResultsError, not_a_sample_error
 from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, read_value
+from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, not_a_sample_error
 from meta_eval.templates.spec import MAX_GEN_TOKS
 
 __all__ = [
-    "EXTRACTED",
-    "LOWER_IS_BETTER",
-    "NO_METRIC",
-    "NO_SHARE",
-    "TAIL",
-    "Doc",
-    "FilterResult",
-    "ResultsError",
-    "Value",
-    "Weighted",
-    "find_limit",
-    "is_truncated",
-    "list_metrics",
-    "not_a_sample_error",
-    "parse_sample",
-    "read_arguments",
-    "read_doc_number",
-    "read_extraction",
-    "read_metrics",
-    "read_output",
-    "read_sample",
+    "EXTRACTED", "LOWER_IS_BETTER", "NO_METRIC", "NO_SHARE", "TAIL", "Answer", "Doc", "ResultsError", "Value",
+    "Weighted", "find_limit", "is_truncated", "list_metrics", "not_a_sample_error", "parse_sample", "read_arguments",
+    "read_doc_number", "read_extraction", "read_metrics", "read_output", "read_sample",
 ]  # fmt: skip
 
 
@@ -73,7 +55,7 @@ def read_sample(
     where: str,
     may_be_nan: Container[str] = (),
     cluster_field: str | None = None,
-) -> tuple[Doc, str, FilterResult]:
+) -> tuple[Doc, str, Answer]:
     """The doc of one sample, still without answers, the filter that the sample is of, and what that made of the answer.
 
     Args:
@@ -94,7 +76,7 @@ def read_sample(
         doc = _doc(doc_id, sample, where, cluster_field)
         extraction = read_extraction(sample)
         metrics = read_metrics(sample, where, may_be_nan)
-        return doc, name, FilterResult(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
+        return doc, name, Answer(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
     except RecursionError:
         raise not_a_sample_error("is nested too deeply", where) from None
 

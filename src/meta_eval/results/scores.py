@@ -14,8 +14,8 @@ from typing import Literal, cast
 
 from meta_eval import stats
 from meta_eval.results.results_file import ResultsFile
-from meta_eval.results.sample_files import SamplesFile
 from meta_eval.results.sample_parser import NO_SHARE, Doc, ResultsError, Value, Weighted
+from meta_eval.results.samples import SamplesFile
 from meta_eval.thresholds import SAME_VALUE
 
 Kind = Literal["mean", "macro", "pooled", "mean of four"]

@@ -16,8 +16,8 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from meta_eval.boundary.yaml_files import YamlError, parse_yaml
-from meta_eval.messages.errors import SourceError, suggestion
-from meta_eval.source.dataset import Subset
+from meta_eval.errors import SourceError, suggestion
+from meta_eval.source.base import Subset
 
 CARD = "README.md"
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from meta_eval.catalog.dataset_names import Variant
+from meta_eval.catalog.names import Variant
+from meta_eval.errors import suggestion
 from meta_eval.joins import JOINS
-from meta_eval.messages.errors import suggestion
 from meta_eval.thresholds import MIN_AGREEMENT
 
 FormatStatus = Literal["verified", "documented", "assumed"]

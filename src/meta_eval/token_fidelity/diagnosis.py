@@ -1,6 +1,6 @@
 """Where a copy differs from a baseline, and which mistakes of a set-up leave such a trace.
 
-Each signature was made on purpose with a tiny Llama (`causes.FAULTS`); docs/fidelity.md has how often each is
+Each signature was made on purpose with a tiny Llama (`causes.FAULTS`); docs/method/fidelity.md has how often each is
 named and what it is taken for. The tokens of a table do not tell all of them apart: probes do, and without them a
 finding names all that it may be.
 """

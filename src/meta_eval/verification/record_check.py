@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.messages.errors import PackError
+from meta_eval.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.metrics import to_plain_number
 from meta_eval.results.sample_parser import TAIL, list_metrics, read_extraction, read_output

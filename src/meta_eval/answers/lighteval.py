@@ -1,0 +1,276 @@
+"""export --to lighteval: a pack as custom tasks of lighteval, each doc graded by the pack's own code.
+
+A folder that needs nothing of meta-eval: the module that lighteval loads (`assets/lighteval_tasks.py`, the same for
+every pack), ``tasks.json`` for it, the docs as lm-eval's task has them with the recorded prompt, and the code that
+grades them.
+What lighteval cannot say of a task is never bent: the task is left out, and why is said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from meta_eval import assets
+from meta_eval.answers.requests import Request, build_requests, docs_to_run
+from meta_eval.boundary.hashing import hash_bytes, hash_file
+from meta_eval.boundary.inputs import read_regular
+from meta_eval.boundary.ownership import replace_folder
+from meta_eval.boundary.staging import NewFiles
+from meta_eval.errors import PackError
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack.doc_table import parquet_bytes
+from meta_eval.pack.integrity import check_unchanged
+from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
+from meta_eval.pack.task_choice import choose_tasks_to_ask
+from meta_eval.records.task_code import COPIED_SUFFIX
+from meta_eval.templates.folder import Reading, merge_includes
+from meta_eval.templates.spec import FunctionRef
+from meta_eval.verification.evaluator import Evaluator
+
+MODULE = "meta_eval_tasks.py"
+TASKS = "tasks.json"
+NAMES = "tasks.txt"  # lighteval takes a file of names in the place of one
+
+# lm-eval's own scores that the module makes too, where a task has no function for them.
+_PLAIN = {"generate": {"exact_match"}, "choices": {"acc", "acc_norm"}}
+_FILTERS = {"regex": {"regex_pattern", "group_select", "fallback"}, "custom": {"filter_fn"}, "take_first": set()}
+_OPTIONS = ("ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore")
+
+
+@dataclass(slots=True)
+class Written:
+    """What was written: the folder, the docs of each task, and why other tasks were left out."""
+
+    folder: Path
+    tasks: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+class _CannotError(Exception):
+    """Why lighteval cannot express a task."""
+
+
+def export_to_lighteval(
+    pack: Path, folder: Path, *, tasks: Sequence[str] = (), edited: bool = False, progress: Progress = silent
+) -> Written:
+    """Write a pack as custom tasks of lighteval, whole or not at all.
+
+    Args:
+        pack: The folder that prepare wrote.
+        folder: Where to write; an export that is there is replaced, any other folder is refused.
+        tasks: Tasks and groups of the pack; empty for all.
+        edited: Take a pack that was edited as it is; ``tasks.json`` says so.
+        progress: Called with the task, the docs written, and how many it has.
+
+    Raises:
+        PackError: The folder is no pack or was edited, or lighteval can express none of the tasks.
+        OutputError: The folder cannot be written.
+        ConfigError: A name that the pack does not have.
+    """
+    manifest = read_manifest(pack)
+    chosen = choose_tasks_to_ask(manifest, tasks)
+    changed = check_unchanged(pack, manifest, edited=edited)
+    evaluator = Evaluator(pack)
+    done = Written(folder)
+    with replace_folder(folder, "lighteval", inputs=[pack]) as new:
+        listed = []
+        for name in chosen:
+            progress(name, 0, manifest.tasks[name].docs)
+            try:
+                description, docs = _task(pack, manifest, name, evaluator)
+            except _CannotError as why:
+                done.left_out[name] = str(why)
+                log.warning(f"{name} is left out: {why}")
+                continue
+            new.write(description["docs"], docs)
+            listed.append(description)
+            done.tasks[description["name"]] = description["count"]
+            progress(name, description["count"], manifest.tasks[name].docs)
+        if not listed:
+            raise PackError("has no task that lighteval can express", where=str(pack), hint="The reasons stand above")
+        _code(pack, manifest, new)
+        new.write(".gitignore", assets.read_asset("work_dir.gitignore"))
+        new.write(MODULE, assets.read_asset("lighteval_tasks.py"))
+        new.write(NAMES, "".join(f"{task['name']}\n" for task in listed).encode())
+        head = {
+            "format": "meta-eval tasks for lighteval",
+            "version": 1,
+            "manifest_sha256": hash_file(pack / MANIFEST),
+            **({"edited": list(changed)} if changed else {}),
+        }
+        text = json.dumps({**head, "tasks": listed, "left_out": done.left_out}, indent=1, ensure_ascii=False)
+        new.write(TASKS, (text + "\n").encode())
+    return done
+
+
+def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tuple[dict[str, Any], bytes]:
+    """What ``tasks.json`` says of a task, and its docs.
+
+    Raises:
+        _CannotError: lighteval cannot express it.
+    """
+    entry = manifest.tasks[name]
+    settings, origins, _ = merge_includes(Reading(pack), PurePosixPath(entry.template), ())
+    kind = _kind(entry, settings)
+    graders = _graders(settings, origins, kind)
+    task = evaluator.load(name)
+    limit = manifest.run.limit
+    docs = [task.eval_docs[number] for number in docs_to_run(len(task.eval_docs), limit)]
+    try:
+        requests = list(build_requests(evaluator, name, limit))
+    except PackError as error:
+        raise _CannotError(f"it {error.what}") from None
+    if any(request.repeat for request in requests):
+        raise _CannotError("it makes more than one request a doc")
+    shared = _shared(requests, len(docs))
+    lengths = _lengths(task, docs) if kind == "choices" and graders["process_results"] is None else None
+    content = parquet_bytes(_table(task, docs, requests, lengths, kind))
+    # One of lighteval's own tasks may have the name of one of lm-eval's.
+    named = name if entry.record is None else f"recorded_{name}"
+    description = {
+        "name": named,
+        "task": name,
+        "kind": kind,
+        "docs": f"docs/{named}/test.parquet",
+        "sha256": hash_bytes(content),
+        "count": len(docs),
+        **shared,
+        **graders,
+    }
+    return description, content
+
+
+def _kind(entry: TaskEntry, settings: Mapping[str, Any]) -> str:
+    if entry.unsafe_code:
+        raise _CannotError("it runs programs that the model writes, and lighteval does not ask before it does")
+    if "class" in settings:
+        raise _CannotError("a class of Python makes its requests, and lighteval has one limit of tokens for all docs")
+    kind = {"generate_until": "generate", "multiple_choice": "choices"}.get(entry.output_type)
+    if kind is None:
+        raise _CannotError(f"its output type {entry.output_type} has nothing like it in lighteval")
+    if settings.get("repeats", 1) != 1:
+        raise _CannotError("it asks each doc several times")
+    return kind
+
+
+def _graders(settings: Mapping[str, Any], origins: Mapping[str, PurePosixPath], kind: str) -> dict[str, Any]:
+    def function(key: str, reference: FunctionRef) -> list[str]:
+        return [(origins[key] / reference.module_file).as_posix(), reference.function]
+
+    def optional(key: str) -> list[str] | None:
+        value = settings.get(key)
+        return function(key, value) if isinstance(value, FunctionRef) else None
+
+    process = optional("process_results")
+    if process is None and settings.get("process_results") is not None:
+        raise _CannotError("its process_results is no function of a file")
+    return {
+        "process_results": process,
+        "doc_to_text": optional("doc_to_text"),
+        "filters": [
+            {"name": str(group["name"]), "steps": [_step(step, function) for step in group["filter"]]}
+            for group in settings.get("filter_list") or [{"name": "none", "filter": [{"function": "take_first"}]}]
+        ],
+        "metrics": [_metric(metric, function, process is None, kind) for metric in settings["metric_list"]],
+    }
+
+
+def _step(step: Mapping[str, Any], function: Callable[[str, FunctionRef], list[str]]) -> dict[str, Any]:
+    name = str(step.get("function"))
+    options = {key: value for key, value in step.items() if key != "function"}
+    if name not in _FILTERS or not set(options) <= _FILTERS[name]:
+        raise _CannotError(f"its filter {name} {sorted(options)} is one of lm-eval's own")
+    if name == "custom":
+        options = {"filter_fn": function("filter_list", options["filter_fn"])}
+    return {"function": name, **options}
+
+
+def _metric(
+    metric: Mapping[str, Any], function: Callable[[str, FunctionRef], list[str]], plain: bool, kind: str
+) -> dict[str, Any]:
+    name, aggregation = metric["metric"], metric.get("aggregation", "mean")
+    if not isinstance(name, str) or isinstance(name, FunctionRef):
+        raise _CannotError(f"its metric {name} is a function by itself")
+    if plain and name not in _PLAIN[kind]:
+        raise _CannotError(f"its metric {name} is computed by lm-eval itself")
+    if not isinstance(aggregation, FunctionRef) and aggregation != "mean":
+        raise _CannotError(f"lm-eval itself averages its metric {name} by {aggregation}")
+    return {
+        "metric": str(name),
+        "aggregation": function("metric_list", aggregation) if isinstance(aggregation, FunctionRef) else None,
+        "higher_is_better": bool(metric.get("higher_is_better", True)),
+        **{key: metric[key] for key in _OPTIONS if key in metric},
+    }
+
+
+def _shared(requests: Sequence[Request], docs: int) -> dict[str, Any]:
+    """What all requests of a task have in common, as lighteval knows it of a task alone."""
+    asked = {(request.stop, request.max_tokens, json.dumps(request.settings, sort_keys=True)) for request in requests}
+    if len(requests) != docs:
+        raise _CannotError("it asks each doc several times, or each choice with a prompt of its own")
+    if len(asked) != 1:
+        raise _CannotError("its docs have limits or settings of their own, and lighteval has one for all docs")
+    (first,) = {(request.stop, request.max_tokens) for request in requests}
+    settings = requests[0].settings or {}
+    if settings.get("do_sample") or settings.get("temperature"):
+        raise _CannotError("it samples, which lighteval is told of its model and not of a task")
+    return {"stop": list(first[0]), "max_tokens": first[1] or None}
+
+
+def _lengths(task: Any, docs: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """The characters of each choice, by which lm-eval's acc_norm divides."""
+    return [[len(choice) for choice in task.doc_to_choice(doc)] for doc in docs]
+
+
+def _table(
+    task: Any,
+    docs: Sequence[Mapping[str, Any]],
+    requests: Sequence[Request],
+    lengths: Sequence[Sequence[int]] | None,
+    kind: str,
+) -> Any:
+    import pyarrow as pa
+
+    golds = [_right_choice(task, doc) if kind == "choices" else task.doc_to_target(doc) for doc in docs]
+    try:
+        texts = [json.dumps(doc, ensure_ascii=False) for doc in docs]
+    except TypeError as error:
+        raise _CannotError(f"a doc holds what JSON has no word for ({error})") from None
+    answers = [
+        list(request.continuations) if kind == "choices" else [str(gold)]
+        for request, gold in zip(requests, golds, strict=True)
+    ]
+    return pa.table(
+        {
+            "query": pa.array([request.prompt for request in requests], pa.string()),
+            "choices": pa.array(answers, pa.list_(pa.string())),
+            "gold_index": pa.array(golds if kind == "choices" else [0] * len(docs), pa.int64()),
+            "lengths": pa.array(lengths if lengths is not None else [None] * len(docs), pa.list_(pa.int64())),
+            "doc": pa.array(texts, pa.string()),
+        }
+    )
+
+
+def _right_choice(task: Any, doc: Mapping[str, Any]) -> int:
+    """The place of the right choice, which a task may name by its text."""
+    gold = task.doc_to_target(doc)
+    choices = task.doc_to_choice(doc)
+    if isinstance(gold, str) and gold in choices:
+        return int(choices.index(gold))
+    if type(gold) is not int or not 0 <= gold < len(choices):
+        raise _CannotError("a doc has no single right choice")
+    return gold
+
+
+def _code(pack: Path, manifest: Manifest, new: NewFiles) -> None:
+    """The files of the pack that grade, in their places: all but docs, YAML and what only prepare reads."""
+    docs = {entry.docs_file for entry in manifest.tasks.values()}
+    for name in manifest.files:
+        last = PurePosixPath(name).name
+        if name in docs or last.endswith((".yaml", "_yaml", COPIED_SUFFIX)) or last in (".gitignore", "pack_docs.py"):
+            continue
+        new.write(f"code/{name}", read_regular(pack / name))

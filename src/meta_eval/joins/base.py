@@ -1,0 +1,307 @@
+"""What a join is: one that brings one row of an original to each row of an evals dataset, or a whole table to a task.
+
+An original's columns arrive in the row under names that no column of Meta's has, so that nothing is overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from meta_eval.boundary.hashing import hash_text
+from meta_eval.boundary.inputs import describe_error
+from meta_eval.catalog.families import list_families
+from meta_eval.errors import DataError, JoinError
+from meta_eval.joins.text_matching import Matching, match_known, match_one_to_one, match_shown
+
+if TYPE_CHECKING:
+    from meta_eval.source.rows import Place, Row
+
+_T = TypeVar("_T")
+
+
+class Original(BaseModel):
+    """Where the ground truth of a join comes from.
+
+    ``id`` is a hub id or a local file or folder. ``fallback`` is tried, and said aloud, when ``id`` cannot be had;
+    ``revision`` belongs to ``id`` alone.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(min_length=1)
+    revision: str | None = None
+    fallback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRows:
+    """The rows of one split of an original dataset at one version.
+
+    Attributes:
+        rows: In the order of the dataset.
+        dataset_id: The hub id, or the file or folder as the user wrote it.
+        revision: The hub's commit, or ``sha256:…`` for files on disk.
+        fallback: Whether it stands in for the one that was asked for.
+    """
+
+    rows: Sequence[Row]
+    dataset_id: str
+    revision: str = ""
+    fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDifference:
+    """A row of an original whose text is not the same in all copies, although the row is.
+
+    Attributes:
+        name: What the row is called.
+        texts: SHA-256 (hex, of UTF-8) of each text that it is known to have.
+        why: Where they come from and what is the same nevertheless, a clause.
+    """
+
+    name: str
+    texts: frozenset[str]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPair:
+    """A row that met its original by a known difference; hashes as in `KnownDifference`."""
+
+    difference: KnownDifference
+    question_hash: str
+    text_sha256: str
+    original_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Rows with what their originals brought.
+
+    Attributes:
+        rows: The rows that matched, in the order of the evals dataset.
+        normalised: Question hashes of rows that matched only after normalisation.
+        shown: Question hashes of rows that matched only by what their prompts show.
+        known_differences: The rows that matched only by a known difference between copies of the original.
+        left_out: Question hash and kind of every row that did not match (only with ``allow_unmatched``).
+        files: Content by name of what scoring reads besides the docs; it lies beside the task's YAML.
+    """
+
+    rows: list[Row]
+    normalised: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    known_differences: tuple[KnownPair, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Join(ABC):
+    """One way to bring an original dataset to the rows of a subset.
+
+    Attributes:
+        name: As configuration and templates call it; the sample's original has it as its file's name.
+        original: The dataset that is read where the configuration names no other.
+        split: The split of it that is read.
+        brings_gold: Whether the gold comes from the original, so that the rows may lack it.
+    """
+
+    name: str
+    original: Original
+    split: str
+    brings_gold: ClassVar[bool] = True
+
+    @abstractmethod
+    def join(self, rows: Sequence[Row], place: Place, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
+        """The rows of a subset with what the original brings.
+
+        Raises:
+            JoinError: Rows and originals do not match as they should.
+            DataError: An original that is needed is malformed.
+        """
+
+
+@dataclass(frozen=True)
+class RowJoin(Join):
+    """One original row to each row, matched by the text of its question; never a guess.
+
+    Attributes:
+        key_columns: The original's column that holds the text of the question: the first of these that it has.
+        known: Differences between copies of the original that the join accepts, and reports.
+        copies: Copies that are known to fit the rows, for who has one that does not.
+    """
+
+    key_columns: tuple[str, ...]
+    known: tuple[KnownDifference, ...] = ()
+    copies: tuple[str, ...] = ()
+
+    def question(self, row: Row, where: str) -> str:  # noqa: ARG002 (a join may say where a row is malformed)
+        """The text of the question in a row of the evals dataset."""
+        return str(row["input_question"])
+
+    @abstractmethod
+    def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """What an original row adds to the row that it matches.
+
+        Raises:
+            DataError: It is malformed; ``where`` names it.
+        """
+
+    def evidence(self, original: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 (of most joins there is none)
+        """What a prompt shows of this original, for a row whose question is no original's text; none where the
+        question alone decides.
+        """
+        return ()
+
+    def match(
+        self, left: Sequence[str], right: Sequence[str], rows: Sequence[Row], originals: Sequence[Row]
+    ) -> Matching:
+        """Which original row is each row's, by the texts of their questions, else by what the prompt shows."""
+        matching = match_one_to_one(left, right)
+        if matching.problems:
+            match_shown(matching, list(map(_last_request, rows)), list(map(self.evidence, originals)))
+        return matching
+
+    def join(self, rows: Sequence[Row], place: Place, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
+        """One to one; see `meta_eval.joins.text_matching` for the rule.
+
+        Raises:
+            JoinError: A row has no original, or several, and ``allow_unmatched`` is False; or nothing matched at all.
+            DataError: An original that is needed is malformed.
+        """
+        source = f"{originals.dataset_id}, split {self.split}"
+        bring = partial(_guarded, self.bring)
+        left = [_guarded(self.question, row, place.row(number, row)) for number, row in enumerate(rows)]
+        right = [self._key(original, f"{source}, row {number}") for number, original in enumerate(originals.rows)]
+        matching = self.match(left, right, rows, originals.rows)
+        if matching.problems:
+            match_known(matching, left, right, [difference.texts for difference in self.known])
+        if matching.problems and (not allow_unmatched or len(matching.problems) == len(rows)):
+            raise _join_error(self.copies, matching, rows, left, right, place, originals.dataset_id, allow_unmatched)
+        hashes = [str(row["input_question_hash"]) for row in rows]
+        return Joined(
+            [
+                {**rows[index], **bring(originals.rows[pair], f"{source}, row {pair}")}
+                for index, pair in enumerate(matching.pairs)
+                if pair is not None
+            ],
+            tuple(hashes[index] for index in matching.normalised),
+            tuple(hashes[index] for index in matching.shown),
+            tuple(
+                KnownPair(self.known[number], hashes[index], hash_text(left[index]), hash_text(right[pair]))
+                for index, number in sorted(matching.known.items())
+                if (pair := matching.pairs[index]) is not None
+            ),
+            tuple((hashes[problem.left], problem.kind) for problem in matching.problems),
+        )
+
+    def _key(self, original: Mapping[str, Any], where: str) -> str:
+        text = next((original[column] for column in self.key_columns if original.get(column) is not None), None)
+        if not isinstance(text, str):
+            raise DataError(f"should hold {' or '.join(self.key_columns)} (a string)", where=where)
+        return text
+
+
+@dataclass(frozen=True)
+class TableJoin(Join):
+    """An original that scoring needs whole: it goes into the pack as a file, once for all docs of a task.
+
+    Attributes:
+        columns: What the file in the pack keeps of every row, each a string.
+        brings: The column of every doc that names the file, which lies beside the task's YAML.
+    """
+
+    columns: tuple[str, ...]
+    brings: str
+    brings_gold: ClassVar[bool] = False
+
+    def join(self, rows: Sequence[Row], place: Place, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:  # noqa: ARG002
+        """Every row, with the name of the file that holds the table: one JSON object a line, in the original's order.
+
+        Raises:
+            DataError: A row of the original lacks a column: this is another table.
+        """
+        for number, original in enumerate(originals.rows):
+            need_texts(original, self.columns, f"{originals.dataset_id}, file {self.split}, row {number}")
+        kept = ({column: original[column] for column in self.columns} for original in originals.rows)
+        content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept).encode()
+        file = f"{self.name}.jsonl"
+        return Joined([{**row, self.brings: file} for row in rows], files={file: content})
+
+
+def _guarded(read: Callable[[Row, str], _T], row: Mapping[str, Any], where: str) -> _T:
+    """What a join reads of a row; a row of any other shape than it knows is malformed.
+
+    Raises:
+        DataError: It is.
+    """
+    try:
+        return read(dict(row), where)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise DataError(
+            f"is not of the shape that this join reads ({type(error).__name__}: {describe_error(error)})",
+            where=where,
+            hint="Name the original dataset itself, or a copy with its columns",
+        ) from None
+
+
+def need_texts(original: Mapping[str, Any], columns: Sequence[str], where: str) -> None:
+    """Raises:
+    DataError: A column of an original row is no string, or an empty one.
+    """
+    missing = [column for column in columns if not isinstance(original.get(column), str) or not original[column]]
+    if missing:
+        raise DataError(f"should hold {', '.join(missing)} (a string that is not empty)", where=where)
+
+
+def _last_request(row: Row) -> str:
+    """The last user turn of a rendered prompt: the shots before it show other problems. Else the whole prompt."""
+    prompt = str(row["input_final_prompts"][0])
+    for family in list_families():
+        _, head, request = prompt.rpartition("user".join(family.header))
+        if head:
+            return request.partition(family.end_of_turn)[0]
+    return prompt
+
+
+def _join_error(
+    copies: Sequence[str],
+    matching: Matching,
+    rows: Sequence[Row],
+    left: Sequence[str],
+    right: Sequence[str],
+    place: Place,
+    original_id: str,
+    allow_unmatched: bool,
+) -> JoinError:
+    problem = matching.problems[0]
+    number = problem.left
+    near = "; ".join(f"row {index}: {_short(right[index])}" for index in problem.candidates) or "none"
+    what = (
+        f"{_short(left[number])} has no row with this text in {original_id}; nearest: {near}"
+        if problem.kind == "unmatched"
+        else f"{_short(left[number])} matches not exactly one row of {original_id}; candidates: {near}"
+    )
+    count = len(matching.problems)
+    hint = (
+        "Nothing matched at all: this is not the original of this subset"
+        if allow_unmatched
+        else "Check the original's id and revision, or set allow_unmatched: true to leave such rows out"
+    )
+    if copies:
+        hint += f". Copies that are known to fit: {'; '.join(copies)}"
+    return JoinError(
+        f"{what} ({count} of {len(rows)} rows do not match)", where=place.row(number, rows[number]), hint=hint
+    )
+
+
+def _short(text: str, limit: int = 80) -> str:
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")

@@ -1,0 +1,74 @@
+"""What the boards of the catalog would show of a run: each part, and their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+
+from meta_eval.catalog import boards
+from meta_eval.judging.model import LmEvalAverage
+from meta_eval.pack.manifest import Manifest
+from meta_eval.results.run import TaskRun
+
+# Under which the mean of a board's parts stands beside them.
+MEAN = "mean"
+
+
+# What is said of a part beside the board's number: the same with no chance taken off, and both of the record.
+RAW, RECORDED, RECORDED_RAW = "{}, raw", "{}, recorded", "{}, recorded and raw"
+
+_Scores = Mapping[str, Mapping[str, float]]
+
+
+def board_values(manifest: Manifest, runs: Mapping[str, TaskRun]) -> tuple[LmEvalAverage, ...]:
+    """The parts of each board that a pack was made of, by the board's own rules, and the mean of them.
+
+    A part is left out unless all its tasks were run to the end, and the mean unless all parts are there. Of a recorded
+    run its own numbers stand beside them, and those with no chance taken off.
+
+    Args:
+        manifest: Of the pack.
+        runs: By task what was run.
+    """
+    docs = {name: entry.docs for name, entry in manifest.tasks.items()}
+    ours = {
+        name: {spec: aggregate.value for spec, aggregate in run.aggregates.items()}
+        for name, run in runs.items()
+        if name in docs and len(run.docs) == docs[name]
+    }
+    recorded = {
+        name: {number.our_metric: number.value / 100 for number in entry.published}
+        for name, entry in manifest.tasks.items()
+        if entry.record is not None and entry.record.model is not None
+    }
+    averages: list[LmEvalAverage] = []
+    for board in filter(None, map(boards.find_board, manifest.groups)):
+        numbers = {part.name: _value(part, manifest, ours, docs) for part in board.parts}
+        theirs = {part.name: _value(part, manifest, recorded, docs) for part in board.parts}
+        if board.mean:
+            numbers[MEAN], theirs[MEAN] = _mean(numbers), _mean(theirs)
+        for name, value in numbers.items():
+            averages += _said(board, name, value, "{}")
+            averages += _said(board, name, theirs[name], RECORDED)
+        for part in board.parts if recorded else ():
+            if part.choices is not None:
+                bare = part.model_copy(update={"choices": None})
+                averages += _said(board, part.name, _value(bare, manifest, ours, docs), RAW)
+                averages += _said(board, part.name, _value(bare, manifest, recorded, docs), RECORDED_RAW)
+    return tuple(averages)
+
+
+def _said(board: boards.Board, name: str, value: float | None, words: str) -> list[LmEvalAverage]:
+    return [] if value is None else [LmEvalAverage(board.name, words.format(name), value, None, True)]
+
+
+def _mean(numbers: Mapping[str, float | None]) -> float | None:
+    known = [value for value in numbers.values() if value is not None]
+    return fmean(known) if len(known) == len(numbers) else None
+
+
+def _value(part: boards.Part, manifest: Manifest, scores: _Scores, docs: Mapping[str, int]) -> float | None:
+    tasks = [task for name in part.tasks for task in manifest.groups.get(name, (name,))]
+    if any(task not in scores for task in tasks):
+        return None
+    return boards.compute_part(part, {task: scores[task] for task in tasks}, docs)

@@ -1,0 +1,305 @@
+"""What a report says, as frozen data: what `judge` and `compare` give, and all that a view reads.
+
+All scores, drops, bounds and published numbers are shares from 0 to 1; percent and points are written by whoever shows
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meta_eval.judging.decide import Decision, Outcome, TaskDecision
+from meta_eval.results.model import Doc
+from meta_eval.results.run import TaskRun
+from meta_eval.stats import Decomposition, Interval
+
+# Whose recorded answers and verdicts a run stands beside, where its pack says nothing else.
+META = "Meta's"
+
+# How the source of a number begins that is the score of a recorded run.
+RECORDED = "recorded: "
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published number, and what it is a number of."""
+
+    value: float
+    benchmark: str
+    metric: str | None
+    averaging: str | None
+    shots: str | None
+    source: str
+    note: str | None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether nobody published it: it is the score of a recorded run."""
+        return self.source.startswith(RECORDED)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineDistance:
+    """How far the baseline is from the published number: what is the graders' or the record's, and never the copy's.
+
+    Attributes:
+        task: Its name.
+        metric: Our metric, ``metric,filter``.
+        baseline: The score of Meta's recorded answers under our graders; None where there are none.
+        published: The published number, 0 to 1.
+        distance: ``baseline - published``; None without a baseline.
+        rounded: Whether the distance is no more than what the published decimals leave open.
+        reason: Where the distance comes from, in one sentence without a full stop; None where it is not known.
+    """
+
+    task: str
+    metric: str
+    baseline: float | None
+    published: float
+    distance: float | None
+    rounded: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One metric of one task, beside its published number.
+
+    Attributes:
+        metric: ``metric,filter`` as lm-eval names it.
+        averaging: ``micro``, ``macro``, ``mean of four`` …; in words. Of a task of no pack that has several metrics
+            the metric.
+        n: Docs that it is the score of; None where nobody wrote it down.
+        value: The score; None where the run has none. Without samples it is lm-eval's own average.
+        interval: Its interval at `LEVEL`; without samples by lm-eval's standard error.
+        published: The published number that it answers; None where there is none.
+        difference: ``value`` less the published number; None where the two are not comparable.
+        reason: Why they are not, a clause.
+        distance: From the published number to the baseline that the drop is taken from: the graders' or the record's,
+            and none of the run's. None where there is no baseline of known answers.
+    """
+
+    metric: str
+    averaging: str
+    n: int | None
+    value: float | None
+    interval: Interval | None
+    published: Published | None
+    difference: float | None = None
+    reason: str | None = None
+    distance: BaselineDistance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alarmed:
+    """A task that an alarm is about.
+
+    Attributes:
+        task: Its name; None for the whole run.
+        run: ``A`` or ``B``, where two are compared.
+        count: Docs that it is true of, ``of`` so many; None where it is of the whole task.
+        note: What else there is to say, a clause.
+        veto: Whether this forbids SHIP.
+    """
+
+    task: str | None
+    run: str | None = None
+    count: int | None = None
+    of: int | None = None
+    note: str | None = None
+    veto: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One way in which runs go wrong, and the tasks that it happened to: said before any score.
+
+    Attributes:
+        kind: What is wrong, in a few words: ``empty answers``.
+        hint: What it means or what to do, one sentence.
+        flag: The flag under which the table of samples finds these docs; None where it cannot.
+        tasks: In the order of the report.
+    """
+
+    kind: str
+    hint: str
+    flag: str | None
+    tasks: tuple[Alarmed, ...]
+
+    @property
+    def veto(self) -> bool:
+        return any(task.veto for task in self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Answers that were cut at their limit, and the scores without them.
+
+    What is left out is not left out by chance: long answers are of hard questions. The baseline's score of the same
+    docs is what the score without them is to be compared with.
+
+    Attributes:
+        metric: ``metric,filter``.
+        docs: Docs whose answer was cut, of several runs in one of them.
+        of: Docs that have a score.
+        score: Of all of them.
+        without: Of those that were not cut; None where none is left.
+        baseline: Of the docs that were not cut, the baseline's score; None where it has none of the same docs.
+    """
+
+    metric: str
+    docs: int
+    of: int
+    score: float
+    without: float | None
+    baseline: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """Two verdicts on the same docs: ours beside Meta's or a record's, or A's beside B's; of several runs the newest.
+
+    Attributes:
+        first, second: Whose they are.
+        compared: Docs with both.
+        first_only: Docs to which only the first gives the point (of other scores: to which it gives the higher one).
+        second_only: The other way round.
+    """
+
+    first: str
+    second: str
+    compared: int
+    first_only: int
+    second_only: int
+
+    @property
+    def agreed(self) -> int:
+        return self.compared - self.first_only - self.second_only
+
+
+@dataclass(frozen=True, slots=True)
+class Subtask:
+    """One subtask, in the metric of single verdicts.
+
+    Attributes:
+        name: Its name.
+        n: Its docs.
+        value: The score.
+        other: On the same docs the score of the other, Meta's or A's; None where there is none.
+        clear: Whether the difference is larger than chance would make that of any subtask (Holm over the subtasks).
+    """
+
+    name: str
+    n: int
+    value: float
+    other: float | None
+    clear: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LmEvalAverage:
+    """lm-eval's own average, of a task in a metric that is no share (perplexity, BLEU) or of a group.
+
+    Attributes:
+        name: The task or group.
+        metric: ``metric,filter`` as lm-eval names it.
+        value: The average; of a share from 0 to 1.
+        interval: Its interval at `LEVEL`, by lm-eval's standard error; None where it gave none.
+        share: Whether it is a share.
+        reference: What stands beside it: run A's, or what was recorded; None where nothing does.
+        whose: Whose that is: ``A``, or ``recorded``.
+        lower_is_better: Whether less is known to be better.
+    """
+
+    name: str
+    metric: str
+    value: float
+    interval: Interval | None
+    share: bool
+    reference: float | None = None
+    whose: str = ""
+    lower_is_better: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
+
+    ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict;
+    ``texts`` whether the recorded answers of the samples are those that ``meta`` judges; ``other_prompts`` the numbers
+    of the docs to which the recorded answer is one to another prompt than the pack's.
+    """
+
+    verdict: str
+    runs: tuple[TaskRun, ...]
+    docs: tuple[tuple[Doc, ...], ...]
+    meta: tuple[float | None, ...]
+    texts: bool = True
+    other_prompts: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task.
+
+    Attributes:
+        name: The task.
+        subset: The details subset that its docs come from.
+        docs: Docs that were scored.
+        prepared: Docs of the pack; None where no pack was named.
+        runs: Runs that are averaged.
+        metric: The ``metric,filter`` of the drop; None where there is none.
+        lower_is_better: Whether a lower score is the better one.
+        members: Of a group its tasks; empty of a task.
+        against: What the drop is a drop from, in words; None where there is none.
+        reason: Why nothing is compared, a clause; None where something is.
+        instead: Why it is not compared with Meta's recorded answers as the pack grades them, a clause; None where it
+            is, or where two runs are compared.
+        decision: The drop and what is shown; None where nothing is compared, or the gate does not ask for it.
+        scores: Each metric that answers a published number, in the order of the pack.
+        flips: Doc by doc beside Meta's verdicts, or B beside A.
+        cut: Answers that were cut at their limit; None where none was, or nobody knows.
+        gaps: Known reasons why a number may differ, a sentence each.
+        subtasks: By name; empty where there is only one.
+        averages: Its metrics that are no shares.
+        source: Where its samples are.
+        apart: The drop from what was recorded told apart, in the metric of the drop; None where the pack is of no
+            recorded run, or verify has not graded its answers.
+    """
+
+    name: str
+    subset: str | None
+    docs: int
+    prepared: int | None
+    runs: int = 1
+    metric: str | None = None
+    against: str | None = None
+    reason: str | None = None
+    instead: str | None = None
+    decision: TaskDecision | None = None
+    scores: tuple[Score, ...] = ()
+    flips: Flips | None = None
+    cut: Cut | None = None
+    gaps: tuple[str, ...] = ()
+    subtasks: tuple[Subtask, ...] = ()
+    averages: tuple[LmEvalAverage, ...] = ()
+    source: Source | None = None
+    apart: Decomposition | None = None
+    lower_is_better: bool = False
+    members: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.decision.outcome if self.decision else "not shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """All that is judged: the decision, what went wrong by kind (vetoes first), the tasks, what else must be said, and
+    the mean of the drops told apart."""
+
+    decision: Decision
+    alarms: tuple[Alarm, ...]
+    tasks: tuple[Task, ...]
+    notes: tuple[str, ...] = ()
+    apart: Decomposition | None = None

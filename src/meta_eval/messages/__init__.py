@@ -1,1 +1,0 @@
-"""What is said to the user: errors, notes and progress, foreign text made visible, no credentials."""

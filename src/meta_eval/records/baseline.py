@@ -1,0 +1,210 @@
+"""``baseline:``: the answers of another recorded run, put beside the docs of a pack, doc by doc.
+
+A pack of whatever evals dataset is then gated against them: verify grades them with the pack's own graders, report
+pairs a new run with these. They lie in ``baseline/<task>.parquet`` of the pack, so that it can still be moved.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from meta_eval.boundary.hashing import hash_bytes
+from meta_eval.config import Config
+from meta_eval.errors import ConfigError, UserError
+from meta_eval.logs import Progress, log
+from meta_eval.pack.doc_table import parquet_bytes
+from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
+from meta_eval.pack.pack_builder import Pack
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.records.format import ALL, Reading, Record
+from meta_eval.records.format_registry import find_format, find_place, list_formats
+from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
+
+# What a baseline's answers are called in a pack's folder.
+FOLDER = "baseline"
+
+_GENERATED = "generate_until"
+
+
+@dataclass(frozen=True, slots=True)
+class _Doc:
+    """What tells a doc of the pack: its question, prompt, target and continuations."""
+
+    question_hash: str
+    prompt: str
+    gold: str | None
+    continuations: tuple[str, ...]
+    prompts: tuple[str, ...]
+
+
+def open_baseline(config: Config, config_place: str, progress: Progress) -> Record | None:
+    """The record that the configuration names; None where it names none.
+
+    Raises:
+        ConfigError: It is no record, holds several runs, or the docs of the pack stay on the hub.
+    """
+    if config.baseline is None:
+        return None
+    where = f"{config_place}: baseline"
+    if not config.bundle:
+        raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
+    try:
+        place = find_place(config.baseline, revision=None, key="baseline", progress=progress)
+        record_format = find_format(place)
+        if record_format is None:
+            known = ", ".join(record_format.name for record_format in list_formats())
+            raise ConfigError(f"{config.baseline} holds no recorded run of a known format ({known})", where=where)
+        return record_format.open_run(place, None, (ALL,), where)
+    except UserError as error:
+        hint = (
+            "Name one run: the folder or results file of `lm_eval --log_samples --output_path`, or details of one run"
+        )
+        raise ConfigError(error.what, where=where, hint=hint) from None
+
+
+def add_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> Pack:
+    """The pack with the answers of a recorded run.
+
+    Args:
+        pack: As it was made.
+        record: The baseline.
+        progress: Called with what is being done.
+        where: The key, for messages.
+
+    Raises:
+        ConfigError: It has no task of the pack, or no doc of one.
+        DataError: A sample of it is not what its hash says.
+    """
+    manifest = pack.manifest
+    common = [name for name in manifest.tasks if name in record.tasks]
+    if not common:
+        raise ConfigError(
+            f"{record.name} holds no task of this pack: it holds {', '.join(list(record.tasks)[:10])}",
+            where=where,
+            hint=f"The pack has {', '.join(list(manifest.tasks)[:10])}",
+        )
+    if lacking := [name for name in manifest.tasks if name not in record.tasks]:
+        log.warning(f"the baseline has no {', '.join(lacking)}: these are compared with what else there is")
+    files, tasks = dict(pack.files), dict(manifest.tasks)
+    entries = dict(manifest.files)
+    for name in common:
+        progress(f"{name}: reading the baseline's answers")
+        path = f"{FOLDER}/{name}.parquet"
+        entry, content = _task(name, tasks[name], pack, record, path, where)
+        tasks[name] = tasks[name].model_copy(update={"baseline": entry})
+        files[path] = content
+        entries[path] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
+    kept = {"tasks": tasks, "files": dict(sorted(entries.items()))}
+    return replace(pack, files=files, manifest=manifest.model_copy(update=kept))
+
+
+def _task(
+    name: str, entry: TaskEntry, pack: Pack, record: Record, path: str, where: str
+) -> tuple[BaselineEntry, bytes]:
+    of_pack, run = pack.manifest.prepared_from, pack.manifest.run
+    reading = Reading(
+        Path(of_pack.template_dir), of_pack.allow_code, lambda: find_tokenizer(run.tokenizer_of()), entry.output_type
+    )
+    recorded_task = record.read(name, reading)
+    asked, wanted = recorded_task.output_type, _GENERATED if _by_token(entry) else entry.output_type
+    docs = _docs(pack.files[entry.docs_file or ""])
+    pairs = _pairs(docs, recorded_task.rows)
+    if not pairs:
+        raise ConfigError(
+            f"{record.name} answers no doc of {name} in this pack", where=where,
+            hint="Prepare the pack from the data that the baseline was run on",
+        )  # fmt: skip
+    if asked != wanted:
+        log.warning(
+            f"{name}: the baseline was asked by {asked}, this pack asks by {wanted}: its verdicts stay as recorded"
+        )
+    with_bos = recorded_task.entry.asked_with_bos
+    if with_bos not in (None, pack.manifest.run.add_bos_token):
+        words = ("with", "without") if with_bos else ("without", "with")
+        log.warning(f"{name}: the baseline was asked {words[0]} a BOS, and this pack asks {words[1]} one")
+    made = [_line(number, docs[number], row, regraded=asked == wanted) for number, row in sorted(pairs.items())]
+    others = sum(not line["same_prompt"] for line in made)
+    if len(pairs) < len(docs):
+        log.warning(f"{name}: the baseline has no answer to {len(docs) - len(pairs):,} of {len(docs):,} docs")
+    if others:
+        log.warning(f"{name}: the baseline was asked {others:,} of {len(pairs):,} docs with another prompt ({path})")
+    kept = BaselineEntry.model_validate(
+        {
+            "name": record.name,
+            "revision": recorded_task.revision,
+            "file": path,
+            "docs": len(pairs),
+            "other_prompts": others,
+            **{key: getattr(recorded_task.entry, key) for key in ("model", "lm_eval", "time")},
+        }
+    )
+    return kept, _content(made)
+
+
+def _by_token(entry: TaskEntry) -> bool:
+    return entry.choice_scoring == "next_token"
+
+
+def _docs(content: bytes) -> list[_Doc]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(io.BytesIO(content))
+    nothing = [None] * table.num_rows
+    names = ("input_question_hash", "prompt", "gold", "continuations", "recorded_prompts")
+    columns = [table.column(name).to_pylist() if name in table.column_names else nothing for name in names]
+    return [_Doc(a, b, c, tuple(d or ()), tuple(e or ())) for a, b, c, d, e in zip(*columns, strict=True)]
+
+
+def _pairs(docs: Sequence[_Doc], rows: RecordedDocs) -> dict[int, RecordedDoc]:
+    """By number of the pack's doc the row that answers it: with its prompt, else of its question and target, else of
+    its question; of several the first goes with the first."""
+    keys: list[tuple[Callable[[_Doc], Hashable], Callable[[RecordedDoc], Hashable]]] = [
+        (lambda doc: (doc.question_hash, doc.prompt), lambda row: (row.question_hash, row.prompt)),
+        (lambda doc: (doc.question_hash, doc.gold), lambda row: (row.question_hash, _gold(row))),
+        (lambda doc: doc.question_hash, lambda row: row.question_hash),
+    ]
+    pairs: dict[int, RecordedDoc] = {}
+    left = list(rows.rows)
+    for of_doc, of_row in keys:
+        waiting: dict[Hashable, list[RecordedDoc]] = {}
+        for row in reversed(left):
+            waiting.setdefault(of_row(row), []).append(row)
+        for number, doc in enumerate(docs):
+            if number not in pairs and (same := waiting.get(of_doc(doc))):
+                pairs[number] = same.pop()
+        left = [row for same in waiting.values() for row in reversed(same)]
+    return pairs
+
+
+def _gold(row: RecordedDoc) -> str:
+    own = row.doc.get("gold")
+    return own if isinstance(own, str) else row.gold
+
+
+def _line(number: int, doc: _Doc, row: RecordedDoc, *, regraded: bool) -> Mapping[str, Any]:
+    same = (doc.prompt, doc.prompts) == (row.prompt, row.prompts)
+    same = same and (not row.continuations or doc.continuations == row.continuations)
+    # As many answers as the doc has requests, or today's graders cannot take them.
+    whole = regraded and len(row.continuations) == (len(doc.continuations) if row.continuations else 0)
+    return {
+        "doc": number,
+        "question_hash": doc.question_hash,
+        "same_prompt": same,
+        "responses": json.dumps(row.responses) if whole and row.responses is not None else None,
+        "metrics": json.dumps(row.metrics or {}),
+    }
+
+
+def _content(lines: Sequence[Mapping[str, Any]]) -> bytes:
+    import pyarrow as pa
+
+    types = {
+        "doc": pa.int64(), "question_hash": pa.string(), "same_prompt": pa.bool_(), "responses": pa.string(),
+        "metrics": pa.string(),
+    }  # fmt: skip
+    return parquet_bytes(pa.table({name: pa.array([line[name] for line in lines], of) for name, of in types.items()}))

@@ -1,0 +1,259 @@
+"""prepare, of whatever evals dataset: of Meta's (`meta_eval.pack.meta_pack`), or of a recorded run of lm-eval."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from meta_eval.backends.registry import find_backend
+from meta_eval.boundary.names import split_excluded
+from meta_eval.config import Config, load_config
+from meta_eval.errors import ConfigError, UserError, documented
+from meta_eval.joins.original_reader import Originals
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack import meta_pack as of_meta
+from meta_eval.pack.manifest import RecordEntry, read_manifest
+from meta_eval.pack.meta_pack import Prepared
+from meta_eval.pack.pack_builder import Pack, build_pack
+from meta_eval.pack.pack_writer import check_target, write_pack
+from meta_eval.pack.published_numbers import make_recorded_number
+from meta_eval.pack.task_preparation import Context, PreparedTask
+from meta_eval.records.baseline import add_baseline, open_baseline
+from meta_eval.records.board_groups import find_board_groups
+from meta_eval.records.chat_template import Chat, read_chat_template
+from meta_eval.records.format import Place, Reading, Record, RecordFormat
+from meta_eval.records.format_registry import find_format, find_place
+from meta_eval.records.lm_eval_tasks import LM_EVAL, find_lm_eval_tasks, hash_requests, read_lm_eval_task
+from meta_eval.records.next_token_choices import add_next_token_choices
+from meta_eval.records.pack_task import choose_first_metric, list_filters, make_task
+from meta_eval.records.request_parity import CandidateTask, check_requests
+from meta_eval.records.selection import select_tasks
+from meta_eval.records.task_code import TaskCode, find_allowed_code, read_group
+from meta_eval.results.clusters import check_fields
+from meta_eval.source.lookup import SAMPLE
+from meta_eval.templates.folder import TemplateFolder
+
+
+@documented
+def prepare(
+    config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress = silent
+) -> Prepared:
+    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
+
+    ::
+
+        from meta_eval import Config, prepare
+
+        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
+        pack = prepare(config)
+        print(pack.manifest.command)
+
+    Args:
+        config: What to evaluate, or the YAML file that says it. Its evals dataset is one of Meta's, or a folder that
+            lm-eval wrote samples into.
+        config_place: Where it was written, for messages.
+        progress: Called with what is being done.
+
+    Raises:
+        UserError: Anything that the user can fix; work_dir is then as it was.
+    """
+    if not isinstance(config, Config):
+        config, config_place = load_config(Path(config)), str(config)
+    check_target(Path(config.work_dir))
+    baseline = open_baseline(config, config_place, progress)
+    if config.apply_chat_template and config.evals_dataset != LM_EVAL:
+        raise ConfigError(
+            f"the prompts of {config.evals_dataset} are as they were recorded, and no template is put around them",
+            where=f"{config_place}: apply_chat_template",
+            hint="Set it to false",
+        )
+    pack = _assemble(config, config_place, progress)
+    if baseline is not None:
+        pack = add_baseline(pack, baseline, progress, f"{config_place}: baseline")
+    _say_margin(Path(config.work_dir), config.margin)
+    if left_out := pack.manifest.left_out:
+        of = len(left_out) + len(pack.manifest.tasks)
+        log.warning(f"{len(left_out)} of {of} tasks are left out, manifest.json says why: {', '.join(left_out)}")
+    progress(f"writing {config.work_dir}")
+    write_pack(Path(config.work_dir), pack.files, pack.manifest)
+    return Prepared(pack.manifest, config.work_dir)
+
+
+def _say_margin(work_dir: Path, margin: float) -> None:
+    """Warn where a pack is replaced by one of another margin: report judges by the pack's, earlier results too."""
+    try:
+        before = read_manifest(work_dir).run.margin
+    except UserError:  # there is none, or it is of an older version
+        return
+    if before != margin:
+        log.warning(
+            f"the margin of {work_dir} was {before:g} points and is {margin:g} now: report judges by it, also results "
+            "that are there already; `report --margin` and a gate.yaml have one of their own"
+        )
+
+
+def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
+    """The pack of whatever the evals dataset is."""
+    name = config.evals_dataset
+    place = record_format = None
+    if name not in (LM_EVAL, SAMPLE):
+        place = find_place(name, revision=config.evals_revision, key="evals_dataset", progress=progress)
+        record_format = find_format(place)
+    if place is not None and record_format is not None:
+        return _prepare_record(config, config_place, progress, place, record_format)
+    if config.evals_run is not None:
+        raise ConfigError(
+            f"{name} holds no recorded runs to choose from", where=f"{config_place}: evals_run", hint="Set it to null"
+        )
+    if name == LM_EVAL:
+        return _prepare_tasks(config, config_place, progress)
+    if config.cluster:
+        raise ConfigError(
+            f"names fields of the docs of {name}, whose templates say what docs share",
+            where=f"{config_place}: cluster",
+            hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
+        )
+    return of_meta.assemble_pack(config, config_place, progress)
+
+
+def _prepare_record(
+    config: Config, config_place: str, progress: Progress, place: Place, record_format: RecordFormat
+) -> Pack:
+    """The pack of a recorded run, whoever wrote it."""
+    progress(f"reading {config.evals_dataset}")
+    where = f"{config_place}: tasks"
+    if not config.bundle:
+        raise ConfigError(
+            "a recorded run is written into the pack whole", where=f"{config_place}: bundle", hint="Set bundle: true"
+        )
+    if place.repository is None and config.evals_revision is not None:
+        raise ConfigError(
+            "names a commit of the hub, and the record is on this machine",
+            where=f"{config_place}: evals_revision",
+            hint="Of several runs evals_run names the one that is meant",
+        )
+    record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0], where)
+    names, groups = select_tasks(record, config.tasks, where)
+    return _pack_of(
+        config, names, groups, lambda name, context: recorded_task(record, name, context), progress, record.groups
+    )
+
+
+def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
+    """A task of a recorded run, with what grades it.
+
+    Raises:
+        UserError: It cannot be asked or graded again.
+    """
+    context.progress(f"{name}: reading its answers")
+    config, where = context.config, f"{record.name}, {name}"
+    reading = Reading(Path(config.template_dir), config.allow_code, lambda: context.tokenizer)
+    recorded = record.read(name, reading)
+    grader = record.grader(name, recorded, reading)
+    for warning in recorded.warnings:
+        log.warning(f"{name}: {warning}")
+    entry = recorded.entry.model_copy(update={"code": grader.code.origin, "code_version": grader.code.version})
+    specs = sorted(recorded.scores, key=lambda spec: spec != grader.verdict)
+    published = [
+        make_recorded_number(
+            entry, spec, recorded.scores[spec].value, benchmark=recorded.benchmark,
+            averaging=recorded.scores[spec].averaging,
+        )
+        for spec in specs
+    ]  # fmt: skip
+
+    def made(delimiter: str | None) -> PreparedTask:
+        return make_task(
+            grader.code, recorded.rows, entry, context, dataset_id=record.name, revision=recorded.revision,
+            verdict=grader.verdict, filters=grader.filters, published=published, delimiter=delimiter,
+        )  # fmt: skip
+
+    return CandidateTask(made(grader.delimiter), recorded.rows, where, made)
+
+
+def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pack:
+    """lm-eval's own tasks, with nobody's answers."""
+    if not config.bundle:
+        raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
+    shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
+    chat = read_chat_template(config, f"{config_place}: apply_chat_template")
+
+    def make(name: str, context: Context) -> CandidateTask:
+        code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
+        return _frozen(code, shots[name], context, chat)
+
+    return _pack_of(config, list(shots), groups, make, progress)
+
+
+def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> CandidateTask:
+    context.progress(f"{code.name}: asking lm-eval for its docs")
+    rows, shots = read_lm_eval_task(code, shots, chat)
+    entry = RecordEntry(
+        model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=chat.bos if chat else None,
+        chat_template=chat is not None, shots=str(shots), task_version=code.version, code=code.origin,
+        code_version=code.version,
+    )  # fmt: skip
+    revision = hash_requests(rows)
+
+    def made(delimiter: str | None) -> PreparedTask:
+        return make_task(
+            code, rows, entry, context, dataset_id=LM_EVAL, revision=revision, verdict=choose_first_metric(code),
+            filters=list_filters(code), published=(), delimiter=delimiter,
+        )  # fmt: skip
+
+    def finish(task: PreparedTask) -> PreparedTask:
+        return add_next_token_choices(task, rows, code, context)
+
+    return CandidateTask(made(None), rows, f"{LM_EVAL}, {code.name}", made, finish)
+
+
+def _pack_of(
+    config: Config,
+    names: Sequence[str],
+    groups: Mapping[str, tuple[str, ...]],
+    make: Callable[[str, Context], CandidateTask],
+    progress: Progress,
+    record_groups: Mapping[str, tuple[str, ...]] | None = None,
+) -> Pack:
+    """Make the tasks, have lm-eval say that they ask what they should, and leave out those that cannot be made.
+
+    Args:
+        config: What prepare was asked for.
+        names: The tasks.
+        groups: The groups that were asked for.
+        make: Makes one task.
+        progress: Called with what is being done.
+        record_groups: The groups of a record, whose tasks may be those of a board.
+
+    Raises:
+        UserError: No task can be made.
+    """
+    for warning in find_backend(config.backend).warnings(config):
+        log.warning(warning)
+    with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
+        folder = Path(scratch) / "groups"
+        context = Context(config, TemplateFolder(folder, {}, {}), Originals(), progress)
+        left_out = context.left_out
+        made = list(left_out.made(names, lambda name: make(name, context)).values())
+        check_fields(config.cluster, [candidate.task.name for candidate in made], "cluster")
+        checked = check_requests(made, Path(scratch) / "pack", left_out, progress)
+        if record_groups is not None:
+            entries = {candidate.task.name: candidate.task.entry.record for candidate in checked}
+            shots = {name: record.shots if record else None for name, record in entries.items()}
+            groups = {**groups, **find_board_groups(shots, record_groups)}
+        context.templates = _groups_folder(folder, left_out.without(groups))
+        return build_pack([candidate.postprocess(candidate.task) for candidate in checked], groups, context)
+
+
+def _groups_folder(folder: Path, groups: Mapping[str, Sequence[str]]) -> TemplateFolder:
+    """The YAML of groups, as the installed lm-eval averages them."""
+    files = {}
+    folder.mkdir(parents=True)
+    for name in groups:
+        text = read_group(name)
+        if text is not None:
+            file = PurePosixPath(f"{name}.yaml")
+            (folder / file).write_text(text, encoding="utf-8")
+            files[name] = file
+    return TemplateFolder(folder, {}, files)

@@ -1,0 +1,144 @@
+"""Which tasks and which run of a record are meant: nothing is guessed where several fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from meta_eval.boundary.inputs import read_text
+from meta_eval.boundary.names import split_excluded
+from meta_eval.errors import ConfigError, SourceError, suggestion
+from meta_eval.escaping import quoted
+from meta_eval.records.format import ALL
+from meta_eval.results.output_index import TaskOutput
+
+_MOST_NAME = 2**10  # bytes of a commit
+
+
+class Listing(Protocol):
+    """What a record offers: tasks and groups by name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tasks(self) -> Collection[str]: ...
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]: ...
+
+
+def select_tasks(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """The tasks that names mean, and the groups among them; a name after a minus is left out.
+
+    Raises:
+        ConfigError: The record has no such task or group.
+    """
+    wanted, excluded = split_excluded(names)
+    (chosen, groups), (without, _) = _named(record, wanted, where), _named(record, excluded, where)
+    return leave_tasks_out(chosen, groups, without, where)
+
+
+def leave_tasks_out(
+    names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str], where: str
+) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Tasks and groups without some tasks; a group of which nothing is left is gone.
+
+    Raises:
+        ConfigError: No task is left.
+    """
+    left = [name for name in names if name not in excluded]
+    if not left:
+        raise ConfigError("leaves out every task that it names", where=where)
+    kept = {name: tuple(member for member in members if member not in excluded) for name, members in groups.items()}
+    return left, {name: members for name, members in kept.items() if members}
+
+
+def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    chosen: dict[str, None] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        if name in record.tasks:
+            chosen[name] = None
+        elif name in record.groups:
+            groups[name] = record.groups[name]
+            chosen.update(dict.fromkeys(record.groups[name]))
+        else:
+            known = [*record.groups, *record.tasks]
+            raise ConfigError(
+                f"{record.name} holds no task or group {name!r}{suggestion(name, known)}",
+                where=where,
+                hint=f"It holds {', '.join(known[:20])}; {ALL!r} is all of it",
+            )
+    return list(chosen), groups
+
+
+def find_snapshot(path: Path) -> Path:
+    """The snapshot of a folder of the hub's cache (``datasets--owner--name``): the only one, or that of ``main``.
+
+    Raises:
+        SourceError: It holds several, and none is that of ``main``.
+    """
+    snapshots = path / "snapshots"
+    if not (path.name.startswith("datasets--") and snapshots.is_dir()):
+        return path
+    folders = sorted(folder for folder in snapshots.iterdir() if folder.is_dir())
+    if len(folders) == 1:
+        return folders[0]
+    note = path / "refs" / "main"
+    commit = read_text(note, limit=_MOST_NAME).strip() if note.is_file() else ""
+    if snapshots / commit in folders:
+        return snapshots / commit
+    raise SourceError(
+        f"holds {len(folders)} snapshots, and none of them is that of main", where=str(path), hint="Name one of them"
+    )
+
+
+def choose_runs(
+    runs: Mapping[str, Sequence[TaskOutput]], run: str | None, wanted: Sequence[str], name: str
+) -> dict[str, TaskOutput]:
+    """Of each task the run that is meant; the newest is never guessed.
+
+    Args:
+        runs: Of each task its runs.
+        run: The time of the one that is meant, or its beginning.
+        wanted: See `open_record`.
+        name: The record, for messages.
+
+    Raises:
+        ConfigError: There are several runs of a task and nobody says which, or there is none of this time.
+    """
+    asked = {task: runs[task] for task in wanted} if wanted and set(wanted) <= set(runs) else runs
+    chosen = {task: _chosen(task, those, run, name) for task, those in asked.items()}
+    if run is not None:
+        chosen = {task: task_files for task, task_files in chosen.items() if _is_of(task_files, run)}
+    if run is not None and not chosen:
+        times = sorted({task_files.time for those in asked.values() for task_files in those})
+        raise ConfigError(
+            f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {_listed(times)}"
+        )
+    return chosen
+
+
+def _chosen(task: str, runs: Sequence[TaskOutput], run: str | None, name: str) -> TaskOutput:
+    fitting = runs if run is None else [task_files for task_files in runs if _is_of(task_files, run)]
+    if len(fitting) == 1 or (run is not None and not fitting):
+        return (fitting or runs)[0]
+    times = [task_files.time or str(task_files.results) for task_files in fitting]
+    raise ConfigError(
+        f"{name} holds {len(fitting)} runs of {task}: {_listed(sorted(times))}",
+        where="evals_dataset",
+        hint="Say which is meant: its time as evals_run, or its results file as evals_dataset",
+    )
+
+
+def _is_of(task_files: TaskOutput, run: str) -> bool:
+    return bool(task_files.time) and normalise_time(task_files.time).startswith(normalise_time(run))
+
+
+def normalise_time(time: str) -> str:
+    """A time as lm-eval writes it into names; files and splits of the hub have colons or underscores in it."""
+    return time.replace(":", "-").replace("_", "-")
+
+
+def _listed(names: Sequence[str], limit: int = 6) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

@@ -1,0 +1,95 @@
+"""What is kept of a run's samples: docs, and what the filters made of the answers to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from meta_eval.errors import UserError
+from meta_eval.results.metrics import Value
+
+# Characters kept of an answer's end, and of what was extracted from it.
+TAIL = 400
+EXTRACTED = 200
+
+
+class ResultsError(UserError):
+    """What lm_eval wrote is cut off, damaged, contradicts itself, or is not of this pack."""
+
+
+def not_a_sample_error(what: str, where: str) -> ResultsError:
+    """The error of a sample that lm_eval did not write."""
+    return ResultsError(f"{what}: this is no sample of lm_eval", where=where, hint="Name the --output_path of a run")
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one filter made of an answer.
+
+    Attributes:
+        extracted: What it took for the answer, cut to `EXTRACTED` characters; of a choice by likelihood the likeliest
+            continuation. None when it found nothing or hands on the whole output.
+        metrics: The metrics that lm_eval logged, by name.
+        offset: Where the sample begins in the samples file, in bytes.
+        length: How long it is, in bytes.
+    """
+
+    extracted: str | None
+    metrics: dict[str, Value]
+    offset: int
+    length: int
+
+
+@dataclass(slots=True)
+class Doc:
+    """One doc of a task as a model answered it.
+
+    Attributes:
+        doc_id: lm-eval's number of it.
+        question_hash: Meta's SHA-256 of the question; lm-eval's hash of the doc where the task is none of Meta's.
+        prompt_hashes: Meta's SHA-256 of the prompt, or of the prompt with each choice; else lm-eval's hash of what the
+            model was given.
+        prompt_unchanged: Whether the model was given the doc's own prompt, to the letter; None for docs that are not of
+            a pack of meta-eval, whose prompts nobody knows.
+        subtask: Its subtask.
+        cluster: What it shares with other docs of its task (a question in several languages, a passage, or all that it
+            is): docs of one cluster are not independent of each other. None where it stands alone, or nobody knows.
+        gold: The right answer as the task writes it.
+        choices: How many answers there are to choose from; None for free answers.
+        recorded_is_correct: Meta's verdict on its own model's answer, also where Meta's recipe carries it.
+        recorded_metrics: What Meta's metrics gave that answer, as JSON text.
+        tail: The last `TAIL` characters of the answer; of a choice by likelihood the empty text.
+        empty: Whether the answer is nothing but white space.
+        limit_hit: Whether the answer was as long as it was allowed to be; None when that cannot be known.
+        completion_tokens: The tokens of the answer, where the engine's word on it was kept; else None.
+        answers: By filter.
+        sent_hash: lm-eval's hash of what the model was given; None where no run is read.
+    """
+
+    doc_id: int
+    question_hash: str
+    prompt_hashes: tuple[str, ...]
+    prompt_unchanged: bool | None
+    subtask: str | None
+    cluster: str | None
+    gold: str
+    choices: int | None
+    recorded_is_correct: bool | None
+    recorded_metrics: str | None
+    tail: str
+    empty: bool
+    limit_hit: bool | None
+    completion_tokens: int | None = None
+    answers: dict[str, Answer] = field(default_factory=dict)
+    sent_hash: str | None = None
+
+    def same_prompt(self, other: Doc) -> bool:
+        """Whether the model was given the same prompt for both, to the letter, as far as that is known."""
+        if None in (self.sent_hash, other.sent_hash):
+            return (self.prompt_hashes, self.prompt_unchanged) == (other.prompt_hashes, other.prompt_unchanged)
+        return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)
+
+    def same_as(self, other: Doc) -> bool:
+        """Whether both are of the same doc and the same answer to it."""
+        return all(
+            getattr(self, name) == getattr(other, name) for name in ("question_hash", "prompt_hashes", "gold", "tail")
+        )

@@ -1,0 +1,368 @@
+"""What lm_eval wrote, read as one run: of each task the newest results, its docs, and where all of it came from.
+
+A score is always taken from the samples where there are any; the results file says how they came about, and its own
+averages must agree. Which versions of lm-eval wrote what: docs/reference/files.md.
+"""
+
+from __future__ import annotations
+
+import os.path
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from meta_eval.pack.integrity import describe_changes
+from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.results.choice import Choice, Groups
+from meta_eval.results.clusters import Fields, check_fields, find_field
+from meta_eval.results.model import ResultsError
+from meta_eval.results.output_index import OutputIndex, TaskOutput, index_outputs
+from meta_eval.results.provenance import Provenance, read_provenance
+from meta_eval.results.record_docs import match_record_docs
+from meta_eval.results.repeats import check_repeat
+from meta_eval.results.results_file import Group, as_mapping
+from meta_eval.results.sample_parser import LOWER_IS_BETTER
+from meta_eval.results.samples import SamplesFile, read_samples
+from meta_eval.results.scores import check_averages
+from meta_eval.results.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The results of one model.
+
+    Attributes:
+        tasks: The newest of each task, sorted by name.
+        notices: What must be said about them.
+        groups: The totals of groups, sorted by name, as lm-eval averaged them; only of groups whose tasks are these
+            very results.
+        repeats: The older runs of each task, the newest first, where repeats were asked for: of the same model, the
+            same docs in the same order, and the same settings but for the seed.
+        left_out: The tasks that are there and were not chosen.
+        known_groups: The tasks of each group that has a score in any results file.
+    """
+
+    tasks: Mapping[str, TaskRun]
+    notices: tuple[str, ...]
+    groups: Mapping[str, Group]
+    repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    known_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def all_runs(self, task: str) -> tuple[TaskRun, ...]:
+        """Every run of a task, the newest first; none of a task that was not run."""
+        return (self.tasks[task], *self.repeats.get(task, ())) if task in self.tasks else ()
+
+
+def read_run(
+    paths: Sequence[Path],
+    *,
+    skip_damaged: bool = False,
+    repeats: bool = False,
+    count_tokens: Callable[[str], int] | None = None,
+    clusters: Fields | None = None,
+    choice: Choice | None = None,
+    groups: Groups | None = None,
+    step: Say = lambda _: None,
+) -> Run:
+    """Read what lm_eval wrote.
+
+    Args:
+        paths: Folders, searched to any depth, and files.
+        skip_damaged: Leave out what is damaged, with a notice, instead of refusing it; an older run of the task, if
+            there is one, takes the place of a file that cannot be read at all.
+        repeats: Keep all runs of a task, to be averaged, and not only the newest.
+        count_tokens: See `read_samples`.
+        clusters: By task, or by a pattern such as ``mmlu_*``, the field that names the cluster of each doc.
+        choice: The tasks to read; None for all.
+        groups: Further groups that the choice may name, those of a pack.
+        step: Called with what is being read.
+
+    Raises:
+        ConfigError: ``clusters`` names a task that is not there.
+        ResultsError: Nothing is there, a file is damaged, files contradict each other, they are of several models, or
+            repeats were not run alike.
+    """
+    notices: list[str] = []
+    files = index_outputs(paths, skip_damaged=skip_damaged, notices=notices)
+    if not files.tasks and not notices:
+        raise ResultsError(
+            "there is nothing here that lm_eval wrote (results_<time>.json, samples_<task>_<time>.jsonl)",
+            where=", ".join(map(str, paths)),
+            hint="Name the --output_path of a run",
+        )
+    check_fields(clusters or {}, list(files.tasks), "cluster")
+    if not repeats:
+        _check_models(files)
+    tasks: dict[str, TaskRun] = {}
+    older: dict[str, tuple[TaskRun, ...]] = {}
+    known_groups = {name: group.tasks for file in files.results.values() for name, group in file.groups().items()}
+    names = (choice or Choice()).of(files.tasks, {**(groups or {}), **known_groups})
+    for task, candidates in ((name, files.tasks[name]) for name in names):
+        step(f"reading {task}")
+        for chosen in [[candidate] for candidate in candidates] if repeats else [candidates]:
+            task_run = read_newest(
+                files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens,
+                cluster_field=find_field(clusters or {}, task), say=notices.append,
+            )  # fmt: skip
+            if task_run is not None and task in tasks:
+                check_repeat(tasks[task], task_run)
+                older[task] = (*older.get(task, ()), task_run)
+            elif task_run is not None:
+                tasks[task] = task_run
+        if task in older:
+            notices.append(f"{task}: {1 + len(older[task])} runs are averaged, doc by doc")
+    left_out = tuple(name for name in files.tasks if name not in names)
+    if not tasks and not left_out:
+        raise ResultsError("nothing is left that is not damaged", where=", ".join(map(str, paths)))
+    if left_out:
+        notices.append(f"left out by name: {', '.join(left_out)}")
+    check_one_model({task: result.provenance for task, result in tasks.items()})
+    if not repeats and any(len(candidates) > 1 for candidates in files.tasks.values()):
+        notices.append("the newest run of each task counts; with --repeats, runs of a task are averaged")
+    return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older, left_out, known_groups)
+
+
+def _check_models(files: OutputIndex) -> None:
+    """Refuse runs of one task by several models, of which the newest would hide the others.
+
+    Raises:
+        ResultsError: There are some.
+    """
+    for task, candidates in files.tasks.items():
+        folders: dict[str | None, Path] = {}
+        for candidate in candidates:
+            folder = (candidate.results or candidate.samples or Path()).parent
+            results = files.results[candidate.results] if candidate.results else None
+            folders.setdefault(read_provenance(results, folder.name, task).model, folder)
+        if len(folders) > 1:
+            listed = ", ".join(f"{name} ({folder})" for name, folder in folders.items())
+            raise ResultsError(
+                f"{task} was run with {len(folders)} models: {listed}",
+                where=str(os.path.commonpath(list(folders.values()))),
+                hint="Name the folder of one of them; `meta-eval compare` sets two side by side",
+            )
+
+
+def read_newest(
+    files: OutputIndex,
+    candidates: Sequence[TaskOutput],
+    *,
+    skip_damaged: bool = False,
+    count_tokens: Callable[[str], int] | None = None,
+    cluster_field: str | None = None,
+    say: Say = lambda _: None,
+) -> TaskRun | None:
+    """The newest of several runs of one task; None where each is damaged, and damage is to be skipped.
+
+    Args:
+        files: The outputs, as `index_outputs` gives them.
+        candidates: The runs of the task, the newest first.
+        skip_damaged: See `read_run`.
+        count_tokens, cluster_field: See `read_samples`.
+        say: Called with what must be said.
+
+    Raises:
+        ResultsError: Its files are damaged or contradict each other, or nobody knows which run is the newest.
+    """
+    if len(candidates) > 1 and not candidates[0].time:
+        first, second = (str(candidate.samples or candidate.results) for candidate in candidates[:2])
+        raise ResultsError(
+            f"{candidates[0].task}: there are {len(candidates)} runs, and lm-eval before 0.4.2 does not say which is "
+            "the newest",
+            where=f"{first}, {second}",
+            hint="Name one of them",
+        )
+    for candidate in candidates:
+        try:
+            task_run = _read(candidate, files, skip_damaged, count_tokens, cluster_field, say)
+        except ResultsError as error:
+            if not skip_damaged:
+                raise
+            say(f"left out: {error}")
+            continue
+        if len(candidates) > 1:
+            file = candidate.samples or candidate.results
+            which = "the newest" if candidate is candidates[0] else "this one"
+            say(f"{candidate.task}: {len(candidates)} runs; {which} is taken: {file}")
+        return task_run
+    return None
+
+
+def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
+    """Compare a run with the pack that it is said to be of.
+
+    Returns:
+        The run, with a notice where the pack was edited. A run of lm-eval's own tasks over the docs and prompts of a
+        record's pack is taken for one of the pack, with a notice.
+
+    Raises:
+        ResultsError: A task was run on other docs than those of the pack.
+    """
+    paired: list[str] = []
+    runs = {name: list(run.all_runs(name)) for name in run.tasks}
+    for task, results in runs.items():
+        for at, result in enumerate(results):
+            entry = manifest.tasks.get(task)
+            if entry is not None and (fault := _other_docs(result, entry, manifest)):
+                results[at] = _of_record(result, entry, Path(pack), fault)
+                paired.append(task)
+    notices = [*run.notices, *filter(None, [describe_changes(Path(pack), manifest)])]
+    if paired:
+        notices.append(
+            f"{_some(list(dict.fromkeys(paired)))}: not run with the pack {pack}; docs and prompts are those of the "
+            "pack, by their hashes"
+        )
+    tasks = {name: results[0] for name, results in runs.items()}
+    repeats = {name: tuple(results[1:]) for name, results in runs.items() if results[1:]}
+    return replace(run, tasks=tasks, repeats=repeats, notices=tuple(notices))
+
+
+def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
+    """How the docs of a run are told from those of the pack; None where they are the same, or nobody can tell."""
+    if entry.docs_file is not None:
+        kind, ours, theirs = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
+    else:
+        kind, ours, theirs = "commit", entry.dataset_revision, result.provenance.dataset_revision
+    if result.provenance.results_file is None or ours == theirs:
+        return None
+    return f"was run on docs with {kind} {theirs or 'unknown'}, and in the pack they have {ours}"
+
+
+def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> TaskRun:
+    """A run of lm-eval's own task as one of the pack of a record, where docs and prompts are equal.
+
+    Raises:
+        ResultsError: They are not, or the pack is of no record.
+    """
+    where = f"{result.provenance.results_file}, beside the pack {pack}"
+    hint = "Name the pack that this run was made with, or run the task again with this one"
+    if entry.record is None or result.provenance.docs_sha256 is not None or not result.docs:
+        raise ResultsError(f"{result.task} {fault}", where=where, hint=hint)
+    docs, others = match_record_docs(result.docs, pack, entry)
+    if others:
+        raise ResultsError(
+            f"{result.task} was not run with this pack, and {others:,} of {len(result.docs):,} docs are none of it or "
+            "had another prompt",
+            where=where,
+            hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` pairs what two runs have in common",
+        )
+    return replace(result, docs=docs)
+
+
+# Reading
+
+
+def _read(
+    task_files: TaskOutput,
+    files: OutputIndex,
+    skip_damaged: bool,
+    count_tokens: Callable[[str], int] | None,
+    cluster_field: str | None,
+    say: Say,
+) -> TaskRun:
+    results = files.results[task_files.results] if task_files.results else None
+    folder = (task_files.samples or task_files.results or Path()).parent.name
+    provenance = read_provenance(results, folder, task_files.task)
+    aggregates = results.aggregates(task_files.task) if results else {}
+    block = as_mapping(as_mapping(results.config(task_files.task).get("metadata")).get("meta_eval")) if results else {}
+    filters = tuple(dict.fromkeys(spec.partition(",")[2] for spec in aggregates))
+    samples = SamplesFile(Path(), (), filters, 0, 0, None, ())
+    only_aggregated: tuple[str, ...] = ()
+    if task_files.samples is not None:
+        others = (
+            {name for name, how in results.aggregations(task_files.task).items() if how != "mean"} if results else set()
+        )
+        samples = read_samples(
+            task_files.samples,
+            offset=task_files.offset,
+            skip_damaged=skip_damaged,
+            filters=filters,
+            may_be_nan=others,
+            count_tokens=count_tokens,
+            cluster_field=cluster_field,
+        )
+        for notice in samples.notices:
+            say(notice)
+        if results is None:
+            file = task_files.samples
+            say(f"{task_files.task}: {file} has no results file beside it: its model and limit are unknown")
+        else:
+            only_aggregated = check_averages(
+                task_files.task,
+                samples,
+                results,
+                skip_damaged,
+                say,
+                of_pack=bool(block),
+                of_record=bool(block.get("record")),
+            )
+    published, verdict, reading = block.get("published"), block.get("verdict"), block.get("reading")
+    metrics = [as_mapping(entry).get("metric") for entry in published] if isinstance(published, list) else []
+    return TaskRun(
+        task=task_files.task,
+        time=task_files.time,
+        docs=samples.docs,
+        filters=samples.filters,
+        aggregates=aggregates,
+        only_aggregated=only_aggregated,
+        samples_file=task_files.samples,
+        skipped=samples.skipped,
+        published_metrics=tuple(dict.fromkeys(metric for metric in metrics if isinstance(metric, str))),
+        verdict=verdict if isinstance(verdict, str) else None,
+        reading=reading if isinstance(reading, str) else None,
+        provenance=provenance,
+        lower_is_better=results.lower_is_better(task_files.task) if results else LOWER_IS_BETTER,
+    )
+
+
+def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
+    """A notice for each results file that has no samples of some of its tasks."""
+    lacking: dict[Path | None, list[str]] = {}
+    for task, result in tasks.items():
+        if result.samples_file is None:
+            lacking.setdefault(result.provenance.results_file, []).append(task)
+    return [
+        f"{_some(names)}: {path} has no samples beside it: lm_eval was run without --log_samples"
+        for path, names in lacking.items()
+    ]
+
+
+def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, Group]:
+    used = {result.provenance.results_file for result in tasks.values()}
+    groups: dict[str, Group] = {}
+    for path in sorted(path for path in files.results if path in used):
+        for name, group in files.results[path].groups().items():
+            here = [task for task in group.tasks if task in tasks and tasks[task].provenance.results_file == path]
+            if here and len(here) == len(group.tasks):
+                groups[name] = group
+    return dict(sorted(groups.items()))
+
+
+def check_one_model(provenances: Mapping[str, Provenance]) -> None:
+    """One run is of one model, or its numbers stand side by side for nothing.
+
+    Args:
+        found: Where the results of each task came from.
+
+    Raises:
+        ResultsError: They are of several models.
+    """
+    models: dict[tuple[str, ...], tuple[str, Provenance]] = {}
+    for task, provenance in provenances.items():
+        if provenance.identity is not None:
+            models.setdefault(provenance.identity, (task, provenance))
+    if len(models) > 1:
+        listed = "; ".join(f"{' '.join(model)} ({task})" for model, (task, _) in models.items())
+        raise ResultsError(
+            f"these results are of {len(models)} models: {listed}",
+            where=", ".join(str(provenance.results_file) for _, provenance in models.values()),
+            hint="Name the folders of one model",
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more tasks" if len(names) > 3 else "")

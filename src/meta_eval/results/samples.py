@@ -1,0 +1,228 @@
+"""The samples files of lm_eval, sample by sample: what a report needs of each doc, and where the rest of it stands.
+
+lm_eval writes one line a doc and filter, with the whole doc, its prompt and its answer in it: 20 KB and more. Of these
+a `Doc` keeps some hundred bytes and the place of each sample, so that a benchmark of any size fits in memory. Until
+May 2024 the samples were one JSON array (`meta_eval.results.raw_samples`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meta_eval.boundary.inputs import is_deep, open_regular
+from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
+from meta_eval.results.raw_samples import read_raw_samples
+from meta_eval.results.sample_parser import (
+    Answer,
+    Doc,
+    ResultsError,
+    is_truncated,
+    not_a_sample_error,
+    parse_sample,
+    read_arguments,
+    read_doc_number,
+    read_sample,
+)
+
+_BUFFER = 2**17
+
+# What lm-eval makes its hash of a task's samples of.
+_HASHES = ("doc_hash", "prompt_hash", "target_hash")
+
+
+@dataclass(slots=True)
+class SamplesFile:
+    """All docs of one samples file, by doc id, and what must be said about it.
+
+    Attributes:
+        path: The file.
+        docs: Those that have an answer under every filter.
+        filters: In the order in which the file has them.
+        repeated: Samples that stand there twice, word for word.
+        skipped: Samples and docs that were left out because they are damaged.
+        task_hash: What lm-eval makes of the hashes of all samples, in their order; None where one has none.
+        notices: What must be said.
+    """
+
+    path: Path
+    docs: tuple[Doc, ...]
+    filters: tuple[str, ...]
+    repeated: int
+    skipped: int
+    task_hash: str | None
+    notices: tuple[str, ...]
+
+
+def read_samples(
+    path: Path,
+    *,
+    offset: int | None = None,
+    skip_damaged: bool = False,
+    filters: Sequence[str] = (),
+    may_be_nan: Container[str] = (),
+    count_tokens: Callable[[str], int] | None = None,
+    cluster_field: str | None = None,
+) -> SamplesFile:
+    """Read one samples file.
+
+    Args:
+        path: The file.
+        offset: See `read_raw_samples`.
+        skip_damaged: Leave damaged samples out, with a notice, instead of refusing the file.
+        filters: The filters of samples that name none (lm-eval before 0.4.7), in the task's order: of a doc the first
+            sample is of the first, and so on.
+        may_be_nan: The metrics whose average leaves out what is no number.
+        count_tokens: Counts the tokens of an answer, for answers that are long enough to have hit the limit. Without it
+            only the others are known not to have.
+        cluster_field: The field of a doc that names its cluster; None for a pack's own column.
+
+    Raises:
+        ResultsError: The file is empty, cut off, no samples file, or says two things of one doc; or no doc has the
+            field of clusters.
+    """
+    reading = _Reading(path, tuple(filters))
+    samples = 0
+    for piece in read_raw_samples(path, offset):
+        samples += 1
+        try:
+            sample = parse_sample(piece.content, piece.where, cut=piece.last and not piece.content.endswith(b"\n"))
+            name = None if "filter" in sample else reading.next_filter(sample)
+            doc, name, answer = read_sample(
+                sample, offset=piece.offset, length=len(piece.content), filter_name=name, where=piece.where,
+                may_be_nan=may_be_nan, cluster_field=cluster_field,
+            )  # fmt: skip
+            if doc.doc_id not in reading.docs:
+                doc.limit_hit = is_truncated(sample, count_tokens)
+            reading.add(sample, piece.where, doc, name, answer)
+        except ResultsError as error:
+            if not skip_damaged:
+                raise
+            reading.damaged.append(str(error))
+    if not samples:
+        raise ResultsError("is empty", where=str(path), hint="Take the file of a run that ended")
+    if cluster_field is not None and all(doc.cluster is None for doc in reading.docs.values()):
+        raise missing_field_error(cluster_field, sorted(reading.columns), str(path))
+    return reading.whole(skip_damaged)
+
+
+@contextmanager
+def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
+    """A function that reads the whole sample behind an answer: prompt, answer and all.
+
+    Raises:
+        ResultsError: The file cannot be read, or has changed since it was.
+    """
+    try:
+        with open_regular(path, buffering=_BUFFER) as file:
+
+            def at(answer: Answer) -> dict[str, Any]:
+                file.seek(answer.offset)
+                where = f"{path}, byte {answer.offset}"
+                try:
+                    sample = parse_sample(file.read(answer.length), where, cut=False)
+                except ResultsError:
+                    sample = {}
+                if is_deep(sample):
+                    raise not_a_sample_error("is nested too deeply", where)
+                if "doc" not in sample or not isinstance(sample.get("resps"), list):
+                    hint = "Wait until the run has ended"
+                    raise ResultsError("has changed since it was read", where=where, hint=hint)
+                return sample
+
+            yield at
+    except OSError as error:
+        raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is known of a file so far."""
+
+    path: Path
+    names: tuple[str, ...]
+    docs: dict[int, Doc] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+    torn: set[int] = field(default_factory=set)
+    repeated: int = 0
+    unnamed: dict[int, int] = field(default_factory=dict)
+    keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    columns: set[str] = field(default_factory=set)
+    hashed: Any = field(default_factory=hashlib.sha256)
+    hashes: bool = True
+
+    def add(self, sample: Mapping[str, Any], where: str, doc: Doc, filter_name: str, answer: Answer) -> None:
+        written = [sample.get(name) for name in _HASHES]
+        self.hashes = self.hashes and all(isinstance(digest, str) for digest in written)
+        self.hashed.update("".join(map(str, written)).encode("utf-8", "surrogatepass"))
+        known = self.docs.get(doc.doc_id)
+        if known is None:
+            doc.answers[filter_name] = answer
+            self.docs[doc.doc_id] = doc
+            self.keys[doc.doc_id] = _cluster_keys(sample, doc)
+            self.columns.update(sample["doc"] if isinstance(sample["doc"], dict) else ())
+        elif not doc.same_as(known) or not _agree(known.answers.get(filter_name), answer):
+            self.torn.add(doc.doc_id)
+            raise ResultsError(
+                f"doc {doc.doc_id} stands here with another question, answer or score than before",
+                where=where,
+                hint="Take the file of one run; two runs may have been written or copied into this one",
+            )
+        elif filter_name in known.answers:
+            self.repeated += 1  # ranks that ran the same doc
+        else:
+            known.answers[filter_name] = answer
+
+    def next_filter(self, sample: Mapping[str, Any]) -> str | None:
+        """lm-eval logs all docs under the first filter, then all under the second; so does each of several ranks."""
+        number = read_doc_number(sample)
+        if not self.names or number is None:
+            return None
+        before = self.unnamed.get(number, 0)
+        self.unnamed[number] = before + 1
+        return self.names[before % len(self.names)]
+
+    def whole(self, skip_damaged: bool) -> SamplesFile:
+        """The docs that have an answer under every filter; a file that was cut off between two samples has others."""
+        hint = "Take the file of a run that ended"
+        if self.damaged and self.unnamed and len(self.names) > 1:
+            raise ResultsError(
+                f"{self.damaged[0]}; what is left does not say which filter it is of", where=str(self.path), hint=hint
+            )
+        docs = {key: doc for key, doc in self.docs.items() if key not in self.torn}
+        filters = tuple(dict.fromkeys(name for doc in docs.values() for name in doc.answers))
+        halves = [doc_id for doc_id, doc in docs.items() if len(doc.answers) < len(filters)]
+        if halves and not skip_damaged:
+            counts = ", ".join(f"{name}: {sum(name in doc.answers for doc in docs.values())}" for name in filters)
+            raise ResultsError(
+                f"does not hold every doc under every filter ({counts}): it is cut off", where=str(self.path), hint=hint
+            )
+        whole = tuple(docs[doc_id] for doc_id in sorted(docs) if len(docs[doc_id].answers) == len(filters))
+        if not whole:
+            raise ResultsError("holds no whole doc", where=str(self.path), hint=hint)
+        for doc, cluster in zip(whole, name_clusters([self.keys[doc.doc_id] for doc in whole]), strict=True):
+            doc.cluster = cluster
+        notices = []
+        if self.repeated:
+            notices.append(f"{self.path}: {self.repeated} lines stand there twice, word for word; each counts once")
+        skipped = len(self.damaged) + len(halves)
+        if skipped:
+            first = self.damaged[0] if self.damaged else f"doc {halves[0]} is not there under every filter"
+            notices.append(f"{self.path}: {skipped} damaged lines or docs are left out; the first: {first}")
+        task_hash = self.hashed.hexdigest() if self.hashes and not skipped else None
+        return SamplesFile(self.path, whole, filters, self.repeated, skipped, task_hash, tuple(notices))
+
+
+def _cluster_keys(sample: Mapping[str, Any], doc: Doc) -> tuple[str, ...]:
+    own = make_content_keys(
+        doc.question_hash if sample["doc"] else "", doc.prompt_hashes, doc.gold, read_arguments(sample)
+    )
+    return own if doc.cluster is None else (make_given_key(doc.cluster), *own)
+
+
+def _agree(known: Answer | None, answer: Answer) -> bool:
+    return known is None or (known.metrics == answer.metrics and known.extracted == answer.extracted)

@@ -1,0 +1,178 @@
+"""From the answers of a fidelity run to its tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meta_eval.answers.answer_files import Answer, Answers
+from meta_eval.boundary.hashing import hash_file
+from meta_eval.errors import UserError
+from meta_eval.pack.manifest import MANIFEST
+from meta_eval.pack.prompt_lengths import find_tokenizer_file
+from meta_eval.running.client import TOO_LONG
+from meta_eval.running.forced_requests import ToForce
+from meta_eval.running.probe_requests import Probing
+from meta_eval.token_fidelity.probe_table import probes_path, write_probes
+from meta_eval.token_fidelity.table_file import Header
+from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
+
+# By task, of each request in the order of the pack its hash and its answer.
+_Found = Mapping[str, Sequence[tuple[str, Answer]]]
+
+
+@dataclass(slots=True)
+class Tables:
+    """What was written.
+
+    Attributes:
+        texts: The table of texts, token by token; None where there is none.
+        choices: That of choices; likewise.
+        probes: That of the probes; likewise.
+        answers: In the first two together.
+        tokens: Of the texts.
+        left_out: By task the docs that are in no table, by the reason.
+    """
+
+    texts: Path | None = None
+    choices: Path | None = None
+    probes: Path | None = None
+    answers: int = 0
+    tokens: int = 0
+    left_out: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def write_tables(
+    path: Path,
+    wanted: ToForce,
+    answers: Answers,
+    probing: Probing | None = None,
+    *,
+    model: str,
+    settings_sha256: str,
+    tokenizer: str | None = None,
+) -> Tables:
+    """Write the tables, in the order of the pack; one that would have no rows is not there.
+
+    Args:
+        path: That of texts; the other lies beside it.
+        wanted: What was asked.
+        answers: What came of it.
+        probing: What was asked besides; None for nothing.
+        model: Which model was asked.
+        settings_sha256: Of all settings that an answer depends on.
+        tokenizer: The model whose tokenizer it has; None for its own.
+
+    Raises:
+        UserError: Nothing is answered.
+        OutputError: They cannot be written.
+    """
+    answers_by_task, left_out = _sorted(wanted, answers)
+    used = [answer for rows in answers_by_task.values() for _, answer in rows]
+    if not used:
+        told = ", ".join(f"{count:,} {why}" for why, count in sum(map(Counter, left_out.values()), Counter()).items())
+        raise UserError(
+            f"no answer to any of these docs is there ({told})", where=str(path.with_suffix(".jsonl")),
+            hint="Ask with the same command without --no-ask, or see there what failed",
+        )  # fmt: skip
+    header = Header(
+        model=model,
+        engine=", ".join(sorted({answer.engine for answer in used if answer.engine})),
+        settings_sha256=settings_sha256,
+        manifest_sha256=hash_file(wanted.pack / MANIFEST),
+        tokenizer_sha256=hash_tokenizer(tokenizer or model),
+        docs=wanted.docs, left_out=left_out, seed=wanted.seed,
+    )  # fmt: skip
+    done = Tables(answers=len(used), left_out=left_out)
+    kept = [answer.tokens.top_k for answer in used if answer.tokens is not None]
+    if kept:
+        done.tokens = write_tokens(path, header, _texts(answers_by_task, wanted, min(kept))).tokens
+        done.texts = path
+    if len(kept) < len(used):
+        done.choices = choices_path(path)
+        write_choices(done.choices, header, _choices(answers_by_task, wanted))
+    probes = list(probing.table(answers)) if probing is not None and done.texts else []
+    if probes:
+        done.probes = probes_path(path)
+        write_probes(done.probes, header, probes)
+    for old in {path, choices_path(path), probes_path(path)} - {done.texts, done.choices, done.probes}:
+        old.unlink(missing_ok=True)  # of another selection of docs; its answers are in the journal
+    return done
+
+
+def hash_tokenizer(model: str) -> str:
+    """The SHA-256 of a model's tokenizer.json; empty where it is not on this machine."""
+    file = find_tokenizer_file(model)
+    return "" if file is None else hash_file(Path(file))
+
+
+def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
+    """By task the answers that are there, and how many are not, by the reason."""
+    answers_by_task: dict[str, list[tuple[str, Answer]]] = {}
+    left_out = {}
+    for name, hashes in wanted.hashes.items():
+        whys = Counter({"no recorded answer": wanted.docs[name] - len(hashes)})
+        for key in hashes.items():
+            answer = answers.given.get(key)
+            if answer is not None and wanted.is_whole(answer):
+                answers_by_task.setdefault(name, []).append((key[1], answer))
+            else:
+                whys[_why(answers.failed.get(key))] += 1
+        if +whys:
+            left_out[name] = dict(sorted((+whys).items()))
+    return answers_by_task, left_out
+
+
+def _why(failed: Answer | None) -> str:
+    if failed is None or failed.error is None:
+        return "not asked yet"
+    return "too long for max_model_len" if TOO_LONG in failed.error else "failed"
+
+
+def _texts(answers_by_task: _Found, wanted: ToForce, top_k: int) -> Iterator[Forced]:
+    for name, rows in answers_by_task.items():
+        _, subtasks = wanted.recordings.of(name)
+        for sha256, answer in rows:
+            tokens = answer.tokens
+            if tokens is None:
+                continue
+            doc = _doc(answer)
+            yield Forced(
+                task=name,
+                subtask=subtasks[doc],
+                doc=doc,
+                request_sha256=sha256,
+                prompt_tokens=answer.prompt_tokens or 0,
+                token_ids=np.asarray(tokens.ids, np.int32),
+                logprobs=np.asarray(tokens.logprobs, np.float32),
+                ranks=np.asarray(tokens.ranks, np.int32),
+                top_ids=np.asarray(tokens.top_ids, np.int32),
+                top_logprobs=np.asarray(tokens.top_logprobs, np.float32),
+                top_k_ids=_first(tokens.top_k_ids, top_k, np.int32),
+                top_k_logprobs=_first(tokens.top_k_logprobs, top_k, np.float32),
+            )
+
+
+def _choices(answers_by_task: _Found, wanted: ToForce) -> Iterator[Choices]:
+    for name, rows in answers_by_task.items():
+        recorded, _ = wanted.recordings.of(name)
+        for sha256, answer in rows:
+            theirs = recorded[_doc(answer)]
+            if answer.choices and theirs is not None:
+                given = np.asarray([-nll for nll in theirs.nlls], np.float32)
+                ours = np.asarray([logprob for logprob, _ in answer.choices], np.float32)
+                yield Choices(name, _doc(answer), sha256, ours, given, int(np.argmax(given)))
+
+
+def _doc(answer: Answer) -> int:
+    return int(answer.id.split("/")[1])
+
+
+def _first(lists: Any, top_k: int, kind: type[np.generic]) -> Any:
+    """The first columns of all rows, which may have been asked for more; None for none."""
+    return np.asarray([row[:top_k] for row in lists], kind) if top_k else None

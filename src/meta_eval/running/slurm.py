@@ -1,0 +1,258 @@
+"""Job scripts for Slurm: an array of shards that answer, and a job behind it that grades and reports.
+
+The scripts are written from ``templates/``. Whatever comes from outside stands in them quoted for the shell; what goes
+into an ``#SBATCH`` line, where no quoting protects anything, is checked first.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_eval.answers.grading import Grading
+from meta_eval.backends.registry import find_backend
+from meta_eval.backends.server import serve_arguments
+from meta_eval.backends.settings import RunSettings, Settings
+from meta_eval.boundary.ownership import check_folder, replace_folder
+from meta_eval.config import Config
+from meta_eval.errors import ConfigError
+from meta_eval.logs import Progress, log, silent
+from meta_eval.pack.manifest import read_manifest
+from meta_eval.pack.prompt_lengths import find_tokenizer
+from meta_eval.running.run import prepare_pack, settings_of
+from meta_eval.secrets import holds_secret
+from meta_eval.version import __version__
+
+SCRIPTS = ("answer.sbatch", "grade.sbatch", "submit.sh")
+
+# What the story of these scripts hangs on; an option of the same name would break it.
+_OURS = frozenset(
+    ("array", "a", "dependency", "d", "nodes", "N", "ntasks", "n", "ntasks-per-node", "signal", "open-mode", "requeue",
+     "no-requeue", "output", "o", "chdir", "D")
+)  # fmt: skip
+
+_PARTITION = re.compile(r"[\w.,+@-]+", re.ASCII)
+_TIME = re.compile(r"\d+(:\d{1,2}){0,2}|\d+-\d+(:\d{1,2}){0,2}|UNLIMITED|INFINITE", re.ASCII)
+_GPUS = re.compile(r"(?:[A-Za-z][\w.-]*:)?\d+", re.ASCII)
+_OPTION = re.compile(r"-(?:-(?P<long>[A-Za-z][\w-]*)|(?P<short>[A-Za-z])).*")
+
+_MOST_SHARDS = 1_000_000
+_KIND = "slurm"
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """How a run is laid out on a cluster.
+
+    Attributes:
+        shards: Jobs of the array, each of which answers its part.
+        nodes: Nodes of each; on more than one the model is served by vLLM over all of them.
+        gpus: GPUs of a node, ``8`` or ``h100:8``; None for what the configuration takes, ``0`` for none.
+        partition: Where both jobs run; None for the cluster's default.
+        time: Limit of each job, as Slurm writes it; a shard whose time is up goes back into the queue.
+        lines: Further options of sbatch, one each, as they stand behind ``#SBATCH``, of both jobs.
+        answer_lines: Of the jobs that answer.
+        grade_lines: Of the job that grades.
+
+    Raises:
+        ConfigError: One cannot stand in an ``#SBATCH`` line, or is what the scripts set themselves.
+    """
+
+    shards: int = 1
+    nodes: int = 1
+    gpus: str | None = None
+    partition: str | None = None
+    time: str | None = None
+    lines: tuple[str, ...] = ()
+    answer_lines: tuple[str, ...] = ()
+    grade_lines: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shards <= _MOST_SHARDS:
+            raise ConfigError(f"{self.shards} is no number of shards", where="--shards")
+        if self.nodes < 1:
+            raise ConfigError(f"{self.nodes} is no number of nodes", where="--nodes")
+        for value, rule, where, hint in (
+            (self.partition, _PARTITION, "--partition", "A name, or several with commas: sinfo lists them"),
+            (self.time, _TIME, "--time", "Such as 12:00:00, or 2-00:00:00 for two days"),
+            (self.gpus, _GPUS, "--gpus-per-task", "Such as 8, or h100:8 for those of one kind"),
+        ):
+            if value is not None and not rule.fullmatch(value):
+                raise ConfigError(f"{value!r} cannot stand in an #SBATCH line", where=where, hint=hint)
+        for line in (*self.lines, *self.answer_lines, *self.grade_lines):
+            _check_line(line)
+
+
+def write_jobs(
+    config: Config,
+    folder: Path,
+    jobs: Jobs,
+    *,
+    config_place: str,
+    overrides: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    options: Sequence[str] = (),
+    allow_code: bool = False,
+    edited: bool = False,
+    progress: Progress = silent,
+) -> Path:
+    """Prepare the pack, if it is not there, and write the job scripts; the path of the one that submits.
+
+    Args:
+        config: What to evaluate and how; of a model over several nodes with ``backend: server``.
+        folder: Where to write; their logs go there too. Scripts that were edited are refused, not replaced.
+        jobs: The layout.
+        config_place: The configuration's file, as the jobs read it.
+        overrides: ``KEY=VALUE`` that they are given.
+        tasks: Tasks and groups of the pack; empty for all.
+        options: What else ``meta-eval run`` is given.
+        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
+        edited: Take a pack that was edited as it is; all that follows says so.
+        progress: Called with what is being done.
+
+    Raises:
+        UserError: The layout does not fit the model, a credential would be written, a job would refuse its tasks, or
+            nothing can be prepared or written.
+    """
+    for text in (*overrides, *tasks, *options):
+        if holds_secret(text):
+            raise ConfigError(
+                "this is a credential, and scripts are read by others", where=text.partition("=")[0],
+                hint="Jobs inherit the environment: export HF_TOKEN, or log in with `hf auth login`",
+            )  # fmt: skip
+    check_folder(folder, _KIND, names=SCRIPTS, shared=True)
+    gpus_of_node(config, jobs)
+    pack = prepare_pack(config, config_place, edited=edited, progress=progress)
+    Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited)  # what a job refuses is refused before it waits
+    settings = settings_of(read_manifest(pack), config)
+    if find_tokenizer(settings.tokenizer_of()) is None:
+        log.warning(
+            f"{settings.tokenizer_of()} is not on this machine, and the jobs ask no hub: fetch it before they start, "
+            f"with: hf download {shlex.quote(settings.tokenizer_of())}"
+        )
+    flags = {"--allow-code": allow_code, "--edited": edited}
+    options = [*(f"--tasks={name}" for name in tasks), *(name for name, given in flags.items() if given), *options]
+    common = ["--config", config_place, *(word for override in overrides for word in ("--set", override)), *options]
+    folder = folder.absolute()
+    with replace_folder(folder, _KIND, shared=True) as new:
+        for name, text in render_scripts(settings, jobs, folder, common, pack=pack).items():
+            new.write(name, text.encode())
+    return folder / "submit.sh"
+
+
+def render_scripts(
+    settings: RunSettings, jobs: Jobs, folder: Path, common: Sequence[str], *, pack: Path
+) -> dict[str, str]:
+    """The text of each script by its name.
+
+    Args:
+        settings: Of the run.
+        jobs: The layout.
+        folder: Where they will lie, absolute.
+        common: What ``meta-eval run`` is given by both jobs.
+        pack: The pack.
+
+    Raises:
+        ConfigError: The layout does not fit the model.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(  # noqa: S701 (no HTML; what comes from outside goes through a filter below)
+        loader=PackageLoader("meta_eval.running"), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"quoted": shlex.quote, "words": shlex.join}
+    gpus = gpus_of_node(settings, jobs)
+    output = Path(settings.output_path).expanduser()
+    meta_eval = [sys.executable, "-P", "-m", "meta_eval"]  # -P: no module is taken from the working directory
+    values: dict[str, Any] = {
+        "version": __version__,
+        "name": re.sub(r"[^\w.-]+", "_", Path(settings.model_name).name).lstrip("-") or "model",
+        "here": str(Path.cwd()),
+        "folder": str(folder),
+        "bin": str(Path(sys.executable).parent),
+        "answers": str(output / "answers"),
+        "run": [*meta_eval, "run", *common],
+        "report": [*meta_eval, "report", "--pack", str(pack), "--html", str(output / "report.html")],
+        "serve": _serve(settings) if jobs.nodes > 1 else [],
+        "partition": jobs.partition,
+        "time": jobs.time,
+        "shards": jobs.shards,
+    }
+    of_each: dict[str, dict[str, Any]] = {
+        "answer.sbatch": {"nodes": jobs.nodes, "gpus": gpus, "lines": (*jobs.lines, *jobs.answer_lines)},
+        "grade.sbatch": {"nodes": 1, "lines": (*jobs.lines, *jobs.grade_lines)},
+        "submit.sh": {},
+    }
+    return {name: environment.get_template(f"{name}.j2").render(values | of_each[name]) for name in SCRIPTS}
+
+
+def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
+    """What a node of a job asks for, ``8`` or ``h100:8``; None for no GPU.
+
+    Raises:
+        ConfigError: The GPUs that the model takes cannot be spread evenly over the nodes, or are not those of a node.
+    """
+    pipeline = str(settings.model_args.get("pipeline_parallel_size", 1))
+    if not pipeline.isdecimal() or int(pipeline) < 1:
+        raise ConfigError(f"{pipeline!r} is no number of GPUs", where="model_args.pipeline_parallel_size")
+    # Over several nodes the job serves, and backend server is only who asks.
+    needed = find_backend("vllm" if jobs.nodes > 1 else settings.backend).gpus(settings) * int(pipeline)
+    if jobs.nodes > 1 and settings.data_parallel_size > 1:
+        raise ConfigError(
+            f"{settings.data_parallel_size} copies of a model over {jobs.nodes} nodes each", where="data_parallel_size",
+            hint="Set it to 1: --shards starts that many copies, each in a job of its own",
+        )  # fmt: skip
+    if needed % jobs.nodes:
+        raise ConfigError(f"{needed} GPUs are not the same number on each of {jobs.nodes} nodes", where="--nodes")
+    if jobs.gpus is None:
+        return str(needed // jobs.nodes) if needed else None
+    count = int(jobs.gpus.rpartition(":")[2])
+    if count == 0:
+        return None
+    if count * jobs.nodes < needed:
+        raise ConfigError(
+            f"{jobs.nodes} nodes of {count} GPUs are fewer than the {needed} that the model takes",
+            where="--gpus-per-task",
+            hint="tensor_parallel_size, times pipeline_parallel_size in model_args, is what one copy takes",
+        )
+    return jobs.gpus
+
+
+def _serve(settings: RunSettings) -> list[str]:
+    """The command of the server; its port, nodes and ranks are the script's.
+
+    Raises:
+        ConfigError: model_args holds what cannot be served so.
+    """
+    if "lora_local_path" in settings.model_args:
+        raise ConfigError(
+            "an adapter is not served over several nodes", where="model_args.lora_local_path",
+            hint="Merge it into the weights",
+        )  # fmt: skip
+    try:
+        words = ["vllm", *serve_arguments(settings, settings.model_name, 0, host="127.0.0.1")]
+    except ValueError as error:
+        raise ConfigError("is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}") from None
+    at = words.index("--port")
+    return words[:at] + words[at + 2 :]
+
+
+def _check_line(line: str) -> None:
+    """Raises: ConfigError: It is no option of sbatch, is more than one line, or one that the scripts set."""
+    option = _OPTION.fullmatch(line)
+    if option is None or not line.isprintable():
+        raise ConfigError(
+            f"{line!r} cannot stand in an #SBATCH line", where="--sbatch",
+            hint="One option of sbatch each, such as --sbatch=--account=my_group",
+        )  # fmt: skip
+    name = option["long"] or option["short"]
+    if name in _OURS:
+        raise ConfigError(f"{line!r} is set by the scripts themselves", where="--sbatch")
+    if holds_secret(line):
+        raise ConfigError("this is a credential, and scripts are read by others", where="--sbatch")

@@ -1,0 +1,146 @@
+"""Datasets that lie in a local folder: a hub snapshot in its exact layout, or plain ``<subset>.parquet`` files.
+
+The revision of such a dataset is ``sha256:`` and the digest of one line per data file, sorted by name: the name
+inside the dataset, a tab, the hex sha256 of the content, a newline. Only files that can hold rows count, so that a
+renamed folder or an edited README without effect is the same revision. All of them are read once for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from meta_eval.boundary.hashing import hash_bytes, hash_file
+from meta_eval.boundary.inputs import expand_home, read_regular
+from meta_eval.catalog.names import NOBODY, Identity, merge_identities
+from meta_eval.errors import SourceError
+from meta_eval.source import card as cards
+from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset
+
+_MOST_FILES = 100_000
+
+
+def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
+    """An evals dataset in a folder.
+
+    Args:
+        folder: The folder as the user wrote it.
+        identity: What it is an evals dataset of; where that is unknown, config names such as
+            ``Llama-3.1-8B-Instruct-evals__mmlu_pro__details`` or the folder's own name may tell.
+
+    Raises:
+        SourceError: It is no folder, cannot be read, or holds no subset.
+    """
+    root = expand_home(folder)
+    names = _names(root, folder)
+    card = _card(root, names, folder)
+    table, notices = cards.find_subsets(card, names, where=folder)
+    present = set(names)
+    metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
+    whole = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
+    if not whole:
+        raise SourceError(
+            "holds no subset of an evals dataset",
+            where=folder,
+            hint="Expected is a snapshot of an evals dataset from the hub, or files such as mmlu_pro.parquet",
+        )
+    if identity == NOBODY:
+        identity = merge_identities(entry.config for entry in table.values())
+        if identity.model is None:
+            identity = merge_identities([root.resolve().name])
+    files = _hash(root, sorted({*metrics, *(name for subset in whole for name in table[subset].files)}), folder)
+    return EvalsDataset("folder", folder, _revision(files), identity, whole, table, files.get, notices, metrics)
+
+
+def open_original(folder_or_file: str) -> OriginalDataset:
+    """An original dataset in a folder, or one file, which is then every split.
+
+    Raises:
+        SourceError: It is not there, cannot be read, or holds no data file.
+    """
+    root = expand_home(folder_or_file)
+    if root.is_file():
+        files = _hash(root.parent, [root.name], folder_or_file)
+        return OriginalDataset(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
+    names = _names(root, folder_or_file)
+    text = _card(root, names, folder_or_file)
+    files = _hash(root, [name for name in names if cards.is_data_file(name)], folder_or_file)
+    if not files.by_name:
+        raise SourceError("holds no data file", where=folder_or_file, hint="Expected is parquet, .jsonl or .json")
+    return OriginalDataset(
+        folder_or_file,
+        _revision(files),
+        lambda split: cards.split_files(text, names, split, where=folder_or_file),
+        files.get,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The data files of a folder by name."""
+
+    by_name: Mapping[str, DataFile]
+    where: str
+
+    def get(self, name: str) -> DataFile:
+        if name not in self.by_name:
+            raise SourceError(
+                f"{name} is not there, and {cards.CARD} names it",
+                where=self.where,
+                hint="Copy the file into the folder, or fetch the snapshot again",
+            )
+        return self.by_name[name]
+
+
+def _names(root: Path, where: str) -> tuple[str, ...]:
+    """Every file below a folder but those in folders with a dot (downloads keep their notes there), sorted."""
+    if not root.is_dir():
+        what = "is a file, not a folder" if root.exists() else "there is no such folder"
+        raise SourceError(what, where=where, hint="Give the path of a folder, or the id of a dataset on the hub")
+    names: list[str] = []
+
+    def refuse(error: OSError) -> None:
+        raise _unreadable(error, where) from error
+
+    for folder, subfolders, files in os.walk(root, onerror=refuse):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        if len(names) > _MOST_FILES:
+            raise SourceError(
+                f"holds more than {_MOST_FILES:,} files", where=where, hint="Name the folder of one dataset"
+            )
+        names += [(Path(folder) / name).relative_to(root).as_posix() for name in files if not name.startswith(".")]
+    return tuple(sorted(names))
+
+
+def _card(root: Path, names: Iterable[str], where: str) -> str | None:
+    if cards.CARD not in names:
+        return None
+    try:
+        return read_regular(root / cards.CARD, limit=cards.MAX_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise _unreadable(error, where) from error
+
+
+def _hash(root: Path, names: Iterable[str], where: str) -> _Files:
+    files: dict[str, DataFile] = {}
+    for name in names:
+        try:
+            digest = hash_file(root / name)
+        except OSError as error:
+            raise _unreadable(error, where) from error
+        files[name] = DataFile(root / name, name, digest)
+    return _Files(files, where)
+
+
+def _revision(files: _Files) -> str:
+    lines = "".join(f"{name}\t{file.sha256}\n" for name, file in sorted(files.by_name.items()))
+    return "sha256:" + hash_bytes(lines.encode("utf-8", "surrogateescape"))
+
+
+def _unreadable(error: OSError, where: str) -> SourceError:
+    name = f"{error.filename}: " if error.filename else ""
+    return SourceError(
+        f"cannot be read: {name}{error.strerror or error}", where=where, hint="Check the permissions and the disk"
+    )

@@ -1,0 +1,325 @@
+"""Templates: what stands in ``meta_template/``, what each task asks for, and which tasks an evals dataset offers.
+
+prepare has no list of tasks. A task is any ``*.yaml`` below the template folder with a ``task:`` name; all that
+meta-eval must know of it stands in its ``metadata: {meta_eval: …}`` block.
+
+A name that begins with an underscore is no task's but shared by several: ``_common/``, ``_generative_yaml``. Of these
+the shipped ones stand in where a template folder has none of its own, so that a folder copied out of the shipped ones
+is a template folder's all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from meta_eval import assets
+from meta_eval.boundary.inputs import InputError, read_text
+from meta_eval.boundary.names import RULE, is_name, stays_inside
+from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
+from meta_eval.errors import TemplateError, suggestion
+from meta_eval.escaping import quoted
+from meta_eval.templates.checks import check_settings
+from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFolder:
+    """All templates of one folder, by name, and the YAML files of its groups."""
+
+    root: Path
+    tasks: Mapping[str, Template]
+    group_files: Mapping[str, PurePosixPath]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        named = {group for task in self.tasks.values() for group in task.spec.groups}
+        return tuple(sorted(named | set(self.group_files)))
+
+
+_MOST_INCLUDES = 32
+# What `merge_includes` gives: settings, the folder of each key, the file and its includes.
+Merged = tuple[dict[str, Any], dict[str, PurePosixPath], tuple[PurePosixPath, ...]]
+_FUNCTIONS = {"!function": FunctionRef}
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A template's YAML as plain Python, ``!function`` as `FunctionRef`.
+
+    Raises:
+        TemplateError: It cannot be read or is not a YAML mapping.
+    """
+    return copy.deepcopy(_tree(path))
+
+
+def _tree(path: Path) -> dict[str, Any]:
+    """The same, shared with all who read that text, and not to be changed."""
+    try:
+        tree = _parsed(read_text(path, limit=MAX_BYTES), str(path))
+    except (InputError, YamlError) as error:
+        raise TemplateError(error.what, where=error.where, hint=error.hint) from None
+    if not isinstance(tree, dict):
+        raise TemplateError("must be a YAML mapping", where=str(path))
+    return tree
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, where: str) -> Any:
+    """The tree of a text; an include is read once for every template that names it."""
+    return parse_yaml(text, where=where, constructors=_FUNCTIONS).tree
+
+
+def read_templates(root: Path) -> TemplateFolder:
+    """Read every template below a folder.
+
+    Raises:
+        TemplateError: There is no such folder, no task in it, two tasks of one name, or a YAML that is no template.
+    """
+    if not root.is_dir():
+        raise TemplateError(
+            "there is no such folder",
+            where=f"template_dir {root}",
+            hint="Run `meta-eval init` to write meta_template/, or set template_dir",
+        )
+    reading = Reading(root)
+    tasks: dict[str, Template] = {}
+    groups: dict[str, PurePosixPath] = {}
+    for path in sorted(root.rglob("*.yaml")):
+        file = PurePosixPath(path.relative_to(root).as_posix())
+        if _hidden(file) or any(part.startswith("_") for part in file.parent.parts):
+            continue
+        top = reading.tree(file)
+        if "group" in top:
+            _need_name("group", top["group"], str(path))
+            _need_free("group", top["group"], groups.get(top["group"]), path)
+            groups[top["group"]] = file
+            continue
+        template = _template(reading, file)
+        _need_free("task", template.name, tasks[template.name].file if template.name in tasks else None, path)
+        tasks[template.name] = template
+    if not tasks:
+        raise TemplateError("holds no task template (a *.yaml with a `task:` name)", where=f"template_dir {root}")
+    return TemplateFolder(root, tasks, groups)
+
+
+class Reading:
+    """A template folder while it is read: most tasks need the same files and folders, and each is looked at once.
+
+    What it gives is shared, and not to be changed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.place = cache(lambda file: locate_file(root, file))
+        self.tree = cache(lambda file: _tree(self.place(file)))
+        self.companions = cache(lambda folder: tuple(_companions(root, folder)))
+        self.within = cache(self._within)
+        self.merged: dict[PurePosixPath, Merged] = {}
+        self._resolved = cache(Path.resolve)
+
+    def _within(self, folder: PurePosixPath, relative: str) -> PurePosixPath:
+        target = self._resolved(self.root / folder / relative)
+        return PurePosixPath(target.relative_to(self._resolved(self.root)).as_posix())
+
+
+def _template(reading: Reading, file: PurePosixPath) -> Template:
+    root = reading.root
+    settings, origins, chain = merge_includes(reading, file, ())
+    where = str(root / file)
+    name = settings.get("task")
+    if not isinstance(name, str) or not name:
+        raise TemplateError("is neither a task (`task: name`) nor a group (`group: name`)", where=where)
+    _need_name("task", name, where)
+    metadata = settings.get("metadata")
+    block = metadata.get("meta_eval") if isinstance(metadata, dict) else None
+    if not isinstance(block, dict):
+        raise TemplateError(
+            "metadata.meta_eval: is not set",
+            where=where,
+            hint="It says what the task reads, at least {subset: mmlu_pro, variants: [instruct], families: ['3.1']}",
+        )
+    try:
+        spec = TaskSpec.model_validate(block)
+    except ValidationError as error:
+        raise _spec_error(error, where) from None
+    for key, named in (("groups", spec.groups), ("aliases", spec.aliases)):
+        for entry in named:
+            _need_name(f"metadata.meta_eval.{key}", entry, where)
+    check_settings(settings, where)
+    own = reading.tree(file)
+    inherited = merge_includes(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
+    needed = list_needed_files(reading, chain)
+    for inside in needed:
+        if not stays_inside(inside.as_posix()):
+            raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
+    template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
+    published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
+    for key, given in (("verdict", template.verdict), ("reading", spec.reading), *published):
+        metric, _, filter_name = (given or template.verdict).partition(",")
+        if metric not in template.metrics or filter_name not in template.filters:
+            raise TemplateError(
+                f"metadata.meta_eval.{key}: {given!r} is no metric and filter of this task",
+                where=where,
+                hint=f"Metrics: {', '.join(template.metrics)}; filters: {', '.join(template.filters)}",
+            )
+    return template
+
+
+def _need_free(key: str, name: str, other: PurePosixPath | None, path: Path) -> None:
+    if other is not None:
+        hint = "Give one of them another name"
+        raise TemplateError(f"{key} {name!r} stands in {other} as well", where=str(path), hint=hint)
+
+
+def _need_name(key: str, name: object, where: str) -> None:
+    if not is_name(name):
+        raise TemplateError(f"{key}: {quoted(name)} is no name", where=where, hint=RULE)
+
+
+def merge_includes(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
+    """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins.
+
+    Args:
+        reading: Of the folder that no include leads out of.
+        file: The YAML, relative to it.
+        above: The files that include it.
+
+    Returns:
+        The settings, whose values other tasks share; the folder that each key's functions count from; the file and its
+        includes.
+
+    Raises:
+        TemplateError: A file cannot be read, or an include leads nowhere or in a circle.
+    """
+    if file in above:
+        raise TemplateError("includes itself", where=str(reading.root / file))
+    if file not in reading.merged and len(above) <= _MOST_INCLUDES:
+        reading.merged[file] = _merged(reading, file, above)
+    settings, origins, chain = reading.merged.get(file, ({}, {}, (file,)))
+    whole = (*above, *chain)
+    if len(whole) > _MOST_INCLUDES + 1:
+        raise TemplateError(
+            f"is the end of a chain of more than {_MOST_INCLUDES} includes",
+            where=str(reading.root / whole[_MOST_INCLUDES + 1]),
+        )
+    return dict(settings), dict(origins), chain
+
+
+def _merged(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
+    local = dict(reading.tree(file))
+    include = local.pop("include", None)
+    settings: dict[str, Any] = {}
+    origins: dict[str, PurePosixPath] = {}
+    chain: tuple[PurePosixPath, ...] = (file,)
+    if include:
+        target = _include_of(reading, file, {"include": include})
+        settings, origins, inner_chain = merge_includes(reading, target, (*above, file))
+        chain += inner_chain
+    settings.update(local)
+    origins = {key: at for key, at in origins.items() if key not in local}
+    origins |= dict.fromkeys(local, file.parent)
+    return settings, origins, chain
+
+
+def _include_of(reading: Reading, file: PurePosixPath, tree: Mapping[str, Any]) -> PurePosixPath:
+    where = str(reading.root / file)
+    include = tree["include"]
+    if isinstance(include, list) and len(include) == 1:
+        include = include[0]
+    if not isinstance(include, str):
+        raise TemplateError(
+            "include: must name one file; lm-eval versions disagree which of several wins",
+            where=where,
+            hint="Include one, which may include the next",
+        )
+    target = _below(reading, file.parent, include, where)
+    if not reading.place(target).is_file():
+        raise TemplateError(f"include: there is no file {include!r}", where=where)
+    return target
+
+
+def _below(reading: Reading, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
+    """A path written in a template, relative to the template folder; it must not lead out of it."""
+    try:
+        return reading.within(folder, relative)
+    except (ValueError, OSError, RuntimeError):  # RuntimeError: links that lead to themselves
+        raise TemplateError(
+            f"{quoted(relative)} leads out of the template folder",
+            where=where,
+            hint="A pack must be self-contained: copy it in",
+        ) from None
+
+
+def list_needed_files(reading: Reading, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
+    """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
+
+    A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;
+    of the template folder itself only the module. A function that the task replaces counts too: the one in its place
+    builds on its module as a rule.
+
+    Args:
+        reading: Of the template folder.
+        chain: The task's YAML and its includes.
+    """
+    needed = set(chain)
+    folders: set[PurePosixPath] = set()
+    for file in chain:
+        of_module: dict[str, tuple[str, FunctionRef]] = {}
+        for key, value in reading.tree(file).items():
+            for reference in find_functions(value):
+                of_module.setdefault(reference.module_file, (key, reference))
+        for name, (key, reference) in of_module.items():
+            where = f"{reading.root / file}: {key}"
+            module = _below(reading, file.parent, name, where)
+            if not reading.place(module).is_file():
+                raise TemplateError(f"!function {reference}: there is no file {module}", where=where)
+            needed.add(module)
+            if module.parent != PurePosixPath("."):
+                folders |= {module.parent, module.parent.parent / "_common"}
+    for folder in folders:
+        needed.update(reading.companions(folder))
+    return tuple(sorted(needed))
+
+
+def _companions(root: Path, folder: PurePosixPath) -> Iterable[PurePosixPath]:
+    for place in _places(root, folder):
+        for path in sorted(place.rglob("*")):
+            relative = folder / path.relative_to(place).as_posix()
+            if path.is_file() and not _hidden(relative) and path.suffix not in (".yaml", ".pyc"):
+                yield relative
+
+
+def _hidden(file: PurePosixPath) -> bool:
+    return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
+
+
+def locate_file(root: Path, file: PurePosixPath) -> Path:
+    """Where a file of a template folder lies: there, or among the shipped ones where it is a shared one."""
+    return next((place for place in _places(root, file) if place.exists()), root / file)
+
+
+def _places(root: Path, file: PurePosixPath) -> Iterator[Path]:
+    yield root / file
+    shared = next((number for number, part in enumerate(file.parts) if part.startswith("_")), None)
+    if shared is not None:
+        yield assets.asset_path("meta_template").joinpath(*file.parts[shared:])
+
+
+def _spec_error(error: ValidationError, where: str) -> TemplateError:
+    errors = error.errors(include_url=False)
+    # A misspelt key is missing under its right name as well; the misspelling is what to say.
+    first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
+    key = ".".join(["metadata", "meta_eval", *(str(part) for part in first["loc"])])
+    if first["type"] == "extra_forbidden":
+        known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)
+        what = f"{key}: there is no such key{suggestion(str(first['loc'][-1]), known)}"
+        return TemplateError(what, where=where, hint=f"Known keys: {', '.join(sorted(known))}")
+    if first["type"] == "missing":
+        return TemplateError(f"{key}: is not set", where=where)
+    return TemplateError(f"{key}: {quoted(first['input'])} is not allowed: {first['msg']}", where=where)

@@ -1,0 +1,177 @@
+"""Selection: which tasks a list of names means for an evals dataset, and why another task is none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from meta_eval import assets
+from meta_eval.boundary.names import split_excluded
+from meta_eval.errors import ConfigError, suggestion
+from meta_eval.source.base import EvalsDataset
+from meta_eval.templates.folder import TemplateFolder
+from meta_eval.templates.spec import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """One task that will be prepared, and the part of the evals dataset that it reads."""
+
+    template: Template
+    dataset: EvalsDataset
+
+
+Offers = dict[str, list[EvalsDataset]]
+
+_ALLOW_CODE = f"Set allow_code: true to run them in a sandbox; see {assets.asset_path('docs/method/code_tasks.md')}"
+
+
+def explain_refusal(template: Template, dataset: EvalsDataset) -> str | None:
+    """Why an evals dataset does not offer a task, in words; None when it does."""
+    spec, identity = template.spec, dataset.identity
+    if identity.variant is not None and identity.variant not in spec.variants:
+        return (
+            f"it is for {' and '.join(spec.variants)} models, and {dataset.dataset_id} is of the {identity.variant} "
+            f"model {identity.model}: prompts and golds of the one mean nothing to the other"
+        )
+    if identity.family is not None and identity.family not in spec.families:
+        return f"it is for Llama {', '.join(spec.families)}, and {dataset.dataset_id} is of Llama {identity.family}"
+    if spec.subset not in dataset.subsets:
+        return f"{dataset.dataset_id} has no subset {spec.subset!r}"
+    return None
+
+
+def select_tasks(
+    folder: TemplateFolder,
+    names: Sequence[str],
+    datasets: Sequence[EvalsDataset],
+    *,
+    where: str,
+    allow_code: bool = False,
+) -> tuple[tuple[Selection, ...], dict[str, tuple[str, ...]]]:
+    """The tasks that a list of tasks and groups means for an evals dataset.
+
+    Args:
+        folder: The templates.
+        names: Tasks, their aliases, and groups, as the user wrote them; a name after a minus is left out.
+        datasets: The parts of the evals dataset (one, but for the embedded sample); each task reads the first that
+            offers it.
+        where: The place of ``names``, for messages.
+        allow_code: Whether tasks that run what the model wrote are offered; groups leave them out otherwise, which
+            `find_withheld_tasks` tells.
+
+    Returns:
+        The tasks in the order of their first mention, and for every group asked for its members.
+
+    Raises:
+        ConfigError: An unknown name, a task that this evals dataset does not offer, or an empty group.
+    """
+    fitting = _fitting(folder, datasets)
+    offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
+    aliases = {alias: name for name, template in folder.tasks.items() for alias in template.spec.aliases}
+    wanted, excluded = split_excluded(names)
+    without = _excluded(folder, excluded, aliases, where)
+    chosen: dict[str, Selection] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for asked in wanted:
+        name = aliases.get(asked, asked)
+        if name in folder.tasks:
+            if name in fitting and name not in offered:
+                raise ConfigError(f"{asked!r} runs programs that the model writes", where=where, hint=_ALLOW_CODE)
+            if name not in offered:
+                reasons = "; ".join(filter(None, (explain_refusal(folder.tasks[name], part) for part in datasets)))
+                raise ConfigError(
+                    f"{asked!r} cannot be prepared: {reasons}", where=where, hint=_offers(folder, offered)
+                )
+            chosen.setdefault(name, Selection(folder.tasks[name], offered[name][0]))
+        elif name in folder.groups:
+            members = _members(folder, name, offered)
+            _refuse_clash(name, members, where)
+            if not members and _members(folder, name, fitting):
+                raise ConfigError(
+                    f"every task of the group {name!r} runs programs that the model writes",
+                    where=where,
+                    hint=_ALLOW_CODE,
+                )
+            if not members:
+                raise ConfigError(
+                    f"no task of the group {name!r} is offered by {datasets[0].dataset_id}",
+                    where=where,
+                    hint=_offers(folder, offered),
+                )
+            groups[name] = tuple(selection.template.name for selection in members)
+            for selection in members:
+                chosen.setdefault(selection.template.name, selection)
+        else:
+            near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
+            raise ConfigError(f"there is no task or group {name!r}{near}", where=where, hint=_offers(folder, offered))
+    kept = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
+    left = tuple(selection for name, selection in chosen.items() if name not in without)
+    if not left:
+        raise ConfigError("leaves out every task", where=where, hint=_offers(folder, offered))
+    return left, {name: members for name, members in kept.items() if members}
+
+
+def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str], where: str) -> set[str]:
+    """The tasks that names of tasks and groups leave out."""
+    excluded: set[str] = set()
+    for name in (aliases.get(asked, asked) for asked in names):
+        if name not in folder.tasks and name not in folder.groups:
+            near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
+            raise ConfigError(f"there is no task or group {name!r} to leave out{near}", where=where)
+        members = (member for member, task in folder.tasks.items() if name in task.spec.groups)
+        excluded |= {name} if name in folder.tasks else set(members)
+    return excluded
+
+
+def find_withheld_tasks(
+    folder: TemplateFolder, groups: Iterable[str], datasets: Sequence[EvalsDataset]
+) -> tuple[str, ...]:
+    """The tasks that groups leave out because they run what the model wrote and nobody has allowed that."""
+    fitting = _fitting(folder, datasets)
+    code = {name: parts for name, parts in fitting.items() if folder.tasks[name].unsafe_code}
+    return tuple(dict.fromkeys(member.template.name for group in groups for member in _members(folder, group, code)))
+
+
+def _fitting(folder: TemplateFolder, datasets: Sequence[EvalsDataset]) -> Offers:
+    return {
+        name: parts
+        for name, template in folder.tasks.items()
+        if (parts := [part for part in datasets if explain_refusal(template, part) is None])
+    }
+
+
+def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Selection]:
+    """The tasks of a group, each with the first part of whose family the group takes it."""
+    selections = []
+    for name, parts in offered.items():
+        template = folder.tasks[name]
+        part = next((part for part in parts if template.in_group(group, part.identity.family)), None)
+        if part is not None:
+            selections.append(Selection(template, part))
+    return selections
+
+
+def _refuse_clash(group: str, members: Sequence[Selection], where: str) -> None:
+    """Of an evals dataset whose family nobody can tell, two tasks may claim one subset: only the user knows which."""
+    claims: dict[tuple[int, str], str] = {}
+    for selection in members:
+        name = selection.template.name
+        if selection.dataset.identity.family is not None:
+            continue
+        key = (id(selection.dataset), selection.template.spec.subset)
+        if key in claims:
+            raise ConfigError(
+                f"the group {group!r} is ambiguous: {claims[key]} and {name} both read the subset {key[1]!r}, and the "
+                "family of this evals dataset is unknown",
+                where=where,
+                hint="Name the tasks that you mean, or name the folder as its dataset: Llama-3.1-8B-Instruct-evals",
+            )
+        claims[key] = name
+
+
+def _offers(folder: TemplateFolder, offered: Offers) -> str:
+    groups = [group for group in folder.groups if _members(folder, group, offered)]
+    if not offered:
+        return "This evals dataset offers no task of the template folder"
+    return f"This evals dataset offers: {', '.join([*groups, *sorted(offered)])}"

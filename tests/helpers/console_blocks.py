@@ -1,0 +1,175 @@
+"""The commands that pages show, run as a reader runs them, and the output that the pages show of them.
+
+A page is run in an empty folder, its ``console`` blocks in their order. A line that begins with ``$`` is a command, which
+goes on in the next line after a backslash; the lines below it are what it prints. ``…`` stands for any text of a line and,
+alone on a line, for any lines. ``<!-- tests: NAME -->`` in a page names what `page_setups` puts into the folder first.
+
+As a script it writes what the commands print into the pages: ``python tests/helpers/console_blocks.py [PAGE …]``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import page_setups
+from command import cli
+from places import REPOSITORY
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NEEDS_SHELL = re.compile(r"[|><&;*$]|^(?!meta-eval\b)")
+ANY = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of a page.
+
+    Attributes:
+        text: The command, in one line.
+        shown: The lines that the page shows of its output.
+        span: Where these lines stand in the text of the page: first and last character.
+    """
+
+    text: str
+    shown: tuple[str, ...]
+    span: tuple[int, int]
+
+
+def pages() -> list[Path]:
+    """Every page with a command that can be run."""
+    found = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    return [page for page in found if _BLOCK.search(page.read_text(encoding="utf-8"))]
+
+
+def commands(text: str) -> Iterator[Command]:
+    """The commands of a page, in order."""
+    for block in _BLOCK.finditer(text):
+        place = block.start(1)
+        lines = block[1].splitlines(keepends=True)
+        starts = [index for index, line in enumerate(lines) if line.startswith("$ ")]
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            last = start
+            while lines[last].endswith("\\\n"):
+                last += 1
+            words = " ".join(line.rstrip("\\\n").strip() for line in lines[start : last + 1])
+            before, shown = "".join(lines[: last + 1]), lines[last + 1 : end]
+            begin = place + len(before)
+            span = (begin, begin + len("".join(shown)))
+            yield Command(words.removeprefix("$ "), tuple(line.rstrip("\n") for line in shown), span)
+
+
+def is_slow(text: str) -> bool:
+    """Whether a page is run in CI's thorough mode alone."""
+    return "<!-- tests: slow" in text
+
+
+def run(text: str) -> Iterator[tuple[Command, list[str]]]:
+    """Run the commands of a page in a folder of their own; each with the lines that it printed."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stands_for: dict[str, str] = {}
+        for names in re.findall(r"<!-- tests: ([\w, ]+)", text):
+            for name in set(names.replace(",", " ").split()) - {"slow"}:
+                stands_for |= stack.enter_context(page_setups.SETUPS[name](folder)) or {}
+        code = 0
+        for command in commands(text):
+            words = command.text.partition("  #")[0].strip()
+            if words == "echo $?":
+                yield command, [str(code)]
+                continue
+            code, out = _run(_replaced(words, stands_for), folder)
+            back = {f"{folder}/": "", **{value: key for key, value in stands_for.items()}}
+            lines = [line.rstrip() for line in _replaced(out, back).splitlines()]
+            yield command, lines
+
+
+def _run(words: str, folder: Path) -> tuple[int, str]:
+    # A home of its own: what a machine has of nltk's data changes what prepare says.
+    environment = {"NO_COLOR": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "80", "HOME": str(folder), "NLTK_DATA": ""}
+    if not _NEEDS_SHELL.search(words):
+        done = cli(*_split(words), cwd=folder, **environment)
+    else:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", words], cwd=folder, capture_output=True, text=True, check=False,
+            env={**os.environ, **environment, "PATH": path},
+        )  # fmt: skip
+    return done.returncode, done.stderr + done.stdout
+
+
+def _split(words: str) -> list[str]:
+    import shlex
+
+    return shlex.split(words)[1:]
+
+
+def _replaced(text: str, pairs: dict[str, str]) -> str:
+    for old, new in pairs.items():
+        text = text.replace(old, new)
+    return text
+
+
+def matches(shown: tuple[str, ...], printed: list[str]) -> bool:
+    """Whether a page shows what was printed."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line.strip() == ANY else ".*".join(map(re.escape, line.rstrip().split(ANY))) + r"\n"
+        for line in shown
+    )
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+
+
+def renewed(shown: tuple[str, ...], printed: list[str]) -> list[str]:
+    """What a page shows of other output: the lines that are most like those that it showed."""
+    if shown == (ANY,) or not any(line.strip() == ANY for line in shown):
+        return printed
+    if matches(shown, printed):
+        return list(shown)
+    made: list[str] = []
+    for alike, group in _groups(shown):
+        made += [group[0]] if not alike else _most_like(group, printed)
+    return made
+
+
+def _groups(shown: tuple[str, ...]) -> Iterator[tuple[bool, list[str]]]:
+    group: list[str] = []
+    for line in shown:
+        if line.strip() != ANY:
+            group.append(line)
+            continue
+        if group:
+            yield True, group
+        yield False, [line]
+        group = []
+    if group:
+        yield True, group
+
+
+def _most_like(group: list[str], printed: list[str]) -> list[str]:
+    size = min(len(group), len(printed))
+    windows = [printed[start : start + size] for start in range(len(printed) - size + 1)]
+    return max(windows, key=lambda window: difflib.SequenceMatcher(None, "\n".join(group), "\n".join(window)).ratio())
+
+
+def rewrite(page: Path) -> None:
+    """Put what the commands of a page print now into it."""
+    text = page.read_text(encoding="utf-8")
+    parts, end = [], 0
+    for command, printed in run(text):
+        new = "".join(f"{line}\n" for line in renewed(command.shown, printed))
+        parts += [text[end : command.span[0]], new]
+        end = command.span[1]
+    page.write_text("".join([*parts, text[end:]]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for page in [Path(name) for name in sys.argv[1:]] or pages():
+        rewrite(page)

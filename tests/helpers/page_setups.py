@@ -1,0 +1,89 @@
+"""What the pages of docs/ find in the folder in which their commands run; a page names it in ``<!-- tests: NAME -->``."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import fake_server
+import first_board
+import recorded_runs
+import runs
+from packs import read_docs
+
+# What stands in the page for what is there.
+Names = dict[str, str]
+
+
+@contextmanager
+def two_runs(folder: Path) -> Iterator[Names]:
+    """Results of a model, of an eight-bit copy with other flips, and of a fine-tuned one that lost GSM8K."""
+    chance = random.Random(7)
+    sizes = {"arc_challenge": 1172, "gsm8k": 1319, "winogrande": 1267}
+    base = {task: [float(chance.random() < 0.6) for _ in range(size)] for task, size in sizes.items()}
+    for name, lost in (("base", None), ("int8", {}), ("tuned", {"gsm8k": 0.09})):
+        for task, verdicts in base.items():
+            some = verdicts if lost is None else [_flipped(one, lost.get(task, 0.0), chance) for one in verdicts]
+            runs.write_run(
+                folder / f"results_{name}" / task, some, task=task, metric="acc", filters=("none",),
+                model_args={"pretrained": f"org/{name}"}, extra={"model_name": f"org/{name}"},
+            )  # fmt: skip
+    yield {}
+
+
+def _flipped(verdict: float, lost: float, chance: random.Random) -> float:
+    """The verdict of a copy: one in a hundred changes either way, and some more are lost."""
+    if chance.random() < 0.01:
+        return 1 - verdict
+    return 0.0 if verdict and chance.random() < lost else verdict
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Names]:
+    """A server on which a copy of the recorded model answers, which spoils one answer in ten."""
+    said: dict[str, str] = {}
+
+    def answer(body: fake_server.Body, encode: Callable[[str], list[int]]) -> fake_server.Body:
+        if not said:
+            said.update(_recorded(folder / "work_dir"))
+        tree = usual(body, encode)
+        tree["choices"][0] |= {"text": said.get(str(body["prompt"]), ""), "finish_reason": "stop"}
+        return tree
+
+    usual, fake_server.completion = fake_server.completion, answer
+    try:
+        with fake_server.FakeServer(model="meta-llama/Llama-3.1-8B-Instruct", token_ids=False) as there:
+            yield {"http://localhost:8000/v1": there.url}
+    finally:
+        fake_server.completion = usual
+
+
+def _recorded(pack: Path) -> Iterator[tuple[str, str]]:
+    tasks = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))["tasks"]
+    for number, doc in enumerate(doc for task in sorted(tasks) for doc in read_docs(pack, task)):
+        yield str(doc["prompt"]), str(doc["recorded_output"]) if number % 10 else "I do not know."
+
+
+@contextmanager
+def bf16_run(folder: Path) -> Iterator[Names]:
+    """Results of lm-eval's own tasks over rows of our own."""
+    tasks = recorded_runs.task_folder(folder / "tasks", ("arc_challenge", "hellaswag"), recorded_runs.SHAPES)
+    recorded_runs.record(tasks, folder / "results_bf16", ("arc_challenge", "hellaswag"), salt="bf16")
+    shutil.rmtree(tasks)
+    yield {}
+
+
+@contextmanager
+def details(folder: Path) -> Iterator[Names]:
+    """Details of the first leaderboard, of rows of our own."""
+    first_board.write(folder / "details_gpt2", first_board.tasks())
+    yield {}
+
+
+SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
+    "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
+}  # fmt: skip

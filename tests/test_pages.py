@@ -1,0 +1,109 @@
+"""Pages are true: their commands run and print what they show, their links lead somewhere, their options are known."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from console_blocks import is_slow, matches, pages, run
+from places import REPOSITORY, THOROUGH
+
+from meta_eval.cli import app
+from meta_eval.config import Config
+
+DOCS = REPOSITORY / "docs"
+ALL = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+MORE = [REPOSITORY / name for name in ("CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")]
+HANDMADE = [page for page in ALL if "Written by `python" not in page.read_text(encoding="utf-8")]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_the_commands_of_a_page_print_what_it_shows(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if is_slow(text) and not THOROUGH:
+        pytest.skip("run in CI's thorough mode")
+    for command, printed in run(text):
+        assert matches(command.shown, printed), "\n".join([
+            f"{name(page)}: {command.text} prints", *printed,
+            f"run: python tests/helpers/console_blocks.py {name(page)}",
+        ])  # fmt: skip
+
+
+def invocations() -> Iterator[tuple[str, str]]:
+    """Every ``meta-eval`` command in the code of a page, with the page."""
+    for page in HANDMADE:
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        for block in blocks:
+            for line in block.replace("\\\n", " ").splitlines():
+                yield from ((name(page), found) for found in re.findall(r"(?<![\w/.\-])meta-eval [^|#&\n`]*", line))
+        for code in re.findall(r"`(meta-eval [^`]+)`", text):
+            yield name(page), code
+
+
+def test_every_command_on_a_page_is_one_of_the_command_line() -> None:
+    root: Any = typer.main.get_command(app)
+    for page, text in invocations():
+        command, words = root, shlex.split(re.sub(r"[\"\'()$]", "", text))[1:]
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        options = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}
+        options |= {"-h", "--help"}
+        assert command is not root or not words or words[0].startswith("-") or words[0].isupper(), f"{page}: {text}"
+        unknown = [one for one in words if re.match(r"--?[a-z]", one) and one.partition("=")[0] not in options]
+        assert not unknown, f"{page}: {text}: {unknown}"
+        keys = [value.partition("=")[0] for value in re.findall(r"--set '?([\w.]+=)", text)]
+        assert {key.partition(".")[0] for key in keys} <= {*Config.model_fields, "KEY"}, f"{page}: {text}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page, as the site and code hosts make them of its headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    slugs = {
+        re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", re.sub(r"<[^>]*>", "", heading)).strip().lower())
+        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+@pytest.mark.parametrize("page", [*ALL, *MORE], ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("https://", "http://", "mailto:")):
+            continue
+        file, _, anchor = target.partition("#")
+        there = (page.parent / file).resolve() if file else page
+        assert there.exists(), f"{name(page)}: {target}"
+        if page.is_relative_to(DOCS):
+            assert there.is_relative_to(DOCS), f"{name(page)}: {target} is not part of the site"
+        if anchor and there.suffix == ".md":
+            assert anchor in anchors(there), f"{name(page)}: {target}"
+
+
+def test_files_that_pages_name_are_there() -> None:
+    for page in HANDMADE:
+        for file in re.findall(
+            r"`((?:examples|benchmarks|tools|src|docs|meta_template|tests)/[\w./-]+\w)`",
+            page.read_text(encoding="utf-8"),
+        ):
+            assert (REPOSITORY / file).exists(), f"{name(page)}: {file}"
+
+
+def test_the_glossary_has_at_most_forty_terms_each_once() -> None:
+    terms = re.findall(r"^\| \*\*(.+?)\*\*", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(set(terms)) == len(terms) <= 40
+
+
+def test_the_readme_is_short() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) < 600

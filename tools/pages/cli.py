@@ -1,0 +1,48 @@
+"""docs/reference/cli.md, from the command line itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from meta_eval.cli import app
+
+
+def values() -> dict[str, Any]:
+    """What cli.md.j2 is filled with."""
+    root = typer.main.get_command(app)
+    return {"commands": list(_commands(root, ()))}
+
+
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for name, child in command.commands.items():
+        if child.hidden:
+            continue
+        here = (*path, name)
+        yield {
+            "name": " ".join(("meta-eval", *here)),
+            "text": inspect.cleandoc(child.help or child.short_help or ""),
+            "panel": getattr(child, "rich_help_panel", None) if not path else None,
+            "rows": [_row(one) for one in child.params if not getattr(one, "hidden", False)],
+        }
+        if hasattr(child, "commands"):
+            yield from _commands(child, here)
+
+
+def _row(parameter: Any) -> dict[str, str]:
+    if parameter.param_type_name == "argument":
+        name = (parameter.metavar or parameter.name).strip("[]{}").removesuffix("…")
+        return {"name": name, "text": parameter.help or "", "default": ""}
+    names = ", ".join((*parameter.opts, *parameter.secondary_opts))
+    kind = "" if parameter.is_flag or not parameter.metavar else f" {parameter.metavar}"
+    return {"name": f"{names}{kind}", "text": parameter.help or "", "default": _default(parameter)}
+
+
+def _default(parameter: Any) -> str:
+    value = parameter.default
+    if parameter.is_flag or value is None or callable(value) or value in ((), [], "", False):
+        return ""
+    return str(value)

@@ -1,0 +1,33 @@
+"""docs/llms.txt: what the site has, for programs that read: every page of the navigation with its first sentence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def values() -> dict[str, Any]:
+    """What llms.txt.j2 is filled with."""
+    site = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    sections: dict[str, list[dict[str, str]]] = {"Start": []}
+    for entry in site["nav"]:
+        if isinstance(entry, dict) and isinstance(next(iter(entry.values())), list):
+            ((title, pages),) = entry.items()
+            sections[title] = [_page(one) for one in pages]
+        else:
+            sections["Start"].append(_page(entry))
+    return {"description": site["site_description"], "sections": sections}
+
+
+def _page(entry: str | dict[str, str]) -> dict[str, str]:
+    file = entry if isinstance(entry, str) else next(iter(entry.values()))
+    text = re.sub(r"<!--.*?-->", "", (ROOT / "docs" / file).read_text(encoding="utf-8"), flags=re.DOTALL)
+    title, _, rest = text.removeprefix("# ").partition("\n")
+    first = " ".join(rest.strip().split("\n\n")[0].split())
+    sentence = re.split(r"(?<=[.?])\s", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", first))[0]
+    return {"file": file, "title": title.strip(), "about": sentence}

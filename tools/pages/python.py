@@ -1,0 +1,105 @@
+"""docs/reference/python.md, from signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from typing import Any
+
+import meta_eval
+
+_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
+_CLASSES = {
+    "Options and errors": ("judging.options.JudgingOptions", "errors.UserError"),
+    "Sockets": (
+        "backends.base.Backend", "running.client.Client",
+        "running.client.EngineRequest", "running.client.EngineResponse",
+        "records.format.RecordFormat", "records.format.Record", "records.format.Place",
+        "reports.view.View", "reports.view.Document",
+    ),
+}  # fmt: skip
+
+
+def values() -> dict[str, Any]:
+    """What python.md.j2 is filled with."""
+    functions = {name: getattr(meta_eval, name) for name in sorted(meta_eval.__all__) if name != "__version__"}
+    groups = {"Functions": [_entry(f"meta_eval.{name}", one) for name, one in functions.items() if callable(one)]}
+    for title, names in _CLASSES.items():
+        groups[title] = [_entry(f"meta_eval.{name}", _load(name)) for name in names]
+    return {"groups": groups}
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(f"meta_eval.{module}"), attribute)
+
+
+def _entry(name: str, thing: Any) -> dict[str, Any]:
+    text, sections = _parsed(inspect.getdoc(thing) or "")
+    methods = [] if not inspect.isclass(thing) or name.endswith((".Config", ".Manifest")) else list(_methods(thing))
+    return {"name": name, "signature": _signature(thing), "text": text, "sections": sections, "methods": methods}
+
+
+def _methods(owner: Any) -> Any:
+    for name, member in vars(owner).items():
+        if name.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
+            continue
+        text, sections = _parsed(inspect.getdoc(member) or "")
+        signature = f"{name}{inspect.signature(member)}" if inspect.isfunction(member) else name
+        yield {"name": name, "signature": _short(signature), "text": text, "sections": sections}
+
+
+def _signature(thing: Any) -> str:
+    if inspect.isclass(thing):
+        return f"class {thing.__name__}"
+    lines, named = [], False
+    for one in inspect.signature(thing).parameters.values():
+        if one.kind is one.KEYWORD_ONLY and not named:
+            lines.append("*")
+        named = named or one.kind is one.KEYWORD_ONLY
+        lines.append(_parameter(one))
+    inside = "".join(f"    {line},\n" for line in lines)
+    return f"{thing.__name__}(\n{inside}) -> {_short(str(inspect.signature(thing).return_annotation))}"
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    kind = "" if one.annotation is one.empty else f": {_short(str(one.annotation))}"
+    default = "" if one.default is one.empty else f" = {getattr(one.default, '__name__', repr(one.default))}"
+    return f"{stars}{one.name}{kind}{default}"
+
+
+def _short(text: str) -> str:
+    return re.sub(r"\b(?:[a-z_]+\.)+([A-Z]\w*)", r"\1", text.replace("'", ""))
+
+
+def _parsed(text: str) -> tuple[str, dict[str, list[tuple[str, str]]]]:
+    """The prose of a docstring as Markdown, and its sections by name."""
+    head, *rest = _SECTION.split(text)
+    sections = {rest[i]: _items(rest[i + 1]) for i in range(0, len(rest), 2)}
+    return _markdown(head), sections
+
+
+def _items(text: str) -> list[tuple[str, str]]:
+    found = re.split(r"\n(?=    \S)", "\n" + text.rstrip())
+    pairs = []
+    for item in filter(str.strip, found):
+        name, colon, meaning = item.strip().partition(": ")
+        pairs.append((name, meaning) if colon and re.fullmatch(r"[\w., *]+", name) else ("", item.strip()))
+    return [(name, _inline(" ".join(meaning.split()))) for name, meaning in pairs]
+
+
+def _markdown(text: str) -> str:
+    def block(match: re.Match[str]) -> str:
+        code = inspect.cleandoc(match[2])
+        return f"{match[1]}\n\n```python\n{code}\n```\n"
+
+    text = re.sub(r"(.*?):?:\n\n((?:    .*\n|\n)+)", block, text + "\n")
+    parts = re.split(r"(```python\n.*?```)", text, flags=re.DOTALL)
+    joined = "".join(part if part.startswith("```") else _inline(part) for part in parts)
+    return re.sub(r"\n{3,}", "\n\n", joined).strip()
+
+
+def _inline(text: str) -> str:
+    return re.sub(r"``(.+?)``", r"`\1`", text).replace("<", "&lt;")
