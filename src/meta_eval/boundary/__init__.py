@@ -1,1 +1,1 @@
-"""Where the house meets what is not its own: foreign files, names and YAML, the code of packs, files for others."""
+"""The edge of meta-eval: foreign files, names and YAML, the code of packs, and files for others."""

@@ -12,7 +12,7 @@ from meta_eval.boundary.inputs import open_data
 
 
 def hash_text(text: str) -> str:
-    """The SHA-256 of a text as UTF-8; half of a surrogate pair, which JSON may bring, is hashed as its three bytes."""
+    """The SHA-256 of a text as UTF-8. Half of a surrogate pair, which JSON allows, is hashed as its three bytes."""
     return hash_bytes(text.encode("utf-8", "surrogatepass"))
 
 
@@ -31,7 +31,7 @@ def hash_json(value: Any) -> str:
 
 
 def hash_pieces(pieces: Iterable[str]) -> str:
-    """The SHA-256 of texts one after another, without holding them together."""
+    """The SHA-256 of several texts in a row, without joining them in memory."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece.encode("utf-8", "surrogatepass"))

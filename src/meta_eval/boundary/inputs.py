@@ -1,4 +1,4 @@
-"""The one door for reading files: none of them can hang a command or fill its memory.
+"""All foreign files are read here. None of them can hang a command or fill its memory.
 
 Regular files only, each with a limit: no named pipe, no device, no file that claims to be larger than its kind can be.
 ``tests/test_layout.py`` lists the few modules that may open files in another way.
@@ -46,7 +46,7 @@ class TooDeepError(ValueError):
 
 
 class InputError(UserError):
-    """A file cannot be read, is none, or is too large for what it should be."""
+    """A file cannot be read, is not a regular file, or is too large."""
 
 
 class PointerError(OSError):
@@ -168,7 +168,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_tree(tree: Any) -> Any:
-    """A tree as it may be walked and written: half of a surrogate pair, which UTF-8 cannot write, becomes U+FFFD.
+    """Make a tree safe to walk and to write. Half of a surrogate pair, which UTF-8 cannot encode, becomes U+FFFD.
 
     Raises:
         TooDeepError: It has more levels than `MAX_DEPTH`.
@@ -189,7 +189,7 @@ def _with_whole_pairs(tree: Any) -> Any:
 
 
 def describe_error(error: Exception) -> str:
-    """What an error of the system or of a library says, in one line and without the path that is said beside it."""
+    """The text of a system or library error in one line, without the path, which the message names anyway."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -10,7 +10,7 @@ from meta_eval.boundary.inputs import TooDeepError
 
 
 def format_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
-    """A value as JSON in one line, readable: all is escaped only where it holds half of a surrogate pair.
+    """Format a value as JSON in one line. Non-ASCII text stays readable unless it holds half of a surrogate pair.
 
     Args:
         value: Of what JSON can hold.

@@ -1,4 +1,4 @@
-"""Memory that a step let go, given back before the next one asks for its own."""
+"""Returns freed memory to the system between two steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ctypes
 
 
 def release_memory() -> None:
-    """Return to the system what glibc keeps of freed memory below memory in use; other C libraries are left alone.
+    """Return the freed memory that glibc still holds to the system. Nothing happens with other C libraries.
 
     Texts of some KB lie on glibc's heap, which shrinks only from its end: without this, the memory of rows that were
     let go stays beside that of what was made of them.

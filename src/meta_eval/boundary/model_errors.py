@@ -1,4 +1,4 @@
-"""Models that programs build: what they refuse is a UserError, as it is where a file says the same."""
+"""Models that programs build. A refused value is a UserError, as it is when a file contains it."""
 
 from __future__ import annotations
 

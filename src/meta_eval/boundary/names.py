@@ -1,4 +1,4 @@
-"""What tasks, groups and files of a pack may be called: one word to lm-eval, to a shell and to a folder."""
+"""Allowed names of tasks, groups and files: a single word to lm-eval, to a shell and to a file system."""
 
 from __future__ import annotations
 

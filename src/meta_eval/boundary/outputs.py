@@ -18,7 +18,7 @@ class OutputError(UserError):
 
 
 def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
-    """Refuse, before any work, to write over what is read, over no file, or twice into one.
+    """Refuse, before any work, an output that is also an input, is not a regular file, or is named twice.
 
     Args:
         outputs: Files to be written.

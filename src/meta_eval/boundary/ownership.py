@@ -31,7 +31,7 @@ _MOST = 5
 
 
 def list_name(kind: str) -> str:
-    """The name of the list of what one kind of command wrote into a folder."""
+    """The name of the file in which a kind of command lists what it wrote into a folder."""
     return f".meta-eval.{kind}.sha256"
 
 
@@ -117,7 +117,7 @@ def replace_folder(
 
 
 def finish_folder(folder: Path) -> None:
-    """Complete what a command that was killed had ready for a folder.
+    """Finish writing a folder if a command was killed while it put complete files into place.
 
     Raises:
         OutputError: Another command is at it and does not end, or what lies there is not ours.
@@ -129,7 +129,7 @@ def finish_folder(folder: Path) -> None:
 
 
 def _finish(target: Path, place: Path) -> None:
-    """Put what is ready into its place, however much of it is done already; else forget what is staged."""
+    """Put complete staged files into place, however many are there already. Otherwise discard them."""
     ready = place / READY
     if not ready.is_file():
         for path in place.iterdir():
@@ -161,7 +161,7 @@ def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
 
 
 def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Remove what is replaced or needed no more; what of the latter is a user's by now."""
+    """Remove old files. A file that a user has changed since is kept."""
     edited = []
     for name, sha256 in ours.items():
         if new.get(name) == sha256:
@@ -174,7 +174,7 @@ def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -
 
 
 def _put_new(target: Path, place: Path, new: Mapping[str, str]) -> list[str]:
-    """Put what is staged into its place; what of it somebody has just written there stands there.
+    """Put staged files into place. A file that somebody else has just written there stays.
 
     A module takes the place of its equal too: it may load one that changed, and only a new file is loaded again.
     """
@@ -206,7 +206,7 @@ def _write_list(place: Path, kind: str, sums: Mapping[str, str]) -> None:
 
 
 def _read_list(path: Path) -> dict[str, str]:
-    """The SHA-256 of what a command wrote beside a list, by path; nothing where there is no list.
+    """The SHA-256 of each listed file, by path; empty if there is no list.
 
     Raises:
         OutputError: It is no such list.
@@ -246,7 +246,7 @@ def _has(path: Path, sha256: str) -> bool:
 
 
 def _is_free(target: Path, name: str, *contents: str) -> bool:
-    """Whether a file may be written: nothing is there but one of the contents, in folders and no links."""
+    """Whether a file may be written: it is missing or has a known content, and no link leads to it."""
     path = target / name
     above = [folder for folder in path.parents if target in folder.parents and os.path.lexists(folder)]
     if any(folder.is_symlink() or not folder.is_dir() for folder in above):

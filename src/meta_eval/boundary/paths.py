@@ -1,4 +1,4 @@
-"""Where a path leads: through which links, and into whose folder."""
+"""Follows paths through their links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML as configuration, templates, gates and cards bring it: plain trees of bounded size, the same for everybody.
+"""Reads YAML of configurations, templates, gates and cards as plain trees of bounded size.
 
 Values are those that PyYAML makes of them, as lm-eval and Meta's recipe read YAML. What readers of YAML disagree about,
 or what makes something else than text, numbers, booleans, lists and mappings of text, is refused: one message with file
@@ -36,7 +36,7 @@ _WRONG_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class YamlError(UserError):
-    """A file is not YAML, or holds what is not read here."""
+    """A file is not YAML, or uses a feature that is not supported."""
 
 
 class NotYamlError(YamlError):

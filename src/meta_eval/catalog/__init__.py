@@ -66,7 +66,7 @@ class PublishedNumber(_Measured):
 
 
 class Reproduction(Fact):
-    """What somebody other than Meta measured on the same rows; ``value`` in percent, ``subset`` None for other rows."""
+    """A score that others measured on the same rows. ``value`` is in percent; ``subset`` is None for other rows."""
 
     model: str
     subset: str | None
@@ -77,7 +77,7 @@ class Reproduction(Fact):
 
 
 class Gap(Fact):
-    """A known reason why a score may differ from the published one although nothing is wrong, and what it applies to.
+    """A known, harmless reason why a score may differ from the published one, and what it applies to.
 
     A field that is empty applies to everything. ``recorded``: it is one for Meta's recorded answers already, whatever
     runs: the graders' or the published number's.
@@ -174,7 +174,7 @@ def list_dataset_ids() -> tuple[str, ...]:
 
 
 def identify_dataset(dataset_id: str) -> Identity:
-    """What a hub id or a folder is an evals dataset of.
+    """The family, variant and model that the name of an evals dataset stands for.
 
     From the catalog; for anything else from a last path component such as ``Llama-3.1-8B-Instruct-evals`` or
     ``Meta-Llama-3.1-8B-evals``, whatever stands before it; all None when the name says nothing.
@@ -194,7 +194,7 @@ def list_subsets(family: str, variant: str) -> tuple[str, ...]:
 
 
 def list_numbers(model: str | None = None) -> tuple[PublishedNumber, ...]:
-    """Every published number, or every one of a model, also those of benchmarks without a published subset."""
+    """All published numbers, or those of a model, including benchmarks without a published subset."""
     if model is None:
         return tuple(number for of_model in _numbers().values() for number in of_model)
     return _numbers().get(model, ())
@@ -210,7 +210,7 @@ def find_published(model: str, subset: str) -> tuple[PublishedNumber, ...]:
 
 
 def find_reproductions(model: str, subset: str) -> tuple[Reproduction, ...]:
-    """What others measured for a model on the rows of a subset, with the recipe's scoring; empty when there is none."""
+    """Scores that others measured for a model on the rows of a subset, with the recipe's scoring; may be empty."""
     return tuple(entry for entry in _published().reproduced if (entry.model, entry.subset) == (model, subset))
 
 
@@ -252,7 +252,7 @@ def _numbers() -> Mapping[str, tuple[PublishedNumber, ...]]:
 
 
 def read_catalog(name: str) -> Any:
-    """What a YAML file beside this one holds."""
+    """Read a YAML file of the catalog."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # an eighth of the time, where it was built

@@ -1,4 +1,4 @@
-"""Boards: which tasks of lm-eval, with how many shots, and how their scores become the number that a board shows.
+"""Leaderboards: their tasks and shots in lm-eval, and how scores become the number that a board shows.
 
 The facts stand in ``boards.yaml`` with their sources; here is the arithmetic.
 """
@@ -70,7 +70,7 @@ class Board(Fact):
 
 
 def normalise_score(value: float, chance: float) -> float:
-    """How far a share lies above guessing: 0 at and below chance, 1 where all is right.
+    """Rescale a share so that guessing is 0 and a perfect score is 1. Below chance is 0 too.
 
     Args:
         value: A share, 0 to 1.
@@ -84,7 +84,7 @@ def normalise_score(value: float, chance: float) -> float:
 def compute_part(
     part: Part, scores: Mapping[str, Mapping[str, float]], docs: Mapping[str, int] | None = None
 ) -> float | None:
-    """What a board shows for one of its parts, as a share from 0 to 1.
+    """Compute the number that a board shows for one of its parts, as a share from 0 to 1.
 
     Args:
         part: The part.

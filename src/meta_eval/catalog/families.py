@@ -79,6 +79,6 @@ def list_answer_ends() -> tuple[str, ...]:
 
 
 def find_family(model: str | None) -> Family:
-    """The family of a model's name, such as ``Llama-3.1-8B``; the first where no name tells."""
+    """The family of a model by its name, such as ``Llama-3.1-8B``; the first family if no name matches."""
     name = f"{model or ''}-evals"
     return next((family for family in list_families() if family.pattern.fullmatch(name)), list_families()[0])

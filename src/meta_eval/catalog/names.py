@@ -1,4 +1,4 @@
-"""What the name of an evals dataset says: the only place that reads one."""
+"""Parses the names of evals datasets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Variant = Literal["instruct", "pretrain"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What an evals dataset is an evals dataset of; None where nobody can tell.
+    """The family, variant and model of an evals dataset; each None if it is unknown.
 
     Attributes:
         model: Model name without the organisation, such as ``Llama-3.1-8B-Instruct``.
@@ -44,6 +44,6 @@ def parse_identity(name: str) -> Identity:
 
 
 def merge_identities(names: Iterable[str]) -> Identity:
-    """What all those names say that are names of evals datasets; all None where two of them differ."""
+    """Merge the identities of several names. All None if two of them differ; other names are skipped."""
     identities = {identity for name in names if (identity := parse_identity(name)) != NOBODY}
     return identities.pop() if len(identities) == 1 else NOBODY

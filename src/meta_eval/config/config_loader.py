@@ -75,7 +75,7 @@ def config_place(path: Path) -> str:
 
 
 def is_missing_default(path: Path) -> bool:
-    """Whether a path is the default configuration file, and there is none."""
+    """Whether a path is the default configuration file and does not exist."""
     return path == Path(DEFAULT_CONFIG) and not path.exists()
 
 
@@ -88,7 +88,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...
 
 
 def _mapping(key: str, value: object, where: str) -> dict[str, Any]:
-    """What stands at a key that an override reaches into."""
+    """The value of a key that an override changes a part of."""
     try:
         given = args_from_text(value) if key == "model_args" else value
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and where: pydantic's findings as one message."""
+"""Turns pydantic's errors about a configuration into a message that names the place."""
 
 from __future__ import annotations
 

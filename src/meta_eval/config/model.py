@@ -1,4 +1,4 @@
-"""Every key of a configuration, what it means, and what it may be.
+"""The keys of a configuration: meaning, type and allowed values.
 
 Every key of Meta's recipe keeps its name and its meaning, so that a file written for the recipe works unchanged.
 Paths are kept as the user wrote them: relative ones count from the working directory, as in the recipe, and stand so
@@ -76,7 +76,7 @@ else:
 
 
 class Config(Settings, Public):
-    """One evaluation: which model, which evals dataset, which tasks, and how lm_eval is to be started.
+    """An evaluation: the model, the evals dataset, the tasks, and how lm_eval is started.
 
     Raises:
         ConfigError: A key is missing, unknown, or has a value that cannot be.

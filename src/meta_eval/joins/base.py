@@ -1,4 +1,4 @@
-"""What a join is: one that brings one row of an original to each row of an evals dataset, or a whole table to a task.
+"""The two kinds of join: an original row for each row of an evals dataset, or a whole table for a task.
 
 An original's columns arrive in the row under names that no column of Meta's has, so that nothing is overwritten.
 """
@@ -59,7 +59,7 @@ class OriginalRows:
 
 @dataclass(frozen=True, slots=True)
 class KnownDifference:
-    """A row of an original whose text is not the same in all copies, although the row is.
+    """A row of an original whose text differs between copies of the dataset.
 
     Attributes:
         name: What the row is called.
@@ -131,7 +131,7 @@ class Join(ABC):
 
 @dataclass(frozen=True)
 class RowJoin(Join):
-    """One original row to each row, matched by the text of its question; never a guess.
+    """Adds an original row to each row, matched by the text of its question. It never guesses.
 
     Attributes:
         key_columns: The original's column that holds the text of the question: the first of these that it has.
@@ -212,7 +212,7 @@ class RowJoin(Join):
 
 @dataclass(frozen=True)
 class TableJoin(Join):
-    """An original that scoring needs whole: it goes into the pack as a file, once for all docs of a task.
+    """Adds a whole original as a file of the pack, for tasks whose scoring needs all of it.
 
     Attributes:
         columns: What the file in the pack keeps of every row, each a string.

@@ -1,4 +1,4 @@
-"""MATH: the worked solution of each problem, in which the gold answer stands."""
+"""MATH: adds the worked solution of each problem, which contains the gold answer."""
 
 from __future__ import annotations
 

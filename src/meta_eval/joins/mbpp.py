@@ -25,7 +25,7 @@ class _Mbpp(RowJoin):
         }
 
     def evidence(self, original: Mapping[str, Any]) -> tuple[str, ...]:
-        """MBPP has different problems in the same words; the first test tells them apart."""
+        """MBPP words some different problems alike; their first test distinguishes them."""
         return str(original.get("text") or original.get("prompt")), str((original.get("test_list") or [""])[0])
 
 

@@ -1,4 +1,4 @@
-"""The original datasets of one pack, each read once: the one that is asked for, else its fallback."""
+"""Reads the original datasets of a pack, each once: the configured dataset, or its fallback."""
 
 from __future__ import annotations
 

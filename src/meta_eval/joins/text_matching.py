@@ -23,7 +23,7 @@ _EXPLAINED = 5
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A left row that has not exactly one right row.
+    """A left row without exactly one matching right row.
 
     Attributes:
         left: Its index.
@@ -52,7 +52,7 @@ class Matching:
 
 
 def normalise_text(text: str) -> str:
-    """Canonical composition (NFC), every run of white space one space, none at the ends."""
+    """Normalise a text: NFC, single spaces for runs of white space, none at the ends."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
@@ -122,7 +122,7 @@ def match_shown(matching: Matching, prompts: Sequence[str], evidence: Sequence[t
 def match_known(
     matching: Matching, left: Sequence[str], right: Sequence[str], known: Sequence[Collection[str]]
 ) -> None:
-    """Match the left rows that have no pair yet by hashes of texts that are known to be one row's.
+    """Match the left rows that have no pair yet by hashes of texts that are known to belong to the same row.
 
     Args:
         matching: What `match_one_to_one` found; changed in place.

@@ -1,1 +1,1 @@
-"""The pack: what it says of itself (`manifest`) and how it is written whole or not at all (`write`)."""
+"""The pack: its docs and tasks, its `manifest`, and how `pack_writer` writes it as a whole."""

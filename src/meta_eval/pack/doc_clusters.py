@@ -21,7 +21,7 @@ _ASKS = re.compile(r"\s*(?:Q|A|Question|Answer|Choices)\s*:", re.IGNORECASE)
 
 
 def cluster_docs(docs: Sequence[_Doc], rule: ClusterRule) -> tuple[list[str | None], str | None]:
-    """The cluster of each doc, an ordinal; None where a doc stands alone.
+    """Find the cluster of each doc, an ordinal; None if a doc has no other in its cluster.
 
     Returns:
         The clusters, and the short name of a warning where the docs are not as the rule expects them.
@@ -64,7 +64,7 @@ def _parallel(docs: Sequence[_Doc]) -> bool:
 
 
 def _named(keys: Sequence[str]) -> list[str | None]:
-    """An ordinal for each key that is there more than once: an id tells nothing of the gated text behind it."""
+    """An ordinal for each repeated key. An ordinal reveals nothing of the gated text that the key hashes."""
     count = Counter(keys)
     ids: dict[str, str] = {}
     return [ids.setdefault(key, str(len(ids))) if count[key] > 1 else None for key in keys]

@@ -135,12 +135,12 @@ _FILL: Mapping[type, Any] = {
 
 
 def have_one_layout(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all rows have the same keys, all the way down, and values of one type, which arrow has, for each."""
+    """Whether all rows have the same keys at every level, each with values of a single arrow type."""
     return all(map(_Kind().takes, rows))
 
 
 class _Kind:
-    """What the values at one place of all rows are; None goes with everything."""
+    """The type of a column, at any level. None fits every type."""
 
     __slots__ = ("inner", "kind")
 
@@ -177,7 +177,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def begin_parquet(table: pa.Table) -> Future[bytes]:
-    """`parquet_bytes` in a thread of its own; who calls goes on."""
+    """Start `parquet_bytes` in a thread of its own."""
     threads = ThreadPoolExecutor(1)
     done = threads.submit(parquet_bytes, table)
     threads.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""Is a pack what prepare wrote? Asked before any code of it runs, of the files that decide what a verdict is.
+"""Checks that a pack is as prepare wrote it, before any of its code runs. Only files that affect verdicts count.
 
 The manifest is the pack's own word: whoever changes it too, changes all. It tells an edit, a copy that broke off and a
 file that came in from elsewhere; it is no signature.
@@ -29,7 +29,7 @@ _CODE = (".py", ".pyc", ".so")
 
 
 def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = None) -> dict[str, str]:
-    """What is not as prepare wrote it, by path inside the pack.
+    """Find the files that are not as prepare wrote them, by path inside the pack.
 
     Args:
         pack: The folder.
@@ -71,7 +71,7 @@ def find_changes(pack: Path, manifest: Manifest, *, hash_up_to: int | None = Non
 
 
 def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[str, ...]:
-    """Refuse a pack that was changed, unless it is to be taken as it is.
+    """Refuse a changed pack, unless the user allows it.
 
     Args:
         pack: The folder.
@@ -98,7 +98,7 @@ def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[st
 
 
 def describe_changes(pack: Path, manifest: Manifest) -> str | None:
-    """What a report of a run says of its pack where code or tasks of it are not those that prepare wrote.
+    """The notice of a report about code or tasks of a pack that differ from what prepare wrote.
 
     The docs are left out, for a run says itself which it had, and so are files that are not there: a copy of the
     manifest is enough to report with.

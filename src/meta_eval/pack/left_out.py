@@ -25,12 +25,12 @@ class LeftOut:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why each task stays out, by its name: one line, with what to do about it."""
+        """The reason why each task is left out, by name: a line that says what to do."""
         return {name: str(error) for name, error in self.errors.items()}
 
     @contextmanager
     def task(self, name: str) -> Iterator[None]:
-        """Work on one task, which an error leaves out.
+        """Work on a task in this block. A user error in it leaves the task out.
 
         Raises:
             UnreachableError: The hub cannot be reached, which is no fault of the task.
@@ -63,7 +63,7 @@ class LeftOut:
             raise next(iter(self.errors.values()))
 
     def without(self, groups: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """Groups of the tasks that stay; a group of which none does is gone."""
+        """The groups without the tasks that are left out. Empty groups are dropped."""
         kept = {
             name: tuple(member for member in members if member not in self.errors) for name, members in groups.items()
         }

@@ -1,4 +1,4 @@
-"""``manifest.json``: all that a pack says of itself. Whoever reads a pack starts here and nowhere else."""
+"""``manifest.json``, the description of a pack. Every reader of a pack starts here."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OriginalEntry(_Entry):
 
 
 class KnownDifferenceEntry(_Entry):
-    """A row whose text is not its original's, where both are known to be texts of one row: by SHA-256, UTF-8."""
+    """A row whose text is known to differ from its original's; texts by the SHA-256 of their UTF-8."""
 
     name: str
     question_hash: str
@@ -192,7 +192,7 @@ class TaskEntry(_Entry):
 
     @property
     def whose(self) -> str:
-        """Whose recorded answers and verdicts a run stands beside: ``Meta's``, ``the record's``, ``the baseline's``."""
+        """The owner of the recorded answers of the baseline: ``Meta's``, ``the record's``, ``the baseline's``."""
         if self.baseline is not None:
             return "the baseline's"
         return "Meta's" if self.record is None else "the record's"
@@ -212,7 +212,7 @@ class Range(_Entry):
 
 
 class PreparedFrom(_Entry):
-    """What prepare was asked for, as the user wrote it; what it then read stands with the tasks and originals."""
+    """The configuration as the user wrote it. What prepare read is part of the tasks and originals."""
 
     evals_dataset: str
     evals_revision: str | None
@@ -231,7 +231,7 @@ class PreparedFrom(_Entry):
 
 
 class Manifest(_Entry, Public):
-    """The whole pack. No time and no host stands here: the same input gives the same bytes.
+    """The whole pack, without time or host: the same input gives the same bytes.
 
     ``run`` is how it is to be run, and ``command`` what its engine makes of that, for whoever has no meta-eval at hand.
     ``left_out`` holds the tasks that were asked for and could not be prepared, each with its reason.
@@ -292,7 +292,7 @@ class Manifest(_Entry, Public):
 
 
 def read_manifest(pack: Path) -> Manifest:
-    """Read the manifest of a pack; what a prepare that was killed had ready is written first.
+    """Read the manifest of a pack. Complete files that a killed prepare left are put into place first.
 
     Raises:
         OutputError: Another prepare is writing the pack, and does not end.

@@ -35,7 +35,7 @@ class Prepared:
 
 
 def assemble_pack(config: Config, config_place: str, progress: Progress) -> Pack:
-    """The pack of one of Meta's evals datasets, in memory; arguments and errors are those of `meta_eval.prepare`."""
+    """Build the pack of one of Meta's evals datasets in memory; arguments and errors as of `meta_eval.prepare`."""
     templates = read_templates(_template_dir(config))
     progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)

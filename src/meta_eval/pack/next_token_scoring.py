@@ -1,4 +1,4 @@
-"""Can a choice task be scored by the next token alone? Then one prompt a doc and one token of an answer do for it.
+"""Scores choice tasks by the next token: a prompt for each doc, and a single answer token.
 
 lm-eval compares the likelihood of each choice behind the context, a prompt a choice, and makes vLLM compute each whole
 prompt anew. Where every choice is one token behind the same tokens, its likelihood is one number of one forward pass,
@@ -139,7 +139,7 @@ def _texts(docs: pa.Table) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def find_choice_ids(docs: Iterator[tuple[str, Sequence[str]]], tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """Of each doc the token of each choice behind the context, as it is in the tokens of both together.
+    """Find the token of each choice of each doc, as it follows the context when both are tokenized together.
 
     Args:
         docs: A context and its continuations each.

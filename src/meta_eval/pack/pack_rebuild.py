@@ -1,4 +1,4 @@
-"""A published pack made anew, by somebody who does not trust its publisher.
+"""Rebuilds a published pack without trusting its publisher.
 
 A publication says which rows are fetched: datasets at commits, tasks, and the settings that change docs. Nothing else
 of it reaches a command, a path or the pack. Templates, published numbers and thresholds are those of this machine;
@@ -35,7 +35,7 @@ def rebuild_pack(
     template_dir: Path | None = None,
     progress: Progress = silent,
 ) -> Prepared:
-    """Make the pack of a publication anew, of rows that are fetched here, and check that it is the same.
+    """Rebuild the pack of a publication from rows that are fetched here, and check that it is the same.
 
     Args:
         folder: The publication.

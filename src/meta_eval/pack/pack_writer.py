@@ -21,7 +21,7 @@ def check_target(work_dir: Path) -> None:
 
 
 def write_pack(work_dir: Path, files: Mapping[str, bytes], manifest: Manifest) -> None:
-    """Write a pack in the place of the one that is there.
+    """Write a pack, and replace the pack that is there.
 
     Args:
         work_dir: The folder; it is made if need be.

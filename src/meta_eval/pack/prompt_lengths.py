@@ -55,7 +55,7 @@ def find_tokenizer(model_name: str) -> Tokenizer | None:
 
 
 def find_tokenizer_file(model_name: str) -> str | None:
-    """Where it lies; None where it is not on this machine."""
+    """The path of the model's tokenizer; None if it is not on this machine."""
     local = Path(model_name) / "tokenizer.json"
     return str(local) if local.is_file() else _cached(model_name)
 

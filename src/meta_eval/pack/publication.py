@@ -1,4 +1,4 @@
-"""``publication.json``: what others need to make a pack anew, and nothing of the machine or the model it was made for.
+"""``publication.json``: what others need to rebuild a pack, without facts about its machine or model.
 
 Who rebuilds a pack takes from it which rows are fetched. All else in it is only compared: what the rebuilt pack says of
 its tasks comes from the reader's own templates and catalogue.
@@ -150,7 +150,7 @@ def _need_hub(pack: Path, what: str, name: str, revision: str, instead: str) -> 
 
 
 def read_publication(folder: Path) -> Publication:
-    """Read what somebody published; nothing else in the folder is looked at.
+    """Read a publication. Nothing else in its folder is read.
 
     Raises:
         PackError: There is no publication, or it is damaged.
@@ -170,7 +170,7 @@ def read_publication(folder: Path) -> Publication:
 
 
 def find_differences(publication: Publication, other: Publication, *, most: int) -> list[str]:
-    """The first keys, with dots, in which two packs differ; the version of meta-eval that made them is none."""
+    """Find the first keys, with dots, in which two packs differ. The version of meta-eval does not count."""
     no_matter = {"format", "meta_eval"}
     trees = publication.model_dump(mode="json", exclude=no_matter), other.model_dump(mode="json", exclude=no_matter)
     return list(islice(_differing(*trees, ()), most))

@@ -111,7 +111,7 @@ def find_published_numbers(
 def make_recorded_number(
     record: RecordEntry, spec: str, value: float, *, benchmark: str, averaging: str | None, metric: str | None = None
 ) -> PublishedEntry:
-    """A score of a recorded run, as a number to stand beside a new run's.
+    """Make an entry of a score of a recorded run, to compare new runs with.
 
     Args:
         record: The run.
@@ -136,7 +136,7 @@ def make_recorded_number(
 
 
 def _reported(wanted: PublishedMetric, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The one row of the metrics subset that is the wanted number; None when there is none, or a choice of several.
+    """The row of the metrics subset with the wanted number; None without exactly one.
 
     The mean of IFEval's four accuracies is in no evals dataset: its metrics hold prompt accuracies alone.
     """

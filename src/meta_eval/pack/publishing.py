@@ -29,7 +29,7 @@ _KIND = "publication"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was written.
+    """The files of a publication that were written.
 
     Attributes:
         folder: Where.
@@ -76,7 +76,7 @@ def publish_pack(pack: Path, folder: Path) -> Published:
 
 
 def _kept(folder: Path, ours: set[str]) -> Iterator[str]:
-    """What else lies there: beside our files, and in our folders."""
+    """Other files in the folder, beside ours and in our subfolders."""
     tops = {name.partition("/")[0] for name in ours}
     for path in sorted(folder.iterdir()):
         if path.name not in tops:

@@ -1,4 +1,4 @@
-"""nltk's Punkt model of English, which IFEval's sentence counts need and nltk does not bring along.
+"""nltk's Punkt model of English, which IFEval needs to count sentences and nltk does not include.
 
 A pack brings it where the machine that prepares has it, so that a GPU node without a network can score. The folder is
 laid out as nltk looks for it; the template puts it first on nltk's path.
@@ -45,7 +45,7 @@ then looks for its own copy on the machine that scores.
 
 
 def read_punkt() -> dict[str, bytes]:
-    """What a pack brings, by path inside it; nothing where this machine does not have it, which is logged."""
+    """Read the model's files for a pack, by path inside it. If this machine lacks them, log it and return nothing."""
     for place in _places():
         try:
             content = _read(place / "tokenizers")

@@ -1,4 +1,4 @@
-"""Which tasks of a pack are meant."""
+"""Chooses tasks of a pack by names of tasks and groups."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def choose_tasks_to_grade(manifest: Manifest, names: Sequence[str], *, allow_cod
 
 
 def leave_out_tasks(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hint: str) -> list[str]:
-    """Tasks without those that do not fit, which a warning names.
+    """Leave out the tasks that do not fit, and name them in a warning.
 
     Args:
         chosen: The tasks.

@@ -47,7 +47,7 @@ _BATCH = 1024  # rows
 
 @dataclass(frozen=True, slots=True)
 class TaskDocs:
-    """What became of the rows of one task; they themselves are let go, since the docs hold the same texts.
+    """The docs of a task and what was noticed on the way. The rows are dropped: docs hold the same texts.
 
     Attributes:
         rows: How many the evals dataset has.

@@ -1,4 +1,4 @@
-"""One task of a pack: its docs measured, its YAML rewritten, and the manifest's word on it."""
+"""Prepares a task of a pack: measures its docs, rewrites its YAML, and fills its manifest entry."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """What the tasks of one pack share, each part of it read once.
+    """What the tasks of a pack share. Each part is read once.
 
     Attributes:
         config: What prepare was asked for.

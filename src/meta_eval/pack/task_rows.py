@@ -16,7 +16,7 @@ from meta_eval.templates.spec import Template
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """The rows that a task's docs are made of, and what was noticed on the way to them.
+    """The rows of a task, and what was noticed while reading them.
 
     Attributes:
         rows: As the template takes them. Nobody else holds their texts, so that docs can take their place.

@@ -1,4 +1,4 @@
-"""``baseline:``: the answers of another recorded run, put beside the docs of a pack, doc by doc.
+"""``baseline:``: adds the answers of another recorded run to a pack, doc by doc.
 
 A pack of whatever evals dataset is then gated against them: verify grades them with the pack's own graders, report
 pairs a new run with these. They lie in ``baseline/<task>.parquet`` of the pack, so that it can still be moved.
@@ -33,7 +33,7 @@ _GENERATED = "generate_until"
 
 @dataclass(frozen=True, slots=True)
 class _Doc:
-    """What tells a doc of the pack: its question, prompt, target and continuations."""
+    """The identity of a doc of the pack: its question, prompt, target and continuations."""
 
     question_hash: str
     prompt: str

@@ -11,7 +11,7 @@ from meta_eval.records.task_code import has_task, list_group_members
 def find_board_groups(
     tasks: Mapping[str, str | None], known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """The boards of which tasks are all that some part needs, and the groups that these parts name.
+    """Find the boards with a part that the tasks cover completely, and the groups that these parts name.
 
     A part of a board needs tasks with its number of shots.
 
@@ -36,7 +36,7 @@ def find_board_groups(
 
 
 def _members(name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.Part) -> tuple[str, ...]:
-    """The tasks that a board means by a name: those whose choices it lists, else those of the group."""
+    """The tasks of a name on a board: its listed choices, or else the tasks of the group."""
     if name in tasks:
         return (name,)
     if isinstance(part.choices, Mapping):

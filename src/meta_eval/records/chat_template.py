@@ -1,4 +1,4 @@
-"""The model's chat template, as lm-eval's engines render it: of the tokenizer that lies with the model."""
+"""The chat template of the model's tokenizer, rendered as lm-eval's engines render it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _tokenizer(place: str, where: str) -> Any:
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Any], opened: bool) -> str:
-    """As lm-eval does it: a template that takes no system turn is given the others alone."""
+    """Render messages as lm-eval does. A template that refuses a system turn gets the others only."""
     from jinja2.exceptions import TemplateError
 
     settings = {"tokenize": False, "add_generation_prompt": opened, "continue_final_message": not opened}

@@ -1,4 +1,4 @@
-"""Every record format, and the one place that decides which of them a place holds."""
+"""The record formats, and the decision which format a place holds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_format(place: Place) -> RecordFormat | None:
 
 
 def find_place(name: str, *, revision: str | None, key: str, progress: Progress) -> Place:
-    """What a name of the configuration means: a folder or file here, else a dataset of the hub.
+    """Find the place that a name of the configuration means: a local folder or file, or else a dataset of the hub.
 
     Only ids that the boards and lighteval give to details of runs are looked up on the hub.
 

@@ -1,4 +1,4 @@
-"""lm-eval's own tasks, frozen: their docs, and the prompts that lm-eval makes of them, with nobody's answers yet."""
+"""Snapshots of lm-eval's own tasks: their docs and rendered prompts, without answers."""
 
 from __future__ import annotations
 

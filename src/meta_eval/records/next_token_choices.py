@@ -1,4 +1,4 @@
-"""lm-eval's own choice tasks scored by the next token: one prompt and one token a doc, where that says the same.
+"""Scores lm-eval's own choice tasks by the next token, where that gives the same verdicts.
 
 It does where every choice is one token behind the prompt, and the metrics ask only which choice is the likeliest: acc,
 and acc_norm and acc_bytes where a doc's choices are equally long, as letters are.
@@ -28,7 +28,7 @@ _BY_LENGTH = {"acc_norm": len, "acc_bytes": lambda text: len(text.encode("utf-8"
 
 
 def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCode, context: Context) -> PreparedTask:
-    """The task scored by the next token, if that was asked for and can be; else as it is, and why is logged and kept.
+    """Score a task by the next token if configured and possible. Otherwise the reason is logged and recorded.
 
     Args:
         task: As it is scored by likelihoods.

@@ -140,7 +140,7 @@ def make_task(
 
 
 def make_docs_table(rows: RecordedDocs, output_type: str, verdict: str, clusters: Sequence[str | None]) -> pa.Table:
-    """The docs as they stand in a pack: the task's own as text, and beside it what every doc has."""
+    """Make the docs of a pack: the task's own doc as text, and the columns that every doc has."""
     import pyarrow as pa
 
     text, texts = pa.string(), pa.list_(pa.string())
@@ -289,7 +289,7 @@ def list_filters(code: TaskCode) -> tuple[str, ...]:
 
 
 def choose_first_metric(code: TaskCode) -> str:
-    """The ``metric,filter`` of a task of which nothing is recorded: the first metric under the first filter.
+    """Choose the ``metric,filter`` of a task without recorded answers: its first metric under its first filter.
 
     Where that is computed of all docs at once, and says of no doc whether it is right, it is the first mean over docs.
     """
@@ -304,7 +304,7 @@ def choose_first_metric(code: TaskCode) -> str:
 
 
 def _output(row: RecordedDoc) -> str | None:
-    """The answer where it is one text."""
+    """The answer, if it is a single text."""
     first = row.responses[0] if row.responses else []
     return first[0] if first and isinstance(first[0], str) else None
 

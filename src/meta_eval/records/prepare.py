@@ -81,7 +81,7 @@ def prepare(
 
 
 def _say_margin(work_dir: Path, margin: float) -> None:
-    """Warn where a pack is replaced by one of another margin: report judges by the pack's, earlier results too."""
+    """Warn if the new pack has another margin than the old one: report applies it to earlier results too."""
     try:
         before = read_manifest(work_dir).run.margin
     except UserError:  # there is none, or it is of an older version
@@ -120,7 +120,7 @@ def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
 def _prepare_record(
     config: Config, config_place: str, progress: Progress, place: Place, record_format: RecordFormat
 ) -> Pack:
-    """The pack of a recorded run, whoever wrote it."""
+    """Build the pack of a recorded run of any format."""
     progress(f"reading {config.evals_dataset}")
     where = f"{config_place}: tasks"
     if not config.bundle:
@@ -173,7 +173,7 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
 
 
 def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pack:
-    """lm-eval's own tasks, with nobody's answers."""
+    """Build a pack of lm-eval's own tasks, without answers."""
     if not config.bundle:
         raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
     shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir), f"{config_place}: tasks")

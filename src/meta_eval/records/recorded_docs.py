@@ -1,4 +1,4 @@
-"""The samples of one task, checked and read into rows: what was asked, what was answered, what it was given.
+"""Reads and checks the samples of a task: requests, answers and recorded metrics.
 
 The reader of samples is `meta_eval.results`; here stands what makes a record of them. What would make a wrong number
 stops with the doc; what is only odd is counted, and the manifest keeps it.
@@ -93,7 +93,7 @@ WARNING_TEXTS = {
 
 
 def find_bos(results: ResultsFile | None) -> str | None:
-    """The BOS of the tokenizer that a run used, as its results file says it."""
+    """Find the BOS of the run's tokenizer in its results file."""
     bos = results.tree.get("tokenizer_bos_token") if results else None
     if isinstance(bos, list) and bos:
         bos = bos[0]
@@ -101,7 +101,7 @@ def find_bos(results: ResultsFile | None) -> str | None:
 
 
 def was_asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | None:
-    """Whether a BOS stood before the prompts: they brought it, or the arguments of the run say it."""
+    """Whether a BOS preceded the prompts: the prompts contain it, or the arguments of the run add it."""
     brought = rows.warnings.get("prompt_with_bos", 0)
     said = {"true": True, "false": False}.get(provenance.model_args.get("add_bos_token", "").lower())
     if brought and said is not True:
@@ -145,7 +145,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where
 
 
 def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Sequence[Any]], bool]:
-    """The requests of a doc without those that ask each choice again behind an empty prompt, and whether any do.
+    """Split off the requests that repeat each choice after an empty prompt, and say whether there are any.
 
     lm-eval asks so for ``acc_mutual_info``: first every choice behind the prompt, then every choice alone.
     """
@@ -265,7 +265,7 @@ class _Reading:
             )
 
     def _bare(self, prompt: str) -> str:
-        """Without the BOS in front; a template that renders two of them loses both, as an engine adds one."""
+        """Remove the BOS in front. If a template renders two, both go: an engine adds its own."""
         while self.bos and prompt.startswith(self.bos):
             prompt = prompt[len(self.bos) :]
         return prompt
@@ -295,5 +295,5 @@ class _Reading:
 
 
 def format_doc(doc: Mapping[str, Any]) -> str:
-    """A doc as text, from which it is read back as it is: no column gets another type."""
+    """Format a doc as JSON text that is read back unchanged: no column gets another type."""
     return format_json(doc)

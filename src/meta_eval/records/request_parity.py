@@ -1,4 +1,4 @@
-"""lm-eval asked once more: what today's task asks of the recorded docs must be what was asked then, to the letter."""
+"""Checks that today's lm-eval builds exactly the recorded requests from the recorded docs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks and which run of a record are meant: nothing is guessed where several fit."""
+"""Selects the tasks and the run of a record. Several candidates are an error, never a guess."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_NAME = 2**10  # bytes of a commit
 
 
 class Listing(Protocol):
-    """What a record offers: tasks and groups by name."""
+    """The tasks and groups of a record, by name."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +41,7 @@ def select_tasks(record: Listing, names: Sequence[str], where: str) -> tuple[lis
 def leave_tasks_out(
     names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str], where: str
 ) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Tasks and groups without some tasks; a group of which nothing is left is gone.
+    """Leave tasks out of tasks and groups. Empty groups are dropped.
 
     Raises:
         ConfigError: No task is left.
@@ -73,7 +73,7 @@ def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str]
 
 
 def find_snapshot(path: Path) -> Path:
-    """The snapshot of a folder of the hub's cache (``datasets--owner--name``): the only one, or that of ``main``.
+    """Find the snapshot in a folder of the hub's cache (``datasets--owner--name``): the only one, or that of ``main``.
 
     Raises:
         SourceError: It holds several, and none is that of ``main``.
@@ -96,7 +96,7 @@ def find_snapshot(path: Path) -> Path:
 def choose_runs(
     runs: Mapping[str, Sequence[TaskOutput]], run: str | None, wanted: Sequence[str], name: str
 ) -> dict[str, TaskOutput]:
-    """Of each task the run that is meant; the newest is never guessed.
+    """Choose the run of each task. Several candidates are an error: the newest is never guessed.
 
     Args:
         runs: Of each task its runs.

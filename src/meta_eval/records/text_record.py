@@ -38,7 +38,7 @@ class TextAnswer:
 
 
 class TextRecord(Record):
-    """A run of which only texts are known.
+    """A recorded run that consists of texts only: prompt, answer and gold.
 
     Args:
         name: The place, as the user wrote it.

@@ -1,4 +1,4 @@
-"""Meta's recorded answers as the pack's own graders judge them, doc by doc: what a run is paired with.
+"""The baseline: recorded answers graded by the pack's own graders, doc by doc. Runs are paired with it.
 
 `meta_eval.verify` writes them beside the pack, a file a task, with what was extracted, and no more of prompts and
 answers. The first line says which docs and graders they are of, or why there are none; each further line is a doc.
@@ -54,7 +54,7 @@ class Baseline:
 
 
 def verify_folder(pack: Path, *, regraded: bool = False) -> Path:
-    """Where verify writes: beside the pack, for a pack is never changed."""
+    """The folder that verify writes: beside the pack, which is never changed."""
     real = Path(os.path.realpath(pack))  # unlike Path.resolve it takes links that lead to themselves
     return real.parent / f"{real.name}.{'regrade' if regraded else 'verify'}"
 
@@ -200,7 +200,7 @@ def pack_keys(pack: Path, manifest: Manifest) -> dict[str, str]:
 
 
 class _NoBaselineError(Exception):
-    """There is a file, and it says why there is no baseline, or is of another pack."""
+    """The file says why there is no baseline, or belongs to another pack."""
 
 
 def _read(path: Path, key: str) -> tuple[Doc, ...]:
@@ -247,5 +247,5 @@ def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy as Python's; what else is no JSON as text, as lm-eval writes it."""
+    """A numpy number as a Python number. Other values that JSON lacks become text, as in lm-eval's files."""
     return value.item() if getattr(value, "ndim", None) == 0 else str(value)

@@ -1,4 +1,4 @@
-"""Which tasks of a run are meant: those that are named, less those that are left out."""
+"""Chooses tasks of a run by names and patterns; a minus leaves a task out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Choice:
         return cls(tuple(tasks), tuple(excluded))
 
     def of(self, known: Iterable[str], groups: Groups) -> list[str]:
-        """The tasks that are meant, of those that are known; names that nobody knows are passed over."""
+        """The chosen tasks among those that are known. Unknown names are skipped."""
         names = list(known)
         wanted = _matching(self.tasks, names, groups) if self.tasks else set(names)
         return [name for name in names if name in wanted - _matching(self.excluded, names, groups)]

@@ -28,7 +28,7 @@ Fields = Mapping[str, str]
 def make_content_keys(
     question_hash: str, prompt_hashes: Sequence[str], gold: str, requests: Sequence[Sequence[Any]]
 ) -> tuple[str, ...]:
-    """What tells whether two docs of one task are the same problem: one key in common is enough.
+    """Make the keys of a doc's problem. Docs of a task with a key in common are the same problem.
 
     Args:
         question_hash: Of the question, or of the whole doc; empty where nothing of the doc is known.
@@ -44,7 +44,7 @@ def make_content_keys(
 
 
 def make_given_key(cluster: str) -> str:
-    """The key of docs whose cluster is said, by a pack or by the user."""
+    """Make the key of docs whose cluster a pack or the user gives."""
     return f"{_GIVEN}{cluster}"
 
 
@@ -125,7 +125,7 @@ def _root(parents: dict[str, str], key: str) -> str:
 
 
 def _beyond(request: Sequence[Any], first: Sequence[Any]) -> list[str]:
-    """What a request holds beside the first one's prompt: its continuation, a prompt of its own, a picture."""
+    """The parts of a request other than the first prompt: a continuation, a prompt of its own, a picture."""
     parts = [part for part in request[1:2] if isinstance(part, str)]
     parts += [json.dumps(part, sort_keys=True, default=str) for part in request[2:]]
     return parts if request[0] == first[0] else [str(request[0]), *parts]

@@ -1,4 +1,4 @@
-"""Samples inside a results file, where somebody wrote down what ``lm_eval.simple_evaluate`` returns."""
+"""Samples inside a results file, as in a saved return value of ``lm_eval.simple_evaluate``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _walk(text: str, at: int, read: Callable[[str, int], int]) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    """The first place from ``at`` on that is no white space."""
+    """The first position from ``at`` that is not white space."""
     match = _SPACE.match(text, at)
     return at if match is None else match.end()
 

@@ -74,7 +74,7 @@ def _value(value: Any) -> Value | None:
 
 
 def to_plain_number(logged: Any) -> Any:
-    """A metric's value as a Python number where numpy's or lm-eval's text of one ("False") stands there."""
+    """Convert a logged value to a Python number if it is a numpy number or lm-eval's text of one ("False")."""
     if isinstance(logged, str):
         return _TRUTH.get(logged, logged)
     return logged.item() if getattr(logged, "ndim", None) == 0 else logged

@@ -1,4 +1,4 @@
-"""What is kept of a run's samples: docs, and what the filters made of the answers to them."""
+"""What is kept of a run's samples: docs, and what each filter made of the answers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Doc:
     sent_hash: str | None = None
 
     def same_prompt(self, other: Doc) -> bool:
-        """Whether the model was given the same prompt for both, to the letter, as far as that is known."""
+        """Whether both have exactly the same prompt, as far as that is known."""
         if None in (self.sent_hash, other.sent_hash):
             return (self.prompt_hashes, self.prompt_unchanged) == (other.prompt_hashes, other.prompt_unchanged)
         return (self.sent_hash, self.prompt_hashes) == (other.sent_hash, other.prompt_hashes)

@@ -1,4 +1,4 @@
-"""Finding what lm_eval wrote: results files and samples files, and which of them are of one invocation.
+"""Finds the results and samples files of lm_eval, and which of them belong to the same invocation.
 
 Five ways of naming them were in use:
 
@@ -50,7 +50,7 @@ class TaskOutput:
     offset: int | None = None
 
     def take_results(self, tree: ResultsFile) -> None:
-        """Take a results file as its own, with the samples in it where there are no others."""
+        """Set the results file, and its embedded samples if there are no others."""
         self.results = tree.path
         if self.samples is None and self.task in tree.samples:
             self.samples, self.offset = tree.path, tree.samples[self.task]
@@ -58,7 +58,7 @@ class TaskOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputIndex:
-    """What was found: by task the invocations, the newest first; and the results files, read."""
+    """The invocations of each task, the newest first, and the parsed results files."""
 
     tasks: Mapping[str, Sequence[TaskOutput]]
     results: Mapping[Path, ResultsFile]
@@ -67,7 +67,7 @@ class OutputIndex:
 def index_outputs(
     paths: Sequence[Path], *, skip_damaged: bool = False, notices: list[str] | None = None
 ) -> OutputIndex:
-    """Find every task of every invocation below folders, and those that files are of.
+    """Find the tasks of all invocations in folders, at any depth, or of single files.
 
     Args:
         paths: Folders, searched to any depth, and files: of a results file what lies beside it too, of a samples file
@@ -138,7 +138,7 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
 
 
 def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
-    """Every task of every invocation that some files are of; samples and results of one belong together."""
+    """The tasks of the invocations that some files belong to, each with its samples and results."""
     regular = sorted({_placed(path) for path in files if path.is_file()})
     by_run: dict[tuple[Path, str, str], TaskOutput] = {}
     for path in regular:
@@ -164,7 +164,7 @@ def _together(files: Iterable[Path], results: dict[Path, ResultsFile], damaged: 
 
 
 def _placed(path: Path) -> Path:
-    """Where a file lies, by its own name: in a cache of the hub that is a link to a file whose name is a digest."""
+    """The path of a file under its own name. In the hub's cache that is a link to a file named by a digest."""
     return path.parent.resolve() / path.name
 
 

@@ -1,4 +1,4 @@
-"""How results came about: what lm_eval's results file says of one task."""
+"""Provenance of results: the settings of a task in lm_eval's results file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_SAMPLING = ("temperature", "do_sample", "top_p", "top_k", "min_p")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a task's results came from; None, or nothing, where nobody wrote it down.
+    """Where a task's results come from. None or empty means unknown.
 
     Attributes:
         results_file: The results file; None when only samples are left.
@@ -75,7 +75,7 @@ class Provenance:
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """What must be the same in all results of one run; None when nobody can tell."""
+        """What must be equal in all results of a run; None if unknown."""
         if self.results_file is None:
             return None
         return (str(self.model_args.get("pretrained") or self.model_args.get("model") or self.backend), *(
@@ -84,7 +84,7 @@ class Provenance:
 
 
 def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Provenance:
-    """What a results file says of a task.
+    """Read the provenance of a task from its results file.
 
     Args:
         results: The file; None when there is none.
@@ -130,7 +130,7 @@ def read_provenance(results: ResultsFile | None, folder: str, task: str) -> Prov
 
 
 def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those that make no other answer; a number written as text is that number."""
+    """The settings that affect answers. A number written as text counts as a number."""
     temperature = finite_number(settings.get("temperature"))
     is_greedy = str(settings.get("do_sample")) != "True" if temperature is None else temperature == 0
     idle = ("seed", *(_OF_SAMPLING if is_greedy else ()))
@@ -143,7 +143,7 @@ def _decoding(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _changed(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Generation settings without those that the command for a server brings: lm_eval's vllm has them built in."""
+    """Generation settings without those that our command adds for a server, which lm_eval's vllm has built in."""
     kept = ("skip_special_tokens", "spaces_between_special_tokens")
     return {name: value for name, value in given.items() if not (name in kept and str(value) == "False")}
 

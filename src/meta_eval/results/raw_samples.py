@@ -27,7 +27,7 @@ _BETWEEN = b" \t\r\n,"
 
 @dataclass(frozen=True, slots=True)
 class RawSample:
-    """What ought to be one sample.
+    """The bytes of what should be a sample.
 
     Attributes:
         where: Its place, for messages.
@@ -43,7 +43,7 @@ class RawSample:
 
 
 def read_raw_samples(path: Path, offset: int | None = None) -> Iterator[RawSample]:
-    """The samples of a file, in its order; blank lines are none.
+    """Read the samples of a file in order. Blank lines are skipped.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""A run of lm-eval's own task beside the pack of a record of it: its docs as the pack's, where both are equal."""
+"""Matches the docs of lm-eval's own task with the pack of a recorded run of the same task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMNS = (*_HASHES, "gold", "subtask_name", "cluster", "recorded_is_correct", 
 
 
 def match_record_docs(docs: Sequence[Doc], pack: Path, entry: TaskEntry) -> tuple[tuple[Doc, ...], int]:
-    """The docs that a pack has too, by the hashes of doc and prompt, with what the pack says of each.
+    """Match docs with those of a pack by the hashes of doc and prompt, and add the pack's facts.
 
     Args:
         docs: As a run has them that was not made with the pack.

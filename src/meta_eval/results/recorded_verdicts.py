@@ -1,4 +1,4 @@
-"""What Meta recorded of its own model's answers, and when two verdicts are the same: one rule for verify and report."""
+"""Meta's recorded verdicts, and the rule by which two verdicts are equal, for verify and report alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meta_eval.results.sample_parser import read_metrics
 
 
 class Verdicts(Protocol):
-    """What Meta gave one answer: its verdict, and what its metrics gave it as JSON text; either may be missing."""
+    """Meta's verdict on an answer, and its metrics as JSON text. Either may be missing."""
 
     @property
     def recorded_is_correct(self) -> bool | None: ...
@@ -24,7 +24,7 @@ class Verdicts(Protocol):
 def read_recorded_verdicts(
     docs: Sequence[Verdicts], metric: str, reading: str | None = None
 ) -> tuple[list[float | None], str]:
-    """Meta's verdict on each doc, None where it recorded none, and where they stand.
+    """Read Meta's verdict on each doc, None if it recorded none, and where the verdicts come from.
 
     Where any doc has a recorded metric of this name (F1, ROUGE and the like), that; else ``is_correct``. Never the one
     for some docs and the other for the rest: a verdict of 0.6 has nothing to be compared with in a yes.
@@ -59,7 +59,7 @@ def _metric(text: str | None, metric: str) -> float | None:
 
 
 def restore_recorded_docs(docs: Sequence[Doc]) -> list[Doc]:
-    """The docs of a recorded run of lm-eval with every metric as it was recorded; without those that have none."""
+    """Restore the recorded metrics of the docs of a recorded run. Docs without metrics are dropped."""
     recorded = []
     for doc in docs:
         metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None

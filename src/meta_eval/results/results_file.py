@@ -74,7 +74,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile:
-    """A results file that has the parts that every one has; whatever else is in it may have any shape.
+    """A results file with the parts that all versions have. Everything else may have any shape.
 
     Attributes:
         path: The file.
@@ -111,11 +111,11 @@ class ResultsFile:
         }
 
     def aggregates(self, task: str) -> dict[str, Aggregate]:
-        """By ``metric,filter``, in the file's order; what is no finite number is left out."""
+        """By ``metric,filter``, in the file's order. Values that are not finite numbers are left out."""
         return _aggregates(as_mapping(self.tree["results"].get(task)))
 
     def lower_is_better(self, task: str) -> frozenset[str]:
-        """The metrics of a task of which less is better: as the file says, else by their names."""
+        """The metrics of a task where lower is better: by the file, or else by their names."""
         listed = self.config(task).get("metric_list")
         entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
         said = {str(entry.get("metric")): entry.get("higher_is_better") for entry in entries}
@@ -150,7 +150,7 @@ class ResultsFile:
 
 
 def looks_like_results(path: Path) -> bool:
-    """Whether a file begins as results files do, whatever its name is; of a Git LFS pointer its name says it.
+    """Whether a file begins as results files do, whatever its name; a Git LFS pointer is judged by its name.
 
     Raises:
         ResultsError: It cannot be read.
@@ -196,12 +196,12 @@ def read_results_file(path: Path) -> ResultsFile:
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """An object of a JSON tree; the empty one for anything else."""
+    """An object of a JSON tree; an empty mapping for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def finite_number(value: Any) -> float | None:
-    """A finite number, also one that lm-eval wrote as text; None for anything else."""
+    """A finite number, even if lm-eval wrote it as text; None for anything else."""
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -210,7 +210,7 @@ def finite_number(value: Any) -> float | None:
 
 
 def to_datetime(seconds: float) -> datetime | None:
-    """A point in time from seconds since 1970, UTC; None where it is none."""
+    """A point in time from seconds since 1970, UTC; None if there is no such time."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""What lm_eval wrote, read as one run: of each task the newest results, its docs, and where all of it came from.
+"""A run: the newest results of each task, with docs and provenance.
 
 A score is always taken from the samples where there are any; the results file says how they came about, and its own
 averages must agree. Which versions of lm-eval wrote what: docs/reference/files.md.
@@ -156,7 +156,7 @@ def read_newest(
     cluster_field: str | None = None,
     say: Say = lambda _: None,
 ) -> TaskRun | None:
-    """The newest of several runs of one task; None where each is damaged, and damage is to be skipped.
+    """Read the newest of several runs of a task; None if all are damaged and damage is skipped.
 
     Args:
         files: The outputs, as `index_outputs` gives them.
@@ -222,7 +222,7 @@ def check_pack(run: Run, manifest: Manifest, *, pack: str) -> Run:
 
 
 def _other_docs(result: TaskRun, entry: TaskEntry, manifest: Manifest) -> str | None:
-    """How the docs of a run are told from those of the pack; None where they are the same, or nobody can tell."""
+    """The reason why docs of a run are not those of the pack; None if they are equal or it is unknown."""
     if entry.docs_file is not None:
         kind, ours, theirs = "SHA-256", manifest.files[entry.docs_file].sha256, result.provenance.docs_sha256
     else:
@@ -343,7 +343,7 @@ def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, Group
 
 
 def check_one_model(provenances: Mapping[str, Provenance]) -> None:
-    """One run is of one model, or its numbers stand side by side for nothing.
+    """Refuse a run whose tasks are of several models: its numbers cannot be compared.
 
     Args:
         found: Where the results of each task came from.

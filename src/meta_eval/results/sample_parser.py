@@ -1,4 +1,4 @@
-"""One sample of a samples file, and what is kept of it.
+"""Parses a sample of a samples file.
 
 What every version of lm-eval writes in a sample: doc_id, doc, target, arguments, resps, filtered_resps and the metrics.
 The three hashes came in May 2024 (0.4.3), ``filter`` and ``metrics`` with 0.4.7. Since 0.4.3 answers and likelihoods
@@ -56,7 +56,7 @@ def read_sample(
     may_be_nan: Container[str] = (),
     cluster_field: str | None = None,
 ) -> tuple[Doc, str, Answer]:
-    """The doc of one sample, still without answers, the filter that the sample is of, and what that made of the answer.
+    """Read a sample: its doc, still without answers, the name of its filter, and the filter's result.
 
     Args:
         sample: The sample.
@@ -82,7 +82,7 @@ def read_sample(
 
 
 def read_doc_number(sample: Mapping[str, Any]) -> int | None:
-    """lm-eval's number of a sample's doc; None where there is none."""
+    """Read lm-eval's number of a sample's doc; None if there is none."""
     doc_id = sample.get("doc_id")
     return doc_id if isinstance(doc_id, int) and not isinstance(doc_id, bool) and doc_id >= 0 else None
 
@@ -206,7 +206,7 @@ def _settings(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_limit(sample: Mapping[str, Any]) -> int | None:
-    """The tokens that an answer was allowed: what its generation settings say, else lm-eval's own limit.
+    """Find the token limit of an answer: from its generation settings, or else lm-eval's default.
 
     None of a doc that was asked for no text.
     """
@@ -236,7 +236,7 @@ def is_truncated(sample: Mapping[str, Any], count_tokens: Callable[[str], int] |
 
 
 def read_extraction(sample: Mapping[str, Any]) -> str | None:
-    """What a filter took for the answer; of a choice by likelihood the likeliest continuation.
+    """Read what a filter extracted; for a choice by likelihood, the likeliest continuation.
 
     None when it found nothing, or hands on the whole output.
 
@@ -259,13 +259,13 @@ def read_extraction(sample: Mapping[str, Any]) -> str | None:
 
 
 def list_metrics(sample: Mapping[str, Any]) -> list[str]:
-    """The metrics that a sample says it has, in lm-eval's order."""
+    """List the metrics that a sample names, in lm-eval's order."""
     names = sample.get("metrics")
     return list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NO_METRIC]
 
 
 def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[str]) -> dict[str, Value]:
-    """The metrics of one sample. Those of a shape that only their own aggregation understands are left out.
+    """Read the metrics of a sample, except shapes that only their own aggregation understands.
 
     Args:
         sample: The sample, or nothing of it but its metrics.

@@ -1,4 +1,4 @@
-"""The samples files of lm_eval, sample by sample: what a report needs of each doc, and where the rest of it stands.
+"""Reads samples files: what a report needs of each doc, and the position of the rest in the file.
 
 lm_eval writes one line a doc and filter, with the whole doc, its prompt and its answer in it: 20 KB and more. Of these
 a `Doc` keeps some hundred bytes and the place of each sample, so that a benchmark of any size fits in memory. Until
@@ -37,7 +37,7 @@ _HASHES = ("doc_hash", "prompt_hash", "target_hash")
 
 @dataclass(slots=True)
 class SamplesFile:
-    """All docs of one samples file, by doc id, and what must be said about it.
+    """The docs of a samples file by doc id, and notices about the file.
 
     Attributes:
         path: The file.
@@ -141,7 +141,7 @@ def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
 
 @dataclass(slots=True)
 class _Reading:
-    """What is known of a file so far."""
+    """The state of reading a file."""
 
     path: Path
     names: tuple[str, ...]

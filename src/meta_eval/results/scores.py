@@ -1,4 +1,4 @@
-"""From the docs of a run to a score in one metric: the values that are averaged, and how.
+"""Scores of docs in a metric: the values that are averaged, and how.
 
 How a metric is averaged shows in what it logs of a doc: a number is averaged over docs; a number with its subtask first
 within each subtask, then over subtasks; verdicts on instructions over all instructions; both ways of IFEval to the mean
@@ -50,7 +50,7 @@ class Scores:
 
     @property
     def verdicts(self) -> tuple[float, ...]:
-        """How good each doc's answer is, 1 for best: what it was given, turned round where less is better."""
+        """How good each doc's answer is, 1 for best: its value, inverted where lower is better."""
         return tuple(1 - value for value in self.raw) if self.lower_is_better else self.raw
 
     @property
@@ -70,7 +70,7 @@ class Scores:
 
 
 def compute_scores(docs: Sequence[Doc], spec: str, lower_is_better: Container[str] = ()) -> Scores | None:
-    """The scores of docs in ``metric,filter``; None where no doc has it or where it is no share (perplexity, BLEU).
+    """Compute the scores of docs in ``metric,filter``; None if no doc has it or it is not a share (perplexity, BLEU).
 
     Args:
         docs: The docs.
@@ -122,7 +122,7 @@ def check_averages(
     of_pack: bool,
     of_record: bool = False,
 ) -> tuple[str, ...]:
-    """Samples and results of one invocation tell the same story: the same docs, filters and averages.
+    """Check that samples and results of an invocation agree on docs, filters and averages.
 
     Where docs or filters are missing and damage is to be skipped, that is said instead of refused.
 

@@ -1,4 +1,4 @@
-"""One task as a model ran it: its docs, lm-eval's averages, and where all came from."""
+"""A task as a model ran it: its docs, lm-eval's averages, and provenance."""
 
 from __future__ import annotations
 

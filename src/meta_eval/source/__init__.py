@@ -1,1 +1,1 @@
-"""Where rows come from: the hub, a local folder, or the embedded sample, behind one small interface."""
+"""Sources of rows: the hub, a local folder and the embedded sample, behind a small interface."""

@@ -1,4 +1,4 @@
-"""What prepare gets of every place that rows come from: a table of names, and a way to get one file.
+"""The interface of a source: a table of file names, and a way to fetch a file.
 
 A source hands out local files and says exactly which version they are; it never reads a row. Reading is
 ``meta_eval.source.rows``, checking is ``meta_eval.pack.row_checks``.

@@ -1,4 +1,4 @@
-"""Which files of a dataset hold which subset or split: what its card says, else what its file names say.
+"""Finds the files of each subset or split of a dataset, by its card or else by the file names.
 
 Pure: the text of a card and names in, names out.
 
@@ -90,7 +90,7 @@ def find_subsets(card: str | None, names: Iterable[str], *, where: str) -> tuple
 
 
 def find_metrics(card: str | None, names: Iterable[str]) -> tuple[str, ...]:
-    """The files of the ``__metrics`` config, which holds Meta's reported numbers; none where there is no such config.
+    """The files of the ``__metrics`` config, which holds Meta's reported numbers; empty if there is no such config.
 
     As with subsets, the card comes first, then the newest file of that name.
     """
@@ -170,7 +170,7 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a file is one of rows, by its name: parquet, JSON lines or JSON, and in no folder with a dot."""
+    """Whether a file holds rows, by its name: parquet, JSON lines or JSON, and not in a hidden folder."""
     parts = name.split("/")
     return bool(_DATA.search(name)) and not any(part.startswith(".") for part in parts) and parts[-1] not in _NOT_ROWS
 
@@ -200,7 +200,7 @@ def _read_card(card: str | None) -> tuple[list[_Config], list[str]]:
 
 
 def _splits(data_files: object, data_dir: object) -> dict[str, tuple[str, ...]] | None:
-    """``data_files`` in any of the hub's spellings, as patterns by split; None if it is none of them."""
+    """Parse ``data_files``, in any of the hub's spellings, to patterns by split; None for any other shape."""
     if data_files is None:
         return {}
     pairs: list[tuple[object, object]]
@@ -277,7 +277,7 @@ def _matches(name: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _on_from(places: set[int], pattern: Sequence[str]) -> set[int]:
-    """The places, and those behind a ``**`` that stands for nothing; no two stand in a row."""
+    """The places, and those after a ``**`` that matches nothing. No two ``**`` follow each other."""
     return places | {place + 1 for place in places if place < len(pattern) and pattern[place] == "**"}
 
 
@@ -286,7 +286,7 @@ def _has_word(name: str, word: str) -> bool:
 
 
 def _refuse_lost_shards(files: Sequence[str], where: str) -> None:
-    """A wildcard over a partial copy finds fewer shards than there are; the names tell."""
+    """Refuse a partial copy: the names of its shards show that some are missing."""
     shards = [match for name in files if (match := _SHARD.search(name))]
     if shards and {int(match["index"]) for match in shards} != set(range(int(shards[0]["count"]))):
         raise SourceError(

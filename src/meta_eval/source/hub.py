@@ -158,7 +158,7 @@ def open_repository(dataset_id: str, *, revision: str | None, client: HubClient 
 
 
 def download_model_files(model: str, names: Sequence[str], *, client: HubClient | None = None) -> None:
-    """Bring small files of a model's repository into the hub's cache, those of them that it has.
+    """Download small files of a model's repository into the hub's cache. Missing files are skipped.
 
     The hub is asked once what there is, and not again where it does not answer: the name may be nobody's, and the
     library would wait for each file.
@@ -203,7 +203,7 @@ def open_original(dataset_id: str, *, revision: str | None, client: HubClient | 
 
 @dataclass(frozen=True, slots=True)
 class _Digests:
-    """What the hub says about a file's content: sha256 of a big one, git's blob id of a small one."""
+    """The hub's digests of a file: SHA-256 of a large file, git's blob id of a small one."""
 
     sha256: str | None
     blob_id: str | None
@@ -304,7 +304,7 @@ def _open(client: HubClient, dataset_id: str, revision: str | None) -> tuple[_Sn
 
 
 def _dataset_info(client: HubClient, api: HfApi, place: HubPlace) -> tuple[str, dict[str, _Digests]]:
-    """The commit of a dataset, and of each of its files what the hub says of the content."""
+    """The commit of a dataset, and the hub's digests of each of its files."""
     with _answer_of_hub(place):
         info = api.dataset_info(place.dataset_id, revision=place.revision, files_metadata=True, timeout=client.timeout)
         digests = {

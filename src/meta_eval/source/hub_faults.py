@@ -1,4 +1,4 @@
-"""What a failure of the hub means to a user: one message each, and whether another attempt may help."""
+"""Turns failures of the hub into messages, and says whether another attempt may help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meta_eval.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class HubPlace:
-    """What a request is about, for messages."""
+    """The dataset and file that a request asks for, for messages."""
 
     endpoint: str
     dataset_id: str
@@ -80,7 +80,7 @@ _ANSWERS = {
 
 
 def diagnose_fault(exc: BaseException, place: HubPlace) -> Fault:
-    """Which message a failure of the library becomes, and whether to try again."""
+    """Turn a failure of the library into a message, and decide whether to try again."""
     from huggingface_hub import errors
 
     while isinstance(exc, errors.LocalEntryNotFoundError) and exc.__cause__ is not None:

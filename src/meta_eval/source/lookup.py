@@ -15,7 +15,7 @@ SAMPLE = "sample"
 
 
 def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[EvalsDataset]:
-    """The evals dataset of a name; the embedded sample is several, one a model.
+    """Open the evals datasets of a name: several for the embedded sample, which has a dataset for each model.
 
     Args:
         name: ``sample``, a local folder, or a hub id.
@@ -52,7 +52,7 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
 
 
 def find_listed_dataset(name: str) -> EvalsDataset | None:
-    """A published evals dataset as the catalog knows it: enough to say what it offers, without asking the hub.
+    """A published evals dataset as the catalog lists it, which tells what it offers without asking the hub.
 
     None for every other name.
     """
@@ -87,7 +87,7 @@ def open_original(name: str, *, revision: str | None, where: str) -> OriginalDat
 
 
 def _is_path(name: str, where: str) -> bool:
-    """Whether a name means this machine: something lies there. What is no hub id either is refused."""
+    """Whether a name is a path on this machine. A name that is neither a path nor a hub id is refused."""
     path = expand_home(name, where=where)
     if path.exists():
         return True

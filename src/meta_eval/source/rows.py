@@ -29,7 +29,7 @@ _HINT = "Fetch or copy the file again; if it stays so, the dataset itself is dam
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which rows are meant, for messages."""
+    """The dataset and subset of rows, for messages."""
 
     dataset_id: str
     subset: str

@@ -1,4 +1,4 @@
-"""The templates in ``meta_template/``: what they are, which are meant, how they are listed and rewritten."""
+"""The templates in ``meta_template/``: reading, selecting, listing and rewriting them."""
 
 from meta_eval.templates.folder import TemplateFolder, read_templates, read_yaml
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template

@@ -170,7 +170,7 @@ def _entries(given: Any, key: str, where: str) -> list[Mapping[str, Any]]:
 
 
 def defines_function(path: Path, function: str) -> bool:
-    """Whether a module defines or imports a name at its top, as far as can be told without running it.
+    """Whether a module defines or imports a name at its top level; False if only running it would tell.
 
     Raises:
         TemplateError: It cannot be read or parsed.

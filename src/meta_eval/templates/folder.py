@@ -1,4 +1,4 @@
-"""Templates: what stands in ``meta_template/``, what each task asks for, and which tasks an evals dataset offers.
+"""Reads template folders: their tasks, includes and groups.
 
 prepare has no list of tasks. A task is any ``*.yaml`` below the template folder with a ``task:`` name; all that
 meta-eval must know of it stands in its ``metadata: {meta_eval: …}`` block.
@@ -300,7 +300,7 @@ def _hidden(file: PurePosixPath) -> bool:
 
 
 def locate_file(root: Path, file: PurePosixPath) -> Path:
-    """Where a file of a template folder lies: there, or among the shipped ones where it is a shared one."""
+    """Find a file of a template folder: in the folder, or among the shipped files that tasks share."""
     return next((place for place in _places(root, file) if place.exists()), root / file)
 
 

@@ -18,7 +18,7 @@ from meta_eval.templates.spec import Template
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written, and what a user should edit now, one line each with file and line number."""
+    """The new file, and the lines that a user should edit, each with file and line number."""
 
     files: tuple[Path, ...]
     edits: tuple[str, ...]

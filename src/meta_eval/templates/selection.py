@@ -1,4 +1,4 @@
-"""Selection: which tasks a list of names means for an evals dataset, and why another task is none of them."""
+"""Selects the tasks that a list of names means for an evals dataset, and explains why others are not offered."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str
 def find_withheld_tasks(
     folder: TemplateFolder, groups: Iterable[str], datasets: Sequence[EvalsDataset]
 ) -> tuple[str, ...]:
-    """The tasks that groups leave out because they run what the model wrote and nobody has allowed that."""
+    """The tasks that groups leave out because they run code that a model wrote, which is not allowed here."""
     fitting = _fitting(folder, datasets)
     code = {name: parts for name, parts in fitting.items() if folder.tasks[name].unsafe_code}
     return tuple(dict.fromkeys(member.template.name for group in groups for member in _members(folder, group, code)))
@@ -142,7 +142,7 @@ def _fitting(folder: TemplateFolder, datasets: Sequence[EvalsDataset]) -> Offers
 
 
 def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Selection]:
-    """The tasks of a group, each with the first part of whose family the group takes it."""
+    """The tasks of a group, each with the first part of the dataset that has a family of the group."""
     selections = []
     for name, parts in offered.items():
         template = folder.tasks[name]

@@ -1,4 +1,4 @@
-"""What a template says of itself: its ``metadata: {meta_eval: …}`` block, and its settings as lm-eval reads them."""
+"""The ``metadata: {meta_eval: …}`` block of a template, and its settings as lm-eval reads them."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Template:
 
     @property
     def verdict(self) -> str:
-        """``metric,filter``: what says of one answer whether it is right."""
+        """The primary metric: the ``metric,filter`` that says whether an answer is right."""
         return self.spec.verdict or f"{self.metrics[0]},{self.filters[0]}"
 
     @property

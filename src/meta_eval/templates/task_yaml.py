@@ -62,7 +62,7 @@ def _function(reference: str) -> TaggedScalar:
 
 
 def _replace_key(tree: CommentedMap, old: str, new: str, value: Any) -> None:
-    """Put ``new: value`` where ``old`` stands, with its comments; at the end when there is no ``old``.
+    """Replace ``old`` by ``new: value`` and keep its comments. Without ``old``, append it.
 
     Where both stand already, ``old`` becomes null instead of going: its comments hang on it.
     """
@@ -80,7 +80,7 @@ def _replace_key(tree: CommentedMap, old: str, new: str, value: Any) -> None:
 
 
 def _arguments(tree: CommentedMap, arguments: Mapping[str, str | Mapping[str, str]]) -> CommentedMap:
-    """``dataset_kwargs`` with more in it; what a template has there stays, with its comments."""
+    """Add arguments to ``dataset_kwargs``. What a template has there stays, with its comments."""
     present = tree.get("dataset_kwargs")
     mapping = present if isinstance(present, CommentedMap) else CommentedMap()
     for name, value in arguments.items():
@@ -128,7 +128,7 @@ def bundle_task(
 
 
 def rewrite_for_next_token(text: str, *, inherited: Collection[str], where: str = _SOMEWHERE) -> str:
-    """A choice task's YAML that asks one prompt a doc for one token, by assets/next_token.py beside it.
+    """Rewrite a choice task to ask for the next token, with a copy of assets/next_token.py beside its YAML.
 
     Args:
         text: The YAML.
@@ -145,7 +145,7 @@ def rewrite_for_next_token(text: str, *, inherited: Collection[str], where: str 
 
 
 def rewrite_for_hub(text: str, *, dataset_path: str, dataset_name: str, revision: str, where: str = _SOMEWHERE) -> str:
-    """A task's YAML that reads its rows from the hub, at one commit."""
+    """Rewrite a task to read its rows from the hub at a fixed commit."""
     tree = _load(text, where)
     _replace_key(tree, "dataset_path", "dataset_path", dataset_path)
     _replace_key(tree, "dataset_name", "dataset_name", dataset_name)
@@ -175,7 +175,7 @@ def rename_task(text: str, *, name: str, subset: str, where: str = _SOMEWHERE) -
 
 
 def write_group(text: str | None, *, name: str, members: Sequence[str], where: str = _SOMEWHERE) -> str:
-    """A group's YAML with the members that were prepared; made anew when the template folder has none."""
+    """Write the YAML of a group with the prepared members; new if the template folder has none."""
     tree = _load(text, where) if text is not None else CommentedMap({"group": name})
     tree["task"] = CommentedSeq(members)
     return _dump(tree)

@@ -30,7 +30,7 @@ def are_token_ids(some: Any) -> bool:
 def recover_contexts(
     prompt: str, requests: Sequence[Sequence[int]], ending: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[tuple[str, ...], str] | None:
-    """The prompt of each request and the ending behind all of them, as text; None where the ids do not tell them.
+    """Recover the prompt of each request and the common ending as text; None if the token ids do not show them.
 
     Args:
         prompt: The one prompt that is kept as text, which must be one of them.

@@ -34,7 +34,7 @@ _MOST_RESULTS = 2**26
 
 
 class DetailsFormat(RecordFormat):
-    """Details of a run, of which each task is a parquet file."""
+    """The format "details" of recorded runs: a parquet file for each task."""
 
     name = "details"
 
@@ -65,7 +65,7 @@ class Details:
 
 
 class DetailsRecord(Record):
-    """Details of a run, of each task those that are meant."""
+    """A recorded run in the format "details", with the selected file of each task."""
 
     def __init__(self, place: Place, run: str | None, wanted: Sequence[str]) -> None:
         known = {(details.name, details.time): details for details in _found(place.files)}
@@ -202,7 +202,7 @@ def _groups(known: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _model(name: str, names: Sequence[str], times: set[str], fetch: Callable[[str], Path]) -> str | None:
-    """Whose details they are: what the results of the run say, else the name of the dataset or folder."""
+    """The model of the details: from the results of the run, or else the name of the dataset or folder."""
     for file in names:
         match = _RESULTS.fullmatch(PurePosixPath(file).name)
         if match is None or normalise_time(match["time"]) not in times:

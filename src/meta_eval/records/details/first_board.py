@@ -89,7 +89,7 @@ class DetailsRow:
 
 
 def choose_columns(names: Sequence[str], *, tokens: bool) -> list[str]:
-    """The columns that are read, of those that there are.
+    """Choose the columns to read among those of a file.
 
     Args:
         names: All columns.
@@ -170,7 +170,7 @@ def _is_one_ending(continuations: Any, choices: list[Any]) -> bool:
 def _contexts(
     row: Mapping[str, Any], prompt: str, tokenizer: Tokenizer | None, where: str
 ) -> tuple[tuple[str, ...], str]:
-    """The prompt of each choice, and the one ending.
+    """The prompt of each choice, and their common ending.
 
     Raises:
         DataError: Nobody can tell them.

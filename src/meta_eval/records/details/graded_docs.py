@@ -57,7 +57,7 @@ def make_grader_code(kind: Kind, name: str) -> TaskCode:
 
 
 def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
-    """The ``metric,filter`` of single verdicts: what a board shows of the task, else the likeliest to be meant."""
+    """Choose the ``metric,filter`` of verdicts: the metric that a board shows for the task, or else the usual one."""
     there = [f"{metric},none" for metric in metrics]
     parts = [part for board in boards.list_boards().values() for part in board.parts if name in part.tasks]
     shown = [spec for part in parts for spec in part.metrics]

@@ -1,4 +1,4 @@
-"""The recorded token ids beside those that the model's tokenizer makes of the recorded text, id by id.
+"""Compares recorded token ids with those that the model's tokenizer makes of the recorded text.
 
 They say whether it is the tokenizer that the record was made with, and whether a BOS stood in front then: the harness
 of 2023 put none there, and every engine does today.
@@ -47,7 +47,7 @@ class TokenCheck:
             self._added = whole[: max(0, len(whole) - len(plain))] if whole[-len(plain) :] == plain else []
 
     def compare(self, number: int, sample: DetailsRow) -> None:
-        """Compare the ids of a doc; one whose prompt was cut, or without ids, is passed over."""
+        """Compare the ids of a doc. A doc without ids, or with a truncated prompt, is skipped."""
         if self.tokenizer is None or sample.tokens is None or sample.truncated:
             return
         texts = sample.requests
@@ -74,7 +74,7 @@ class TokenCheck:
 
     @property
     def with_bos(self) -> bool | None:
-        """Whether a BOS stood before the prompts; None where nobody can tell, or docs differ."""
+        """Whether a BOS preceded the prompts; None if unknown, or if docs differ."""
         if not self._added or not self.docs or 0 < self.without_bos < self.docs:
             return None
         return not self.without_bos

@@ -1,4 +1,4 @@
-"""Finding a run that lm-eval recorded: by what its files hold, on this machine or in a dataset of the hub.
+"""Finds the files of a run that lm-eval recorded, on this machine or in a dataset of the hub.
 
 The details of the Open LLM Leaderboard 2 are such datasets (``open-llm-leaderboard/<org>__<model>-details``): of their
 files only those of the run that is meant are fetched.
@@ -72,7 +72,7 @@ def holds_record(path: Path) -> bool:
 
 
 def has_samples(run: TaskOutput) -> bool:
-    """Whether what is named like the samples of a run begins with a sample of lm-eval."""
+    """Whether the samples file of a run begins with a sample of lm-eval."""
     for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
         try:
             sample = parse_sample(piece.content, piece.where, cut=False)
@@ -171,7 +171,7 @@ def _provenance(files: OutputIndex, run: TaskOutput, task: str) -> Provenance:
 
 
 def _revision(path: Path, files: OutputIndex) -> str:
-    """Over the names and contents of the files that are read, wherever the folder lies."""
+    """The SHA-256 of names and contents of the files that are read, without the path of their folder."""
     root = (path if path.is_dir() else path.parent).resolve()
     paths = {run.samples for runs in files.tasks.values() for run in runs} | set(files.results)
     lines = []
@@ -199,7 +199,7 @@ def holds_samples(repository: Repository) -> bool:
 
 
 def _runs(repository: Repository) -> dict[str, list[TaskOutput]]:
-    """Of each task its runs, by the names of files; a path is here one inside the dataset."""
+    """The runs of each task, by file names. Paths are those inside the dataset."""
     runs: dict[str, list[TaskOutput]] = {}
     results = {
         (PurePosixPath(name).parent, named[1]): Path(name)

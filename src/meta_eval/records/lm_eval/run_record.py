@@ -114,7 +114,7 @@ def _output_type(run: TaskRun, of_pack: str) -> str:
 
 
 def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, Score]:
-    """The record's own scores: those that are means of docs, or averages of labels."""
+    """The scores of the record itself that are means over docs or averages over labels."""
     entries = {}
     for spec in logged:
         score = compute_scores(run.docs, spec)
@@ -125,7 +125,7 @@ def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, Score]:
 
 
 def _verdict(code: TaskCode, recorded: RecordedTask) -> str:
-    """The ``metric,filter`` of single verdicts: what a template says, else the first that is a share of each doc."""
+    """The ``metric,filter`` of verdicts: the template's, or else the first that is a share for every doc."""
     wanted = as_mapping(as_mapping(code.settings.get("metadata")).get("meta_eval")).get("verdict")
     if isinstance(wanted, str) and wanted in recorded.specs:
         return wanted
