@@ -87,14 +87,14 @@ def follow(
     for end in order.ends:
         for name, doc in order.order[asked:end]:
             before, after = values[name]
-            followed.add(name, doc, before[doc], after[doc])
+            followed.add_doc(name, doc, before[doc], after[doc])
         asked = end
         if watch:
-            state = followed.state()
+            state = followed.read_state()
             below = below or end * any(task.outcome == "shown below" for task in state.tasks)
             if state.outcome:
                 break
-    state = followed.state()
+    state = followed.read_state()
     if not whole:
         return Followed(state.docs, below, state.outcome, "", False)
     judged = decide_outcome(

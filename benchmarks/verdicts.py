@@ -286,7 +286,7 @@ def power(runs: int) -> None:
                 rng: np.random.Generator, task: Task = task, alpha: float = alpha, said: float = said
             ) -> Counter[str]:
                 drop = evidence(task, said, rng).drop
-                return Counter({"seen": drop.value > 0 and drop.p() < alpha})
+                return Counter({"seen": drop.value > 0 and drop.p_value() < alpha})
 
             counts = simulate(work, f"see {task.name} {task.flips} {alpha}", runs)
             cells += [f"{100 * said:.1f}", rate(counts["seen"], runs, 0.8)]
@@ -297,7 +297,7 @@ def power(runs: int) -> None:
 def typical(task: Task, alpha: float) -> float:
     """What a report says it could see, in the median report of an identical model."""
     rng = np.random.default_rng(5)
-    return float(np.median([evidence(task, 0.0, rng).drop.detectable(alpha) for _ in range(25)]))
+    return float(np.median([evidence(task, 0.0, rng).drop.find_detectable(alpha) for _ in range(25)]))
 
 
 def settling(runs: int) -> None:

@@ -27,8 +27,10 @@ Fed = Callable[[list[int]], list[int]]
 def main() -> None:
     encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
     known = [read_known_answer for read_known_answer in read_known_answers() if read_known_answer.group == "answers"]
-    pairs = [([encoder.bos, *encoder.pieces(one.request.prompt)], encoder.pieces(one.texts[1][0])) for one in known]
-    head = encoder.pieces("<|start_header_id|>assistant<|end_header_id|>\n\n")
+    pairs = [
+        ([encoder.bos, *encoder.encode_text(one.request.prompt)], encoder.encode_text(one.texts[1][0])) for one in known
+    ]
+    head = encoder.encode_text("<|start_header_id|>assistant<|end_header_id|>\n\n")
 
     def without_template(ids: list[int]) -> list[int]:
         return ids[: -len(head)] if ids[-len(head) :] == head else ids[:3]

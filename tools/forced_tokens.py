@@ -188,7 +188,7 @@ def untold(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def spelled(tokenizer: Tokenizer, text: str) -> list[int]:
     """Special tokens as the text that they look like."""
-    return Encoder(tokenizer).spelled(text)
+    return Encoder(tokenizer).encode_spelled(text)
 
 
 def told_twice(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -413,14 +413,14 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
     )
     given = Answers()
     probing = Probing(short, long)
-    asks = [*with_token_ids([*short, *long], encoder), *probing.asks(encoder)]
+    asks = [*with_token_ids([*short, *long], encoder), *probing.build_asks(encoder)]
     for said in client.answer(asks):
         key = said.request.id, said.request.sha256
         given.given[key] = Answer(
             said.request.id, said.request.prompt_sha256, key[1], None, (), None, said.prompt_tokens, None, said.forced,
             None, client.engine, client.model, None, "",
         )  # fmt: skip
-    return probing.table(given)
+    return probing.build_table(given)
 
 
 def shortened(table_row: Probed) -> Probed:

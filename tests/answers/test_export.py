@@ -213,7 +213,7 @@ def test_token_ids_are_the_prompt_with_one_bos(tmp_path: Path) -> None:
 def test_continuations_are_cut_into_tokens_as_lm_eval_cuts_them(prompt: str, continuations: list[str]) -> None:
     tokenizer = byte_tokenizer()
     request = Request("t/0", "t", 0, 0, "choices", prompt, continuations=tuple(continuations))
-    (result,) = Encoder(tokenizer).fields([request])
+    (result,) = Encoder(tokenizer).encode_requests([request])
     theirs = [Tokens(tokenizer)._encode_pair(prompt, text) for text in continuations]
     assert result["continuation_token_ids"] == [continuation for _, continuation in theirs]
     assert all(result["prompt_token_ids"] == context for context, _ in theirs)

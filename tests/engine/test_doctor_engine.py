@@ -34,13 +34,13 @@ class Broken(VllmClient):
 
 encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
 known = [one for one in read_known_answers() if one.group == "answers"]
-HEAD = encoder.pieces("<|start_header_id|>assistant<|end_header_id|>" + chr(10) * 2)
+HEAD = encoder.encode_text("<|start_header_id|>assistant<|end_header_id|>" + chr(10) * 2)
 
 def sing(client):
     recorded = {one.request.id: Recorded(one.texts[1][0]) for one in known}
     asks = with_token_ids([one.request for one in known], encoder)
     try:
-        canary = Canary(client, recorded, encoder.pieces, encoder.bos)
+        canary = Canary(client, recorded, encoder.encode_text, encoder.bos)
         return asdict(canary.judge(list(counted(client, asks, check=False))))
     except CanaryError as error:
         return str(error)

@@ -61,7 +61,7 @@ def test_the_outcome_is_that_of_the_interval_which_is_shown() -> None:
     result = decide_alone(160, 100, 10_000)
     assert result.interval == result.drop.interval()
     assert result.interval.upper < result.margin == MARGIN
-    assert result.p == result.drop.p() < 0.05
+    assert result.p == result.drop.p_value() < 0.05
 
 
 def test_a_drop_inside_the_margin_is_remarked_on() -> None:

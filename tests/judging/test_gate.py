@@ -138,9 +138,9 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     gate = read_gate(path)
-    assert (gate.margin, gate.rule("meta_a").margin, gate.rule("meta_a").against) == (1.0, None, "recorded")
-    assert (gate.rule("meta_b").margin, gate.rule("meta_b").against) == (2.5, "published")
-    assert gate.rule("meta_b").min_docs == 100
+    assert (gate.margin, gate.rule_of("meta_a").margin, gate.rule_of("meta_a").against) == (1.0, None, "recorded")
+    assert (gate.rule_of("meta_b").margin, gate.rule_of("meta_b").against) == (2.5, "published")
+    assert gate.rule_of("meta_b").min_docs == 100
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,12 @@ def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> N
     )
     run = replace(run, tasks={"meta_some": replace(run.tasks["meta_some"], docs=docs)})
     (result,) = judge_run(run, manifest(meta_some=task)).tasks
-    assert (result.against, drop_of(result).lost, drop_of(result).won, drop_of(result).p()) == (VERDICTS, 0, 0, 1.0)
+    assert (result.against, drop_of(result).lost, drop_of(result).won, drop_of(result).p_value()) == (
+        VERDICTS,
+        0,
+        0,
+        1.0,
+    )
 
 
 def test_recorded_verdicts_in_another_metric_are_those_of_its_name(tmp_path: Path) -> None:
@@ -277,7 +282,7 @@ def test_what_the_baseline_is_off_the_published_number_is_none_of_the_drop(tmp_p
     distance = result.scores[0].distance
     assert distance is not None and distance.distance == pytest.approx(-0.02) and not distance.rounded
     assert "judge" in str(distance.reason) or "then a model" in str(distance.reason)
-    assert (drop_of(result).value, drop_of(result).p(), result.outcome) == (0.0, 1.0, "shown to hold")
+    assert (drop_of(result).value, drop_of(result).p_value(), result.outcome) == (0.0, 1.0, "shown to hold")
     near = judged(tmp_path / "b", right(650, 1000), task=entry(1000, published(65.04)), before=right(650, 1000))
     assert near.scores[0].distance is not None and not near.scores[0].distance.rounded
     same = judged(tmp_path / "c", right(650, 1000), task=entry(1000, published(65.0)), before=right(650, 1000))
@@ -687,7 +692,7 @@ def test_real_runs_are_compared_in_their_published_metric(replayed: Run) -> None
     assert result["meta_ifeval"].metric == "mean_acc,none"
     assert result["meta_bbh"].metric == "em_macro,official"
     assert all(
-        (drop_of(task).value, drop_of(task).p(), drop_of(task).recovery) == (0, 1, 1) for task in result.values()
+        (drop_of(task).value, drop_of(task).p_value(), drop_of(task).recovery) == (0, 1, 1) for task in result.values()
     )
 
 

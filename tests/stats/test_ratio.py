@@ -25,15 +25,15 @@ def test_p_and_interval_are_of_one_statistic() -> None:
     mean = mean_of_tokens(np.array([1.0, 3.0, 2.0, 4.0]), np.array([2, 2, 3, 1]))
     interval = mean.interval(0.9)
     assert interval is not None
-    assert mean.p(interval.lower) == pytest.approx(0.1)
+    assert mean.p_value(interval.lower) == pytest.approx(0.1)
     positive = mean.positive_interval(0.9)
     assert positive is not None
-    assert mean.positive_p(positive.lower) == pytest.approx(0.05)
+    assert mean.positive_p_value(positive.lower) == pytest.approx(0.05)
     assert math.sqrt(positive.lower * positive.upper) == pytest.approx(mean.value)
 
 
 def test_one_doc_tells_nothing_of_itself() -> None:
     mean = mean_of_tokens(np.array([3.0, 0.0]), np.array([2, 0]))
-    assert (mean.value, mean.docs, mean.interval(0.95), mean.p()) == (1.5, 1, None, 1.0)
+    assert (mean.value, mean.docs, mean.interval(0.95), mean.p_value()) == (1.5, 1, None, 1.0)
     with pytest.raises(ValueError, match="no token"):
         mean_of_tokens(np.array([0.0]), np.array([0]))

@@ -34,9 +34,9 @@ def looks(order: Plan, losses: dict[Doc, float], margin: float = MARGIN) -> list
     followed, states, done = Sequential(order, margin), [], 0
     for end in order.ends:
         for task, doc in order.order[done:end]:
-            followed.add(task, doc, max(losses[task, doc], 0.0), max(-losses[task, doc], 0.0))
+            followed.add_doc(task, doc, max(losses[task, doc], 0.0), max(-losses[task, doc], 0.0))
         done = end
-        states.append(followed.state())
+        states.append(followed.read_state())
     return states
 
 
@@ -44,8 +44,8 @@ def ended(order: Plan, losses: dict[Doc, float], margin: float = MARGIN) -> Stat
     """The last of these states, asked for once."""
     followed = Sequential(order, margin)
     for task, doc in order.order:
-        followed.add(task, doc, max(losses[task, doc], 0.0), max(-losses[task, doc], 0.0))
-    return followed.state()
+        followed.add_doc(task, doc, max(losses[task, doc], 0.0), max(-losses[task, doc], 0.0))
+    return followed.read_state()
 
 
 def drawn(order: Plan, lost: Callable[[Doc], float], won: float, rng: random.Random) -> dict[Doc, float]:
@@ -308,7 +308,7 @@ def test_one_doc_is_a_whole_run() -> None:
 
 
 def test_before_the_first_round_nothing_is_known() -> None:
-    state = Sequential(plan_rounds([TaskDocs("t", range(64))]), MARGIN).state()
+    state = Sequential(plan_rounds([TaskDocs("t", range(64))]), MARGIN).read_state()
     assert (state.outcome, state.docs, state.complete) == (None, 0, False)
     assert state.mean.interval == stats.Interval(-1.0, 1.0)
 
@@ -357,11 +357,11 @@ def test_a_decision_stays_whatever_comes_after_it() -> None:
     order = plan_rounds([TaskDocs("t", range(6000))])
     followed = Sequential(order, MARGIN)
     for task, doc in order.order[:2000]:
-        followed.add(task, doc, 1.0, 1.0)
-    decided = followed.state()
+        followed.add_doc(task, doc, 1.0, 1.0)
+    decided = followed.read_state()
     for task, doc in order.order[2000:]:
-        followed.add(task, doc, 1.0, 0.0)
-    assert decided.outcome == "SHIP" and followed.state() == decided
+        followed.add_doc(task, doc, 1.0, 0.0)
+    assert decided.outcome == "SHIP" and followed.read_state() == decided
 
 
 @settings(max_examples=20)
@@ -373,26 +373,26 @@ def test_the_state_does_not_hang_on_when_docs_come(luck: random.Random, stops: l
     luck.shuffle(arriving)
     followed = Sequential(order, MARGIN)
     for at, (task, doc) in enumerate(arriving):
-        followed.add(task, doc, max(some[task, doc], 0.0), max(-some[task, doc], 0.0))
+        followed.add_doc(task, doc, max(some[task, doc], 0.0), max(-some[task, doc], 0.0))
         if at in stops:
-            followed.state()
-    assert followed.state() == looks(order, some)[-1]
+            followed.read_state()
+    assert followed.read_state() == looks(order, some)[-1]
 
 
 def test_a_doc_that_is_missing_ends_the_looks() -> None:
     order = plan_rounds([TaskDocs("t", range(640))])
     followed = Sequential(order, MARGIN)
     for task, doc in order.order[:40] + order.order[41:]:
-        followed.add(task, doc, 1.0, 0.0)
-    assert followed.state().docs == order.ends[0] and not followed.state().complete
+        followed.add_doc(task, doc, 1.0, 0.0)
+    assert followed.read_state().docs == order.ends[0] and not followed.read_state().complete
 
 
 def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
     order = plan_rounds([TaskDocs("t", range(3), reach=[2.0, 0.5, 0.5])])
     followed = Sequential(order, MARGIN)
-    followed.add("t", 0, 2.0, 0.0)
+    followed.add_doc("t", 0, 2.0, 0.0)
     with pytest.raises(ValueError, match=r"differ by more than 0\.5"):
-        followed.add("t", 1, 1.0, 0.0)
+        followed.add_doc("t", 1, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -406,16 +406,16 @@ def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
 )
 def test_what_cannot_be_added(task: str, doc: int, new: float, said: str) -> None:
     followed = Sequential(plan_rounds([TaskDocs("t", range(3))]), MARGIN)
-    followed.add("t", 0, 1.0, 1.0)
-    followed.add("t", 0, 1.0, 1.0)
+    followed.add_doc("t", 0, 1.0, 1.0)
+    followed.add_doc("t", 0, 1.0, 1.0)
     with pytest.raises(ValueError, match=said):
-        followed.add(task, doc, 1.0, new)
+        followed.add_doc(task, doc, 1.0, new)
 
 
 def test_rounding_is_no_flip() -> None:
     order = plan_rounds([TaskDocs("t", range(640))])
     followed, same = Sequential(order, MARGIN), Sequential(order, MARGIN)
     for task, doc in order.order:
-        followed.add(task, doc, float(np.float64(0.1) + 0.2), 0.3)
-        same.add(task, doc, 1.0, 1.0)
-    assert followed.state() == same.state()
+        followed.add_doc(task, doc, float(np.float64(0.1) + 0.2), 0.3)
+        same.add_doc(task, doc, 1.0, 1.0)
+    assert followed.read_state() == same.read_state()

@@ -213,7 +213,7 @@ def test_one_cluster_tells_nothing() -> None:
     assert average_docs([1.0, 0.0, 1.0], clusters=["p"] * 3).freedom == 0
     assert stats.score_interval([1.0, 0.0], clusters=["p", "p"]) == stats.Interval(0, 1)
     assert stats.paired_drop([1.0, 0.0], [0.0, 0.0], clusters=["p", "p"]).interval() == stats.Interval(-1, 1)
-    assert stats.paired_drop([1.0], [0.0]).p() == 1
+    assert stats.paired_drop([1.0], [0.0]).p_value() == 1
 
 
 def test_a_score_of_clustered_docs_has_a_wider_interval() -> None:
@@ -299,14 +299,14 @@ def test_a_drop_of_many_flips_has_students_interval_and_test() -> None:
     expected = scipy.stats.ttest_rel(first, second)
     interval = expected.confidence_interval()
     assert (drop.interval().lower, drop.interval().upper) == pytest.approx((interval.low, interval.high), abs=5e-4)
-    assert drop.p() == pytest.approx(expected.pvalue, rel=0.05)
+    assert drop.p_value() == pytest.approx(expected.pvalue, rel=0.05)
 
 
 def test_no_flip_leaves_something_open() -> None:
     drop = stats.paired_drop([1.0] * 200, [1.0] * 200)
     t = scipy.stats.t.ppf(0.975, 199)
     assert drop.interval() == stats.Interval(pytest.approx(-t * t / 200), pytest.approx(t * t / 200))
-    assert drop.p() == 1
+    assert drop.p_value() == 1
 
 
 def test_small_changes_do_not_shrink_what_unseen_flips_may_be() -> None:
@@ -329,10 +329,10 @@ def test_a_drop_turned_round_is_a_gain(docs: list[tuple[float, float]], by_subta
     before, after = [a for a, _ in docs], [b for _, b in docs]
     there = stats.paired_drop(before, after, labels, clusters)
     back = stats.paired_drop(after, before, labels, clusters)
-    turned = back.interval().scaled(-1)
+    turned = back.interval().scale(-1)
     assert there.value == pytest.approx(-back.value, abs=1e-12)
     assert (there.interval().lower, there.interval().upper) == pytest.approx((turned.lower, turned.upper))
-    assert there.p() == pytest.approx(back.p())
+    assert there.p_value() == pytest.approx(back.p_value())
 
 
 @settings(deadline=None)
@@ -344,7 +344,7 @@ def test_the_order_of_docs_does_not_matter(docs: list[tuple[float, float]], chan
 
     def figures_of(those: list[tuple[float, float, int, int]]) -> tuple[float, ...]:
         drop = stats.paired_drop(*(list(column) for column in zip(*those, strict=True)))
-        return drop.value, drop.interval().lower, drop.interval().upper, drop.p()
+        return drop.value, drop.interval().lower, drop.interval().upper, drop.p_value()
 
     assert figures_of(rows) == pytest.approx(figures_of(shuffled), abs=1e-9)
 
@@ -358,10 +358,10 @@ def test_sign_interval_and_p_are_of_one_statistic(docs: list[tuple[float, float]
     assert interval.lower <= narrow.lower <= narrow.upper <= interval.upper
     clipped = interval.lower == -1 or interval.upper == 1
     assert clipped or (interval.lower + interval.upper) * drop.value >= -1e-9
-    if abs(drop.p() - 0.05) > 1e-9:
-        assert (drop.p() < 0.05) == (0 not in interval)
-    if abs(drop.p(0.1) - 0.05) > 1e-9:
-        assert (drop.p(0.1) < 0.05) == (0.1 not in interval)
+    if abs(drop.p_value() - 0.05) > 1e-9:
+        assert (drop.p_value() < 0.05) == (0 not in interval)
+    if abs(drop.p_value(0.1) - 0.05) > 1e-9:
+        assert (drop.p_value(0.1) < 0.05) == (0.1 not in interval)
 
 
 def test_the_sign_is_that_of_the_published_average() -> None:
@@ -437,10 +437,10 @@ def test_the_interval_of_a_drop_in_clusters_covers(sizes: list[int]) -> None:
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 22])
 def test_what_could_be_seen_is_seen_four_times_in_five(n: int, flips: float, alpha: float) -> None:
     half = round(n * flips / 2)
-    said = drop_of(half, half, n).detectable(alpha)
+    said = drop_of(half, half, n).find_detectable(alpha)
     rng = np.random.default_rng(6)
     counts = rng.multinomial(n, [flips / 2 + said, flips / 2, 1 - flips - said], size=RUNS)
-    seen = np.mean([drop_of(int(lost), int(won), n).p() < alpha for lost, won, _ in counts])
+    seen = np.mean([drop_of(int(lost), int(won), n).p_value() < alpha for lost, won, _ in counts])
     assert 0.75 <= seen <= 0.97
 
 

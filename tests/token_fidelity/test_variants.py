@@ -31,8 +31,10 @@ CHAT = f"{HEAD}Hello there<|eot_id|>{ASKED}"
 
 def made(prompt: str) -> dict[str, tuple[list[int], list[int]]]:
     assert ENCODER.bos is not None
-    ids = [ENCODER.bos, *ENCODER.pieces(prompt)]
-    return dict(variants(prompt, ids, ENCODER.pieces("a b c"), ENCODER.bos, ENCODER.pieces, ENCODER.spelled))
+    ids = [ENCODER.bos, *ENCODER.encode_text(prompt)]
+    return dict(
+        variants(prompt, ids, ENCODER.encode_text("a b c"), ENCODER.bos, ENCODER.encode_text, ENCODER.encode_spelled)
+    )
 
 
 def text(ids: list[int]) -> str:
@@ -51,7 +53,7 @@ def test_each_probe_of_a_chat_prompt_is_the_mistake_that_it_is_called_after() ->
     assert found[SPELLED] == bos + CHAT
     spelled = made(CHAT)[SPELLED][0]
     assert spelled[0] == ENCODER.bos and not {TOKENIZER.token_to_id("<|eot_id|>"), ENCODER.bos} & set(spelled[1:])
-    assert ENCODER.pieces("<|eot_id|>") == [TOKENIZER.token_to_id("<|eot_id|>")], "the encoder reads them again"
+    assert ENCODER.encode_text("<|eot_id|>") == [TOKENIZER.token_to_id("<|eot_id|>")], "the encoder reads them again"
 
 
 def test_a_plain_prompt_is_probed_without_what_it_has_not() -> None:
@@ -64,14 +66,14 @@ def test_any_prompt_has_probes_of_tokens(prompt: str) -> None:
     ids = found[SECOND_BOS][0][1:]
     assert found[NO_BOS][0] == ids[1:]
     assert len(found[SHIFTED][0]) == len(ids) + 1
-    answer = ENCODER.pieces("a b c")
+    answer = ENCODER.encode_text("a b c")
     assert found[ALONE] == (answer[:1], answer[1:])
 
 
 def test_answers_are_cut_and_an_answer_of_one_token_is_never_alone() -> None:
-    found = dict(variants("x", [0, 5], list(range(100)), 0, ENCODER.pieces, ENCODER.spelled))
+    found = dict(variants("x", [0, 5], list(range(100)), 0, ENCODER.encode_text, ENCODER.encode_spelled))
     assert found[NO_BOS][1] == list(range(MOST))
-    assert ALONE not in dict(variants("x", [0, 5], [7], 0, ENCODER.pieces, ENCODER.spelled))
+    assert ALONE not in dict(variants("x", [0, 5], [7], 0, ENCODER.encode_text, ENCODER.encode_spelled))
 
 
 def test_a_start_that_is_turned_round_keeps_its_bos_and_its_length() -> None:

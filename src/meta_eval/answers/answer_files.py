@@ -78,7 +78,7 @@ class Answer:
     span: tuple[float, float] | None
     where: str
 
-    def says_as(self, other: Answer) -> bool:
+    def has_same_content(self, other: Answer) -> bool:
         """Whether both say the same of the same prompt; times, counts and engines may differ."""
         names = ("prompt_sha256", "text", "choices", "finish_reason", "model")
         return all(getattr(self, name) == getattr(other, name) for name in names)
@@ -137,7 +137,7 @@ def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None
                 answers.failed[key] = answer
             elif known is None or prefer == "last":
                 answers.given[key] = answer
-            elif not known.says_as(answer):
+            elif not known.has_same_content(answer):
                 answers.doubled.setdefault(key, (known.where, answer.where))
     for name in answers.given:
         answers.failed.pop(name, None)

@@ -27,7 +27,7 @@ class Recorded:
     text: str | None = None
     nlls: Sequence[float] = ()
 
-    def answers(self, request: Request) -> bool:
+    def can_answer(self, request: Request) -> bool:
         """Whether a request can be compared with it."""
         if request.kind == "generate":
             return self.text is not None
@@ -40,7 +40,7 @@ class Recordings:
     def __init__(self, pack: Path, manifest: Manifest) -> None:
         self._pack, self._manifest = pack, manifest
 
-    def of(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
+    def read_task(self, task: str) -> tuple[list[Recorded | None], list[str | None]]:
         """By doc what was recorded, None where nothing was, and its subtask."""
 
         entry = self._manifest.tasks[task]
@@ -66,7 +66,7 @@ def scoring_request(request: Request, recorded: Recorded | None) -> Request | No
     Of ``generate`` it is of kind ``force``, one a doc, however often the doc is asked otherwise; ``choices`` stay as
     they are: their recorded likelihoods are compared.
     """
-    if recorded is None or request.repeat or not recorded.answers(request):
+    if recorded is None or request.repeat or not recorded.can_answer(request):
         return None
     if request.kind == "choices":
         return request

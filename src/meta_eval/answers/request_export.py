@@ -82,7 +82,7 @@ def export_requests(
             done.tasks[name] = 0
             limit = manifest.run.limit
             requests = (
-                build_scoring_requests(evaluator, name, limit, recordings.of(name)[0])
+                build_scoring_requests(evaluator, name, limit, recordings.read_task(name)[0])
                 if force
                 else build_requests(evaluator, name, limit)
             )
@@ -126,7 +126,7 @@ def _header(pack: Path, manifest: Manifest, tasks: Sequence[str], encoder: Encod
 
 def _lines(requests: Iterator[Request], encoder: Encoder | None) -> Iterator[str]:
     while batch := list(itertools.islice(requests, _BATCH)):
-        ids = encoder.fields(batch) if encoder else [{} for _ in batch]
+        ids = encoder.encode_requests(batch) if encoder else [{} for _ in batch]
         for request, tokens in zip(batch, ids, strict=True):
             yield _line({**_fields(request), **tokens})
 

@@ -182,20 +182,20 @@ class Encoder:
             raise ValueError(f"puts {len(added)} tokens before a text, and not one BOS")
         self.bos = int(added[0]) if added else None
 
-    def pieces(self, text: str) -> list[int]:
+    def encode_text(self, text: str) -> list[int]:
         """The tokens of a text, without BOS."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    def spelled(self, text: str) -> list[int]:
+    def encode_spelled(self, text: str) -> list[int]:
         """The tokens of a text in which special tokens are no more than the signs that they are written with."""
         self._tokenizer.encode_special_tokens = True
         try:
-            return self.pieces(text)
+            return self.encode_text(text)
         finally:
             self._tokenizer.encode_special_tokens = False
 
-    def fields(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
+    def encode_requests(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
         """The token ids of some requests, as they stand in the file.
 
         The continuations of choices are what lm-eval makes of them, the tokens that the whole text has behind those of
@@ -215,7 +215,7 @@ class Encoder:
                 fields["prompt_token_ids"] = context or self._empty_prompt
                 fields["continuation_token_ids"] = [next(ids)[len(context) :] for _ in request.continuations]
             elif request.kind == "force":
-                fields["continuation_token_ids"] = [self.pieces(text) for text in request.continuations]
+                fields["continuation_token_ids"] = [self.encode_text(text) for text in request.continuations]
             all_fields.append(fields)
         return all_fields
 

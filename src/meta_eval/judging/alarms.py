@@ -186,7 +186,7 @@ def describe_alarm(alarmed: Alarmed) -> str:
 
 
 def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
-    scores = side.of(run, spec)
+    scores = side.scores_of_run(run, spec)
     if scores is None or scores.lower_is_better:
         return
     counts = [side.runs[run][position].choices for position in scores.positions]
@@ -204,8 +204,8 @@ def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None
 def _format(task: str, result: TaskRun, side: Side, run: int, spec: str) -> Iterator[Raised]:
     """Another filter of the same metric finds much that the verdict's filter does not."""
     metric, _, strict = spec.partition(",")
-    ours = side.of(run, spec)
-    others = {name: side.of(run, f"{metric},{name}") for name in result.filters if name != strict}
+    ours = side.scores_of_run(run, spec)
+    others = {name: side.scores_of_run(run, f"{metric},{name}") for name in result.filters if name != strict}
     sign = -1 if ours and ours.lower_is_better else 1
     best = max(((sign * other.value, name) for name, other in others.items() if other is not None), default=None)
     if ours is None or best is None or best[0] - sign * ours.value <= ALARM_OTHER_FORMAT:

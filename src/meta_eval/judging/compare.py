@@ -57,16 +57,16 @@ def compare_runs(
         )
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries, groups, left_out = choose_tasks([before, after], manifest, choice or Choice())
-    gate = gate.without(left_out)
+    gate = gate.leave_out(left_out)
     common = sorted(first & second)
     lacking = sorted((first ^ second) | (set(entries) - first - second))
     # What the pack does not have, or B has besides, nobody asked for.
     asked = sorted({*common, *(first - second), *entries})
-    gate.among([*asked, *groups])
-    ruled = gate.spread(groups)
+    gate.list_tasks([*asked, *groups])
+    ruled = gate.expand_groups(groups)
     shared = shared_questions([before.tasks[name].docs for name in common])
     drafts = [
-        _task(name, before.all_runs(name), after.all_runs(name), manifest, baseline, ruled.rule(name), shared)
+        _task(name, before.all_runs(name), after.all_runs(name), manifest, baseline, ruled.rule_of(name), shared)
         for name in common
     ]
     if not any(draft.evidence or draft.task.averages for draft in drafts):

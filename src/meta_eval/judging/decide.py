@@ -188,7 +188,7 @@ def decide_outcome(
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [evidence.drop for evidence in tasks]
     weights = stats.precision_weights(drops)
-    p_values = [evidence.drop.p() for evidence in everything]
+    p_values = [evidence.drop.p_value() for evidence in everything]
     corrected = stats.correct_by_holm(p_values)
     decided = tuple(
         _task(evidence, limit, p, p_corrected, weight, len(everything), valid=evidence.task not in invalid)
@@ -245,7 +245,7 @@ def _task(
         interval=interval,
         p=p,
         p_corrected=p_corrected,
-        could_see=drop.detectable(ALPHA / count),
+        could_see=drop.find_detectable(ALPHA / count),
         weight=weight,
         remark=_remark(outcome, drop, interval, p_corrected, count) if valid else NOT_VALID,
         settling=plan_repeats((evidence,), (1.0,), drop, margin) if valid and margin in interval else None,
@@ -279,7 +279,7 @@ def _overall(
 ) -> tuple[Overall, tuple[str, ...]]:
     allowed = _points(margin)
     beyond = stats.correct_by_holm(
-        [task.drop.p(task.margin) if task.drop.value > task.margin else 1.0 for task in tasks]
+        [task.drop.p_value(task.margin) if task.drop.value > task.margin else 1.0 for task in tasks]
     )
     worse = [task for task, p in zip(tasks, beyond, strict=True) if p < ALPHA]
     below = [task.task for task in tasks if task.outcome == "shown below"]

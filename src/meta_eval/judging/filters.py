@@ -62,7 +62,9 @@ def filter_drops(
         )
         none = [0.0] * len(ours)
         value, verdict_value = (stats.paired_drop(lost, none, own[0].labels, names).value for lost in (theirs, ours))
-        yield FilterDrop(name, value, verdict, verdict_value, stats.paired_drop(ours, theirs, own[0].labels, names).p())
+        yield FilterDrop(
+            name, value, verdict, verdict_value, stats.paired_drop(ours, theirs, own[0].labels, names).p_value()
+        )
 
 
 def find_disagreement(task: str, drops: Iterable[FilterDrop], margin: float) -> list[Raised]:

@@ -94,7 +94,7 @@ class Gate(_Rule):
             else value
         )
 
-    def rule(self, task: str) -> Rule:
+    def rule_of(self, task: str) -> Rule:
         """What is asked of one task. Its margin is None where it is the gate's own."""
         own = self.tasks.get(task, Rule())
         return Rule(
@@ -104,7 +104,7 @@ class Gate(_Rule):
             limits={**self.limits, **own.limits},
         )
 
-    def without(self, left_out: Container[str]) -> Gate:
+    def leave_out(self, left_out: Container[str]) -> Gate:
         """The same without these tasks.
 
         Raises:
@@ -115,7 +115,7 @@ class Gate(_Rule):
             raise ConfigError("all of the gate's tasks are left out", hint="Name others with --tasks")
         return self.model_copy(update={"tasks": tasks})
 
-    def spread(self, groups: Mapping[str, Sequence[str]]) -> Gate:
+    def expand_groups(self, groups: Mapping[str, Sequence[str]]) -> Gate:
         """The same with the tasks of its groups, each by the group's rule where it has none of its own."""
         tasks = dict(self.tasks)
         for name, rule in self.tasks.items():
@@ -123,7 +123,7 @@ class Gate(_Rule):
                 tasks.setdefault(task, rule)
         return self.model_copy(update={"tasks": tasks})
 
-    def among(self, known: Iterable[str]) -> list[str]:
+    def list_tasks(self, known: Iterable[str]) -> list[str]:
         """The tasks to decide on.
 
         Raises:

@@ -68,7 +68,7 @@ def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> Evid
     parts_evidence = [part.evidence for part in parts if part.evidence is not None]
     baseline_runs = [evidence.baseline_runs for evidence in parts_evidence if evidence.baseline_runs is not None]
     return Evidence(
-        name, drop, gate.rule(name).share, min((evidence.runs for evidence in parts_evidence), default=1),
+        name, drop, gate.rule_of(name).share, min((evidence.runs for evidence in parts_evidence), default=1),
         min(baseline_runs) if len(baseline_runs) == len(parts) else None,
     )  # fmt: skip
 
@@ -79,7 +79,7 @@ def _drop(draft: Draft, spec: str) -> Drop | None:
         return None
     names = draft.clusters([draft.pair[1].docs[place] for place in scores[1].positions]) if draft.clusters else None
     drop = stats.paired_drop(scores[0].shares, scores[1].shares, scores[1].labels, names)
-    return drop.turned() if scores[1].lower_is_better else drop
+    return drop.invert() if scores[1].lower_is_better else drop
 
 
 def _weighs_docs(run: Run, tasks: Sequence[str], spec: str, value: float) -> bool | None:

@@ -81,20 +81,20 @@ def judge_run(
     """
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
-    gate = gate.without(left_out)
+    gate = gate.leave_out(left_out)
     names = sorted({*run.tasks, *entries})
     asked = sorted(entries) if manifest else names
-    gate.among([*asked, *groups])
-    ruled = gate.spread(groups)
+    gate.list_tasks([*asked, *groups])
+    ruled = gate.expand_groups(groups)
     named = {name for name, entry in entries.items() if entry.baseline is not None}
-    if any(ruled.rule(name).against == "baseline" and name not in named for name in ruled.tasks or asked):
+    if any(ruled.rule_of(name).against == "baseline" and name not in named for name in ruled.tasks or asked):
         raise ConfigError(
             "against: baseline needs a baseline run",
             hint="Give both to `meta-eval compare`, or name it as baseline in the configuration",
         )
     shared = shared_questions([run.tasks[name].docs for name in ruled.tasks or asked if name in run.tasks])
     sides = [build_sides(name, run.all_runs(name), entries.get(name), baseline) for name in names]
-    drafts = [draft_task(task_sides, ruled.rule(task_sides.name), shared) for task_sides in sides]
+    drafts = [draft_task(task_sides, ruled.rule_of(task_sides.name), shared) for task_sides in sides]
     drafts += draft_groups(run, drafts, gate)
     decided_names = list_decided_names(gate, groups, drafts, asked)
     return conclude_judgement(drafts, gate, decided_names, [] if manifest else [("no pack", Alarmed(None))])
@@ -260,10 +260,10 @@ def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset
         if theirs is None
         else stats.paired_drop(theirs.shares, ours.shares, ours.labels, names)
     )
-    drop = drop.turned() if ours.lower_is_better else drop
+    drop = drop.invert() if ours.lower_is_better else drop
     noise = None
     for side in filter(None, (reference.before, reference.after)):
-        scores_by_run = side.each(reference.spec)
+        scores_by_run = side.scores_by_run(reference.spec)
         if len(scores_by_run) > 1:
             noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], ours.labels)
     baseline_runs = len(sides.before) if reference.words == RUN_A else None
@@ -296,7 +296,7 @@ def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> lis
 def _flips(sides: tuple[Side, Side], spec: str, whose: str) -> Flips | None:
     """``whose`` recorded verdicts; the empty text where two runs are compared."""
     first, second = sides[::-1] if whose else sides
-    before, after = first.of(0, spec), second.of(0, spec)
+    before, after = first.scores_of_run(0, spec), second.scores_of_run(0, spec)
     if before is None or after is None or before.positions != after.positions:
         return None
     changes = [b - a for a, b in zip(before.verdicts, after.verdicts, strict=True)]
@@ -328,7 +328,7 @@ def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[S
         if len(before) == len(values):
             drops[name] = stats.paired_drop(before, after, clusters=clusters if scores.clusters else None)
     clear = dict(
-        zip(drops, (p < ALPHA for p in stats.correct_by_holm([drop.p() for drop in drops.values()])), strict=True)
+        zip(drops, (p < ALPHA for p in stats.correct_by_holm([drop.p_value() for drop in drops.values()])), strict=True)
     )
     return tuple(
         Subtask(

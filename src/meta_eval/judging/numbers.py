@@ -57,10 +57,10 @@ def score_without_cut(ours: Side, sides: tuple[Side, Side] | None, spec: str) ->
     docs = len(ours.docs) - len(kept)
     if scores is None or not docs:
         return None
-    without = ours.only(kept).scores(spec) if kept else None
+    without = ours.select_docs(kept).scores(spec) if kept else None
     beside = None
     if sides and (places := _whole(sides[1])):
-        beside = paired_scores(sides[0].only(places), sides[1].only(places), spec)
+        beside = paired_scores(sides[0].select_docs(places), sides[1].select_docs(places), spec)
     same = beside is not None and without is not None and len(beside[0].values) == len(without.values)
     return Cut(
         metric=spec, docs=docs, of=len(scores.values), score=scores.value,

@@ -41,26 +41,26 @@ class Side:
         """Those of the newest run."""
         return self.runs[0] if self.runs else ()
 
-    def of(self, run: int, spec: str) -> Scores | None:
+    def scores_of_run(self, run: int, spec: str) -> Scores | None:
         """The scores of one run; see `compute_scores`."""
         if (run, spec) not in self._known:
             self._known[run, spec] = compute_scores(self.runs[run], spec, self.lower_is_better)
         return self._known[run, spec]
 
-    def each(self, spec: str) -> list[Scores]:
+    def scores_by_run(self, spec: str) -> list[Scores]:
         """The scores of every run; none unless every run has them of the same docs."""
-        all_runs = [scores for run in range(len(self.runs)) if (scores := self.of(run, spec)) is not None]
+        all_runs = [scores for run in range(len(self.runs)) if (scores := self.scores_of_run(run, spec)) is not None]
         docs = {(scores.positions, scores.labels) for scores in all_runs}
         return all_runs if len(all_runs) == len(self.runs) and len(docs) == 1 else []
 
     def scores(self, spec: str) -> Scores | None:
         """The mean of all runs, doc by doc."""
         if spec not in self._averaged:
-            scores_by_run = self.each(spec)
+            scores_by_run = self.scores_by_run(spec)
             self._averaged[spec] = _averaged(scores_by_run) if scores_by_run else None
         return self._averaged[spec]
 
-    def only(self, places: Sequence[int]) -> Side:
+    def select_docs(self, places: Sequence[int]) -> Side:
         """The side of these docs alone, in this order."""
         if list(places) == list(range(len(self.docs))):
             return self
@@ -160,7 +160,7 @@ def align_sides(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
                 matches[place] = same.pop()
         left = [place for places in waiting.values() for place in reversed(places)]
     pairs = sorted(matches.items())
-    return before.only([place for place, _ in pairs]), after.only([place for _, place in pairs])
+    return before.select_docs([place for place, _ in pairs]), after.select_docs([place for _, place in pairs])
 
 
 def paired_scores(before: Side, after: Side, spec: str) -> tuple[Scores, Scores] | None:
@@ -258,7 +258,7 @@ def list_shares(result: TaskRun) -> list[str]:
 
 def _source(sides: Sides, spec: str) -> Source:
     meta = sides.answers or sides.verdicts
-    known = meta.of(0, spec) if meta else None
+    known = meta.scores_of_run(0, spec) if meta else None
     verdicts: dict[Hashable, float] = {}
     if meta and known:
         given = zip(known.positions, known.verdicts, strict=True)

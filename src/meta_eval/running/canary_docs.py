@@ -18,7 +18,7 @@ def first_of(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple
     recorded, eligible = {}, {}
     for task, left in wanted.left.items():
         if left:
-            recorded[task], subtasks = recordings.of(task)
+            recorded[task], subtasks = recordings.read_task(task)
             docs = wanted.docs_left(task)
             eligible[task] = [
                 (name or "") if one is not None and doc in docs else None
@@ -27,7 +27,7 @@ def first_of(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple
     found = {}
     for request in wanted.of_docs(chosen(eligible)):
         one = recorded[request.task][request.doc]
-        if one is not None and request.repeat == 0 and one.answers(request):
+        if one is not None and request.repeat == 0 and one.can_answer(request):
             found[request.id] = request, one
     return found
 

@@ -150,7 +150,7 @@ def with_token_ids(
 
     left = iter(requests)
     while some := list(itertools.islice(left, batch)):
-        ids: Sequence[dict[str, Any]] = encoder.fields(some) if encoder else [{} for _ in some]
+        ids: Sequence[dict[str, Any]] = encoder.encode_requests(some) if encoder else [{} for _ in some]
         for request, tokens in zip(some, ids, strict=True):
             yield EngineRequest(request, tokens.get("prompt_token_ids"), tokens.get("continuation_token_ids"), top_k)
 

@@ -136,7 +136,7 @@ class CompletionsConnection(Connection):
         except (GarbledError, Failed):
             version = None
         # It stands beside every answer.
-        return self._transport.hidden(
+        return self._transport.hide_key(
             one_line(f"{name} {version}" if isinstance(version, str) else str(name))[:_LONGEST_NAME]
         )
 

@@ -61,18 +61,18 @@ class Connection(ABC):
         """Whether it may be asked now."""
         return self.up.is_set() and self._not_before <= time.monotonic()
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Until it may be asked."""
         await self.up.wait()
         while (left := self._not_before - time.monotonic()) > 0:
             await asyncio.sleep(left * random.uniform(1.0, 1.1))  # noqa: S311 (no secret)
 
-    async def down(self) -> None:
+    async def wait_until_down(self) -> None:
         """Until it is not there."""
         while self.up.is_set():
             await asyncio.sleep(0.1)
 
-    def leave_alone(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Ask nothing for so long."""
         self._not_before = max(self._not_before, time.monotonic() + seconds)
 
@@ -106,4 +106,4 @@ class Connection(ABC):
             raise BackendError(f"answers {status}: {self._words(raw)}", where=self.url, hint=hint)
 
     def _words(self, raw: bytes) -> str:
-        return self._transport.hidden(read_complaint(raw))
+        return self._transport.hide_key(read_complaint(raw))

@@ -85,17 +85,17 @@ class Stopping:
         self.margin = margin
 
     def batches(self) -> Iterator[list[Request]]:
-        """What to ask next, until it is decided or all was asked; `look` at the answers between two batches."""
+        """What to ask next, until it is decided or all was asked. Call `grade_new` between two batches."""
         left = iter(self._plan.order)
         asked = 0
-        while self._gate.state().outcome is None:
+        while self._gate.read_state().outcome is None:
             docs = list(itertools.islice(left, max(_FIRST, int(asked * _GROWTH))))
             if not docs:
                 return
             asked += len(docs)
             yield [request for task, doc in docs for request in self._requests[task][int(doc)]]
 
-    def look(self, answers: Answers, progress: Progress) -> State:
+    def grade_new(self, answers: Answers, progress: Progress) -> State:
         """Grade what was not graded yet, and decide.
 
         Args:
@@ -111,7 +111,7 @@ class Stopping:
                 if all(key in answers.given for key in keys):
                     fresh[doc] = [answers.given[key] for key in keys]
                 elif any(key in answers.failed for key in keys):
-                    self._gate.add(name, doc, _share(task, doc), 0.0)
+                    self._gate.add_doc(name, doc, _share(task, doc), 0.0)
             if fresh:
                 progress(f"{name}: looking at {len(fresh):,} new answers")
                 evaluated = self._grading.evaluate(name, fresh)
@@ -119,7 +119,7 @@ class Stopping:
                 task.recorded = replace(task.recorded, lower_is_better=task.spec.partition(",")[0] in lower)
                 task.new.update({doc.doc_id: doc for doc in graded_docs(evaluated.samples)})
                 self._add(name, task, fresh)
-        return self._gate.state()
+        return self._gate.read_state()
 
     def _add(self, name: str, task: _Task, fresh: Mapping[int, object]) -> None:
         # Scores that weigh docs differently need all docs: those that were not asked stand in as Meta answered them.
@@ -130,7 +130,7 @@ class Stopping:
         for position, recorded in zip(task.recorded.positions, task.recorded.good_shares, strict=True):
             doc = task.docs[position].doc_id
             if doc in fresh:
-                self._gate.add(name, doc, recorded, shares.get(position, 0.0))
+                self._gate.add_doc(name, doc, recorded, shares.get(position, 0.0))
 
     @property
     def docs(self) -> int:

@@ -96,7 +96,7 @@ def write_tables(
     if len(kept) < len(used):
         done.choices = choices_path(path)
         write_choices(done.choices, header, _choices(answers_by_task, wanted))
-    probes = list(probing.table(answers)) if probing is not None and done.texts else []
+    probes = list(probing.build_table(answers)) if probing is not None and done.texts else []
     if probes:
         done.probes = probes_path(path)
         write_probes(done.probes, header, probes)
@@ -136,7 +136,7 @@ def _why(failed: Answer | None) -> str:
 
 def _texts(answers_by_task: _Found, wanted: ToForce, top_k: int) -> Iterator[Forced]:
     for name, rows in answers_by_task.items():
-        _, subtasks = wanted.recordings.of(name)
+        _, subtasks = wanted.recordings.read_task(name)
         for sha256, answer in rows:
             tokens = answer.tokens
             if tokens is None:
@@ -160,7 +160,7 @@ def _texts(answers_by_task: _Found, wanted: ToForce, top_k: int) -> Iterator[For
 
 def _choices(answers_by_task: _Found, wanted: ToForce) -> Iterator[Choices]:
     for name, rows in answers_by_task.items():
-        recorded, _ = wanted.recordings.of(name)
+        recorded, _ = wanted.recordings.read_task(name)
         for sha256, answer in rows:
             theirs = recorded[_doc(answer)]
             if answer.choices and theirs is not None:

@@ -68,7 +68,7 @@ class ToForce:
         """Whether an answer holds all that is wanted."""
         return bool(answer.choices) or (answer.tokens is not None and answer.tokens.top_k >= self.top_k)
 
-    def check(self, backend: Backend, client: Client | None = None) -> None:
+    def check_backend(self, backend: Backend, client: Client | None = None) -> None:
         """Refuse a backend that cannot answer all of it, before anything is asked.
 
         Args:
@@ -92,7 +92,7 @@ class ToForce:
             return {name: numbers for name, numbers in ranges.items() if numbers}
         orders, eligible = {}, {}
         for name, numbers in ranges.items():
-            recorded, subtasks = self.recordings.of(name)
+            recorded, subtasks = self.recordings.read_task(name)
             order = [doc for doc in numbers if doc < len(recorded)]
             random.Random(f"{seed}/{name}").shuffle(order)  # noqa: S311 (no secret)
             orders[name] = order
@@ -105,7 +105,7 @@ class ToForce:
     def of_docs(self, docs: Mapping[str, Sequence[int]]) -> Iterator[Request]:
         """The requests of some docs, by task their numbers."""
         for name, numbers in docs.items():
-            recorded, _ = self.recordings.of(name)
+            recorded, _ = self.recordings.read_task(name)
             yield from build_scoring_requests(self._evaluator, name, self._limit, recorded, numbers)
 
     def _is_left(self, request: Request) -> bool:

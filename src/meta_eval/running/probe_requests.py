@@ -43,7 +43,7 @@ class Probing:
         keys = [_key(request, name) for request, names in self._ways for name in names]
         return not keys or any(key in answers.given or key in answers.failed for key in keys)
 
-    def asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[EngineRequest]:
+    def build_asks(self, encoder: Encoder, answered: Container[Key] = ()) -> Iterator[EngineRequest]:
         """What has no answer yet.
 
         Args:
@@ -57,7 +57,7 @@ class Probing:
                     if name in left and prompt and answer:
                         yield EngineRequest(_probe(request, name), prompt, [answer])
 
-    def table(self, answers: Answers) -> Iterator[Probed]:
+    def build_table(self, answers: Answers) -> Iterator[Probed]:
         """What was said, in the order of the docs."""
         for request, names in self._ways:
             own = answers.given.get((request.id, request.sha256))
@@ -92,7 +92,7 @@ def _variants(
         if turned is not None:
             yield START, (turned, answer[:MOST])
     elif encoder.bos is not None:
-        yield from variants(ask.request.prompt, ids, answer, encoder.bos, encoder.pieces, encoder.spelled)
+        yield from variants(ask.request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled)
 
 
 def choose_probed_docs(lengths: Mapping[str, Mapping[int, int]]) -> tuple[Docs, Docs]:

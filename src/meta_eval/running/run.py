@@ -216,11 +216,11 @@ class _Asking:
 
     def until_decided(self, stopping: Stopping, progress: Progress) -> State:
         """Ask batch by batch until the gate is decided, or all was asked."""
-        state = stopping.look(self._journal.read(), progress)
+        state = stopping.grade_new(self._journal.read(), progress)
         for batch in stopping.batches():
             for _ in self.run([request for request in batch if not self._wanted.is_answered(request)]):
                 pass
-            state = stopping.look(self._journal.read(), progress)
+            state = stopping.grade_new(self._journal.read(), progress)
         return state
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
@@ -242,7 +242,7 @@ class _Asking:
         encoder = self._tokens.encoder
         canary = Canary(
             self._client, {name: recorded for name, (_, recorded) in first.items()},
-            encoder.pieces if encoder else list, encoder.bos if encoder else None,
+            encoder.encode_text if encoder else list, encoder.bos if encoder else None,
         )  # fmt: skip
         held = list(self._ask([request for request, _ in first.values()]))
         self.canary = canary.judge(held)

@@ -227,7 +227,7 @@ class ServersClient(Client, Generic[_Server]):
     ) -> None:
         """One of the requests that a server may have at a time, over and over."""
         while True:
-            await server.ready()
+            await server.wait_until_ready()
             job = await jobs.get(server)
             if not server.is_ready:
                 jobs.put_nowait(job)
@@ -266,7 +266,7 @@ class ServersClient(Client, Generic[_Server]):
     def _pause(self, server: _Server, job: Job, fault: Exception) -> float:
         """Seconds before a request is asked again. A server that names some is left alone for them by all."""
         if isinstance(fault, Failed) and fault.retry_after is not None:
-            server.leave_alone(fault.retry_after)
+            server.pause(fault.retry_after)
             return 0.0
         # The worker sleeps: a server that is overloaded is asked less.
         return draw_backoff(job.failures + job.turned_away)
@@ -293,7 +293,7 @@ class ServersClient(Client, Generic[_Server]):
             BackendError: It is another one now; or no server is left, and none came back.
         """
         while True:
-            await server.down()
+            await server.wait_until_down()
             began, attempt = time.monotonic(), 0
             while True:
                 if self._served is not None and (ended := self._served.ended()) is not None:

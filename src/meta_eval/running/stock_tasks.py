@@ -154,7 +154,7 @@ def _rows(wanted: ToForce, encoder: Encoder | None) -> Iterator[tuple[str, list[
 def _row(request: Request, encoder: Encoder | None) -> dict[str, Any]:
     (text,) = request.continuations
     row = {"doc": request.doc, "request_sha256": request.sha256, "prompt": request.prompt, "recorded": text}
-    return row if encoder is None else {**row, "tokens": len(encoder.pieces(text))}
+    return row if encoder is None else {**row, "tokens": len(encoder.encode_text(text))}
 
 
 def _yaml(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> str:

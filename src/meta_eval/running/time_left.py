@@ -71,9 +71,9 @@ class Pace:
         self._work += written + fresh * _PROMPT
         self._waited += (said.ended or 0.0) - (said.started or said.ended or 0.0)
         done = self._total - sum(self._left.values())
-        self._progress(f"{task}: {self.line()}", done, self._total)
+        self._progress(f"{task}: {self.describe()}", done, self._total)
 
-    def line(self) -> str:
+    def describe(self) -> str:
         """``1.2M tokens, 3,400 a second, 12 min left``."""
         tokens = sum(written for _, written in self._tokens.values())
         words = [f"{_short(tokens)} tokens, {self._written / self._seconds:,.0f} a second"]

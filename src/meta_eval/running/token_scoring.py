@@ -116,7 +116,7 @@ def score_recorded_answers(
         probing = Probing(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
         probe = probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
-            wanted.check(backend)
+            wanted.check_backend(backend)
             progress(f"reading the tokenizer of {model}")
             if find_tokenizer_file(settings.tokenizer_of(model)) is None:
                 backend.check_installed(settings)
@@ -129,7 +129,7 @@ def score_recorded_answers(
             progress(f"starting {settings.backend}; its log: {logs}")
             with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
-                wanted.check(backend, client)
+                wanted.check_backend(backend, client)
                 pace = Pace(wanted.left, {}, progress)
 
                 def some(requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
@@ -162,7 +162,7 @@ def score_recorded_answers(
 
 def _probe(client: Client, journal: Journal, probing: Probing, tokens: Tokens) -> int:
     """Ask what of the probes has no answer, once: how many. What an engine does to a probe's BOS is not counted."""
-    asks = () if tokens.encoder is None else probing.asks(tokens.encoder, journal.read().given)
+    asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().given)
     asked = 0
     for _, said in counted(client, asks, check=False):
         journal.add(said, engine=client.engine)

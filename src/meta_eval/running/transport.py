@@ -125,7 +125,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise CutError(_fault(error)) from None
 
-    def hidden(self, text: str) -> str:
+    def hide_key(self, text: str) -> str:
         """A text without the key."""
         return text.replace(self._key, "…") if self._key else text
 

@@ -82,7 +82,7 @@ class Wealth:
         drop = self._sum / (self._rounds * self.target.time) if self._rounds else 0.0
         return Bounds(drop, Interval(max(-1.0, self.lower), min(1.0, self.upper)))
 
-    def look(self, units: Sequence[Sequence[tuple[Doc, float]]]) -> None:
+    def add_round(self, units: Sequence[Sequence[tuple[Doc, float]]]) -> None:
         """One complete round: of each unit in which anything changed, its docs and what they lost."""
         target = self.target
         scales = target.scales

@@ -73,7 +73,7 @@ class Drop:
         """The drop."""
         return self.lost - self.won
 
-    def turned(self) -> Drop:
+    def invert(self) -> Drop:
         """The same where the lower score is the better one: what is won is what is lost."""
         influence = {key: -value for key, value in self.influence.items()}
         return replace(self, lost=self.won, won=self.lost, influence=influence, lower_is_better=True)
@@ -81,10 +81,10 @@ class Drop:
     @property
     def seen_variance(self) -> float:
         """The variance; where no doc changed, that of half a flip each way (Agresti and Min 2005)."""
-        return max(self.variance, self.unit * (self.lost + self.won)) if self.flipped else self.grain**2
+        return max(self.variance, self.flip_size * (self.lost + self.won)) if self.flipped else self.grain**2
 
     @property
-    def unit(self) -> float:
+    def flip_size(self) -> float:
         """The size of one flip.
 
         As the variance has it, but with k flipped clusters no less than the (k + 1)th of a whole one: the flips that
@@ -101,7 +101,7 @@ class Drop:
         below, above = self._reach(t)
         return Interval(max(-1.0, self.value - below), min(1.0, self.value + above))
 
-    def p(self, at: float = 0.0) -> float:
+    def p_value(self, at: float = 0.0) -> float:
         """The two-sided p value of a true drop of ``at``: above 1 - level exactly where `interval` holds it."""
         from scipy.special import stdtr
 
@@ -112,7 +112,7 @@ class Drop:
         t = _rising(lambda t: self._reach(t)[side] - distance)
         return float(2 * stdtr(self.freedom, -t))
 
-    def detectable(self, alpha: float = ALPHA, power: float = POWER) -> float:
+    def find_detectable(self, alpha: float = ALPHA, power: float = POWER) -> float:
         """The smallest true drop that docs like these show with this power: p under ``alpha``.
 
         Flips as many as were seen, and half a flip each way that was not (Agresti and Min 2005, Statistics in Medicine
@@ -123,14 +123,14 @@ class Drop:
         if not self.freedom:
             return 1.0
         t, short = t_quantile(1 - alpha, self.freedom), NormalDist().inv_cdf(power)
-        flips = (self.lost + self.won) / self.unit + 1
+        flips = (self.lost + self.won) / self.flip_size + 1
 
         def margin(extra: float) -> float:
             total = flips + extra
             seen = extra - short * math.sqrt(total)
             return seen - _joined(_below((total + seen) / 2, t), _above((total - seen) / 2, t)) if seen > 0 else seen
 
-        return min(1.0, self.unit * _rising(margin))
+        return min(1.0, self.flip_size * _rising(margin))
 
     @property
     def recovery(self) -> float | None:
@@ -139,11 +139,11 @@ class Drop:
 
     def recovery_interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of `recovery` beside this baseline's score as it was measured: 1 is in it where 0 is in ours."""
-        return None if self.recovery is None else self.interval(level).scaled(-1 / self.before, 1)
+        return None if self.recovery is None else self.interval(level).scale(-1 / self.before, 1)
 
     def _reach(self, t: float) -> tuple[float, float]:
         """How far the interval reaches below and above the drop."""
-        unit = self.unit
+        unit = self.flip_size
         lost, won = self.lost / unit, self.won / unit
         return (
             unit * _joined(_below(lost, t), _above(won, t)),

@@ -17,7 +17,7 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
 
-    def scaled(self, factor: float, shift: float = 0.0) -> Interval:
+    def scale(self, factor: float, shift: float = 0.0) -> Interval:
         """Every point times ``factor``, plus ``shift``; a negative factor turns it round."""
         ends = sorted((self.lower * factor + shift, self.upper * factor + shift))
         return Interval(ends[0], ends[1])

@@ -61,7 +61,7 @@ class Mean:
         factor = math.exp(min(reach, 700.0))
         return Interval(self.value / factor, self.value * factor)
 
-    def p(self, at: float = 0.0) -> float:
+    def p_value(self, at: float = 0.0) -> float:
         """The two-sided p value of a true mean of ``at``, of the same statistic as `interval`."""
         from scipy.special import stdtr
 
@@ -70,7 +70,7 @@ class Mean:
             return 1.0
         return 0.0 if self.variance == 0 else float(2 * stdtr(self.freedom, -distance / math.sqrt(self.variance)))
 
-    def positive_p(self, at: float) -> float:
+    def positive_p_value(self, at: float) -> float:
         """The one-sided p value of a true mean of at most ``at``, above 0, on the scale of `positive_interval`."""
         from scipy.special import stdtr
 

@@ -243,7 +243,7 @@ class Sequential:
         ]
         self._outcome: Literal["SHIP", "DON'T"] | None = None
 
-    def add(self, task: str, doc: int | str, recorded: float, new: float) -> None:
+    def add_doc(self, task: str, doc: int | str, recorded: float, new: float) -> None:
         """One doc's scores: what it adds to the recorded answers' average, and to the new one's (`Scores.shares`).
 
         Raises:
@@ -258,7 +258,7 @@ class Sequential:
             raise ValueError(f"{task}: doc {doc} came before with another score")
         self._seen[key] = 0.0 if abs(loss) <= ROUNDING else loss
 
-    def state(self) -> State:
+    def read_state(self) -> State:
         """What the run shows now."""
         rounds = self._plan._rounds
         while self._outcome is None and self._done < len(rounds):
@@ -267,7 +267,7 @@ class Sequential:
                 break
             changed = [[(doc, self._seen[doc]) for doc in unit] for unit in part if any(map(self._seen.get, unit))]
             for wealth in (*self._tasks, self._mean, self._equal):
-                wealth.look(changed)
+                wealth.add_round(changed)
             self._done += 1
             if self._done < len(rounds):
                 self._outcome = self._decided()
