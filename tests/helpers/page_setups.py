@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,6 +15,7 @@ import first_board
 import recorded_runs
 import runs
 from packs import read_docs
+from places import REPOSITORY
 
 # What stands in the page for what is there.
 Names = dict[str, str]
@@ -84,6 +86,17 @@ def details(folder: Path) -> Iterator[Names]:
     yield {}
 
 
+@contextmanager
+def my_engine(folder: Path) -> Iterator[Names]:
+    """The example script, whose engine gives every prompt the same answer."""
+    text = (REPOSITORY / "examples" / "answer_requests.py").read_text(encoding="utf-8")
+    made = re.sub(r"raise NotImplementedError\(.*\)", 'return "The answer is B. I think", "stop", 6', text, count=1)
+    (folder / "examples").mkdir()
+    (folder / "examples" / "answer_requests.py").write_text(made, encoding="utf-8")
+    yield {}
+
+
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
+    "my_engine": my_engine,
 }  # fmt: skip
