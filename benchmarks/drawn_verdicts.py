@@ -20,9 +20,9 @@ from meta_eval.judging.decide import Decision, Evidence, decide_outcome
 from meta_eval.judging.judge import cluster_names, judge_run
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.model import Answer, Doc
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
-from meta_eval.results.sample_parser import Answer, Doc
 from meta_eval.results.samples import read_samples
 from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Drop

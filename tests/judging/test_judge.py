@@ -27,8 +27,9 @@ from meta_eval.reports.samples import samples_of
 from meta_eval.reports.text import averages as averages_in_words
 from meta_eval.reports.text import headline, why
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.metrics import Value
+from meta_eval.results.model import Answer, Doc, ResultsError
 from meta_eval.results.run import Run, read_run
-from meta_eval.results.sample_parser import Answer, Doc, ResultsError, Value
 from meta_eval.stats import Drop
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain"]

@@ -24,8 +24,8 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.model import Report
 from meta_eval.results.baseline import read_baseline
 from meta_eval.results.clusters import make_content_keys, name_clusters, read_fields
+from meta_eval.results.model import Answer, Doc, ResultsError
 from meta_eval.results.run import read_run
-from meta_eval.results.sample_parser import Answer, Doc, ResultsError
 from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import task_docs
 

@@ -19,8 +19,8 @@ from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.judge import judge_run
 from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.samples import samples_of
+from meta_eval.results.model import ResultsError
 from meta_eval.results.run import Run, read_run
-from meta_eval.results.sample_parser import ResultsError
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 VERSIONS = sorted(path.name for path in OUTPUTS.iterdir() if path.is_dir())

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
 
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.results.model import ResultsError
 from meta_eval.results.run import Run, check_pack, read_run
-from meta_eval.results.sample_parser import ResultsError, read_metrics
+from meta_eval.results.sample_parser import read_metrics
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import compute_scores, list_metric_keys
 

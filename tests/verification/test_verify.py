@@ -29,8 +29,8 @@ from shared import whole_pack
 
 from meta_eval.errors import ConfigError, PackError, TemplateError
 from meta_eval.pack.manifest import read_manifest
+from meta_eval.results.model import ResultsError
 from meta_eval.results.run import read_run
-from meta_eval.results.sample_parser import ResultsError
 from meta_eval.source import sample as embedded
 from meta_eval.thresholds import SAME_VERDICT
 from meta_eval.verification import Proof, TaskProof, verify, verify_folder

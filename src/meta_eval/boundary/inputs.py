@@ -111,13 +111,13 @@ def read_text(path: Path, *, limit: int = MAX_FILE, hint: str | None = None) -> 
         raise InputError(f"cannot be read: {describe_error(error)}", where=str(path), hint=hint) from None
 
 
-def open_data(path: Path, *, buffering: int = 2**17) -> BufferedReader:
+def open_data(path: Path) -> BufferedReader:
     """Open a regular file of at most `MAX_DATA` bytes.
 
     Raises:
         OSError: It cannot be opened, is no regular file, or is larger.
     """
-    file = open_regular(path, buffering=buffering)
+    file = open_regular(path, buffering=2**17)
     if os.fstat(file.fileno()).st_size > MAX_DATA:
         file.close()
         raise OSError(0, f"it is larger than {MAX_DATA // 2**30} GiB", str(path))

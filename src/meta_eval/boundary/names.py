@@ -27,6 +27,12 @@ def split_excluded(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return [name for name in names if not name.startswith("-")], excluded
 
 
+def join_names(names: Sequence[str], most: int = 5) -> str:
+    """The first of some names, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def stays_inside(path: str) -> bool:
     """Whether a path, as a manifest writes it, stays inside the folder that it counts from."""
     parts = PurePosixPath(path).parts

@@ -20,14 +20,13 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import InputError, read_text
-from meta_eval.boundary.names import stays_inside
+from meta_eval.boundary.names import join_names, stays_inside
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_staged, sync
 from meta_eval.logs import log
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _KIND = re.compile(r"[a-z_]{1,40}")
-_MOST = 5
 
 
 def list_name(kind: str) -> str:
@@ -149,7 +148,9 @@ def _finish(target: Path, place: Path) -> None:
     (place / LIST).rename(target / list_name(kind))
     ready.unlink()
     if edited:
-        log.warning(f"{target}: kept as they are, since they were edited after meta-eval wrote them: {_few(edited)}")
+        log.warning(
+            f"{target}: kept as they are, since they were edited after meta-eval wrote them: {join_names(edited)}"
+        )
 
 
 def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
@@ -260,7 +261,7 @@ def _refuse(names: list[str], where: str) -> None:
     """
     if names:
         raise OutputError(
-            f"{_few(names)} would be replaced, and was edited or put there by hand",
+            f"{join_names(names)} would be replaced, and was edited or put there by hand",
             where=where,
             hint="Move it away to keep it, or delete it; or name another folder",
         )
@@ -271,10 +272,6 @@ def _refuse_clash(names: Iterable[str], where: str) -> None:
     for name in files:
         if above := files & {parent.as_posix() for parent in PurePosixPath(name).parents}:
             raise OutputError(f"cannot be written: {above.pop()} is a file and the folder of {name}", where=where)
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:_MOST]) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
 
 
 def _remove(path: Path) -> None:

@@ -56,22 +56,19 @@ class Yaml:
     lines: Mapping[_Place, int]
 
 
-def read_yaml(
-    path: Path, *, error: type[UserError], constructors: Constructors | None = None, hint: str | None = None
-) -> Yaml:
+def read_yaml(path: Path, *, error: type[UserError], hint: str | None = None) -> Yaml:
     """Read a YAML file.
 
     Args:
         path: The file.
         error: What is raised.
-        constructors: What is made of the text behind a tag such as ``!function``; all others are refused.
         hint: What to do where the file cannot be read.
 
     Raises:
         UserError: It cannot be read, is not YAML, or says what is not read here; of the kind ``error``.
     """
     try:
-        return parse_yaml(read_text(path, limit=MAX_BYTES, hint=hint), where=str(path), constructors=constructors)
+        return parse_yaml(read_text(path, limit=MAX_BYTES, hint=hint), where=str(path))
     except UserError as fault:
         raise error(fault.what, where=fault.where, hint=fault.hint) from None
 
@@ -89,7 +86,7 @@ def parse_yaml(
     Args:
         text: One document.
         where: What it is, for messages.
-        constructors: See `read_yaml`.
+        constructors: What is made of the text behind a tag such as ``!function``; all others are refused.
         lines_in_where: Whether messages name the line.
         as_text: Take numbers and dates for text, pass over tags, and of a key that stands twice take the last, as
             the hub reads cards.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 from rich.table import Table
 
+from meta_eval.boundary.names import join_names
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, notes, print_result
 
@@ -123,8 +124,7 @@ def _show(proof: Proof) -> None:
         err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
     if proof.edited:
-        names = ", ".join(proof.edited[:5]) + (f" and {len(proof.edited) - 5} more" if proof.edited[5:] else "")
-        err.print(f"edited since prepare wrote it: {names}", style="bold red", soft_wrap=True)
+        err.print(f"edited since prepare wrote it: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
         word += ", of an edited pack"
     err.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
 

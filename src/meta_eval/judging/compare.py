@@ -19,10 +19,10 @@ from meta_eval.judging.sides import Side, build_sides, shared_questions, verdict
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
+from meta_eval.results.metrics import NO_SHARE
 from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.run import Run, TaskRun
-from meta_eval.results.sample_parser import NO_SHARE
 from meta_eval.thresholds import NAMED
 
 

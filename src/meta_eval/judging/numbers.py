@@ -10,9 +10,9 @@ from meta_eval.judging.alarms import explain_unfinished, find_other_settings
 from meta_eval.judging.model import BaselineDistance, Cut, LmEvalAverage, Published, Score
 from meta_eval.judging.sides import Side, list_shares, paired_scores, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
+from meta_eval.results.metrics import NO_SHARE
 from meta_eval.results.results_file import Aggregate
 from meta_eval.results.run import TaskRun
-from meta_eval.results.sample_parser import NO_SHARE
 from meta_eval.source.lookup import SAMPLE
 from meta_eval.thresholds import MIN_BASELINE_DOCS, ROUNDING
 

@@ -14,9 +14,10 @@ from meta_eval import stats
 from meta_eval.judging.model import Source
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.metrics import LOWER_IS_BETTER, Value
+from meta_eval.results.model import Answer, Doc
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts, restore_recorded_docs
 from meta_eval.results.run import TaskRun
-from meta_eval.results.sample_parser import LOWER_IS_BETTER, Answer, Doc, Value
 from meta_eval.results.scores import Scores, compute_scores, list_metric_keys
 from meta_eval.thresholds import SAME_VERDICT
 

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular
+from meta_eval.boundary.names import join_names
 from meta_eval.errors import PackError
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import NLTK_DATA
@@ -107,8 +108,7 @@ def describe_changes(pack: Path, manifest: Manifest) -> str | None:
     names = sorted(name for name, what in changed.items() if what != MISSING)
     if not names:
         return None
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    return f"the pack {pack} was edited after prepare wrote it: {', '.join(names[:_MOST])}{more}"
+    return f"the pack {pack} was edited after prepare wrote it: {join_names(names)}"
 
 
 _MOST = 5

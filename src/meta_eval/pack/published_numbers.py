@@ -109,7 +109,7 @@ def find_published_numbers(
 
 
 def make_recorded_number(
-    record: RecordEntry, spec: str, value: float, *, benchmark: str, averaging: str | None, metric: str | None = None
+    record: RecordEntry, spec: str, value: float, *, benchmark: str, averaging: str | None
 ) -> PublishedEntry:
     """Make an entry of a score of a recorded run, to compare new runs with.
 
@@ -119,13 +119,12 @@ def make_recorded_number(
         value: The score, from 0 to 1.
         benchmark: What the run calls the task.
         averaging: Over what it is an average; None where nothing names it.
-        metric: What the run calls the metric; None where that is its name in ``spec``.
     """
     return PublishedEntry(
         our_metric=spec,
         benchmark=benchmark,
         value=round(100 * value, 6),
-        metric=metric or spec.partition(",")[0],
+        metric=spec.partition(",")[0],
         averaging=averaging,
         shots=record.shots,
         cot=None,

@@ -236,7 +236,7 @@ def _pack_of(
         context = Context(config, TemplateFolder(folder, {}, {}), Originals(), progress)
         left_out = context.left_out
         made = list(left_out.made(names, lambda name: make(name, context)).values())
-        check_fields(config.cluster, [candidate.task.name for candidate in made], "cluster")
+        check_fields(config.cluster, [candidate.task.name for candidate in made])
         checked = check_requests(made, Path(scratch) / "pack", left_out, progress)
         if record_groups is not None:
             entries = {candidate.task.name: candidate.task.entry.record for candidate in checked}

@@ -17,10 +17,11 @@ from meta_eval.errors import DataError
 from meta_eval.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.results.metrics import to_plain_number
+from meta_eval.results.model import Doc
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.run import TaskRun
-from meta_eval.results.sample_parser import Doc, list_metrics, read_arguments
+from meta_eval.results.sample_parser import list_metrics, read_arguments
 from meta_eval.results.samples import open_samples
 
 

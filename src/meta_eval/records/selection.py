@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from meta_eval.boundary.inputs import read_text
-from meta_eval.boundary.names import split_excluded
+from meta_eval.boundary.names import join_names, split_excluded
 from meta_eval.errors import ConfigError, SourceError, suggestion
 from meta_eval.escaping import quoted
 from meta_eval.records.format import ALL
@@ -114,7 +114,7 @@ def choose_runs(
     if run is not None and not chosen:
         times = sorted({task_files.time for those in asked.values() for task_files in those})
         raise ConfigError(
-            f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {_listed(times)}"
+            f"{name} holds no run of {quoted(run)}", where="evals_run", hint=f"It holds runs of {join_names(times, 6)}"
         )
     return chosen
 
@@ -125,7 +125,7 @@ def _chosen(task: str, runs: Sequence[TaskOutput], run: str | None, name: str) -
         return (fitting or runs)[0]
     times = [task_files.time or str(task_files.results) for task_files in fitting]
     raise ConfigError(
-        f"{name} holds {len(fitting)} runs of {task}: {_listed(sorted(times))}",
+        f"{name} holds {len(fitting)} runs of {task}: {join_names(sorted(times), 6)}",
         where="evals_dataset",
         hint="Say which is meant: its time as evals_run, or its results file as evals_dataset",
     )
@@ -138,7 +138,3 @@ def _is_of(task_files: TaskOutput, run: str) -> bool:
 def normalise_time(time: str) -> str:
     """A time as lm-eval writes it into names; files and splits of the hub have colons or underscores in it."""
     return time.replace(":", "-").replace("_", "-")
-
-
-def _listed(names: Sequence[str], limit: int = 6) -> str:
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")

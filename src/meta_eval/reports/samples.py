@@ -10,7 +10,8 @@ from typing import Any
 from meta_eval.boundary.inputs import parse_json
 from meta_eval.judging.model import Task
 from meta_eval.reports.model import Sample, ShownAnswer
-from meta_eval.results import sample_parser
+from meta_eval.results import model, sample_parser
+from meta_eval.results.metrics import Weighted
 from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import compute_scores
 
@@ -61,7 +62,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
 
 def _sample(
     task: str,
-    doc: sample_parser.Doc,
+    doc: model.Doc,
     whole: Mapping[str, Any],
     answers: tuple[ShownAnswer, ...],
     recorded: float | None,
@@ -83,9 +84,7 @@ def _sample(
         meta_text=recorded_text,
         meta_tokens=None if recorded_text is None or answers[0].likelihoods else _tokens(recorded_text, count_tokens),
         metrics={
-            f"{metric},{name}": [value.log_likelihood, value.weight]
-            if isinstance(value, sample_parser.Weighted)
-            else value
+            f"{metric},{name}": [value.log_likelihood, value.weight] if isinstance(value, Weighted) else value
             for name, answer in doc.answers.items()
             for metric, value in answer.metrics.items()
         },
@@ -93,8 +92,8 @@ def _sample(
 
 
 def _answer(
-    doc: sample_parser.Doc,
-    ours: sample_parser.Answer,
+    doc: model.Doc,
+    ours: model.Answer,
     verdict: float,
     whole: Mapping[str, Any],
     count_tokens: Counter | None,

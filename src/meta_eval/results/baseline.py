@@ -20,17 +20,9 @@ from meta_eval.boundary.inputs import open_regular
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline_answers import read_named, restore_recorded_answers
 from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
+from meta_eval.results.model import EXTRACTED, Answer, Doc, ResultsError
 from meta_eval.results.raw_samples import MAX_PIECE
-from meta_eval.results.sample_parser import (
-    EXTRACTED,
-    Answer,
-    Doc,
-    ResultsError,
-    list_metrics,
-    read_arguments,
-    read_extraction,
-    read_metrics,
-)
+from meta_eval.results.sample_parser import list_metrics, read_arguments, read_extraction, read_metrics
 
 # How the reason of a missing baseline ends where verify can make it.
 AGAIN = "run `meta-eval verify`"

@@ -69,27 +69,28 @@ def find_field(fields: Fields, task: str) -> str | None:
     return next((field for pattern, field in fields.items() if fnmatchcase(task, pattern)), None)
 
 
-def check_fields(fields: Fields, tasks: Sequence[str], where: str) -> None:
+def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
     """Refuse a field for a task that is not there.
 
     Raises:
-        ConfigError: There is one; ``where`` is where it was given.
+        ConfigError: There is one.
     """
     for pattern in fields:
         if not any(fnmatchcase(task, pattern) or task == pattern for task in tasks):
             raise ConfigError(
-                f"there is no task {pattern!r} here{suggestion(pattern, tasks)}", where=where,
+                f"there is no task {pattern!r} here{suggestion(pattern, tasks)}", where="cluster",
                 hint=f"Tasks: {', '.join(tasks)}",
             )  # fmt: skip
 
 
-def read_fields(given: Sequence[str], where: str = "--cluster") -> dict[str, str]:
+def read_fields(given: Sequence[str]) -> dict[str, str]:
     """``TASK=FIELD`` as a mapping.
 
     Raises:
         ConfigError: An entry is not of this form, or a task stands twice.
     """
     fields: dict[str, str] = {}
+    where = "--cluster"
     for text in given:
         task, _, field = text.partition("=")
         if not task or not field:

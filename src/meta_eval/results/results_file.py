@@ -18,7 +18,8 @@ from meta_eval.boundary.inputs import PointerError, TooDeepError, check_tree, op
 from meta_eval.boundary.names import RULE, is_name
 from meta_eval.escaping import quoted
 from meta_eval.results.embedded_samples import split_samples
-from meta_eval.results.sample_parser import LOWER_IS_BETTER, NO_SHARE, ResultsError
+from meta_eval.results.metrics import LOWER_IS_BETTER, NO_SHARE
+from meta_eval.results.model import ResultsError
 from meta_eval.stats import Interval
 from meta_eval.stats.intervals import normal_quantile
 from meta_eval.thresholds import LEVEL

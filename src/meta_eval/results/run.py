@@ -16,13 +16,13 @@ from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice, Groups
 from meta_eval.results.clusters import Fields, check_fields, find_field
+from meta_eval.results.metrics import LOWER_IS_BETTER
 from meta_eval.results.model import ResultsError
 from meta_eval.results.output_index import OutputIndex, TaskOutput, index_outputs
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.record_docs import match_record_docs
 from meta_eval.results.repeats import check_repeat
 from meta_eval.results.results_file import Group, as_mapping
-from meta_eval.results.sample_parser import LOWER_IS_BETTER
 from meta_eval.results.samples import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
 from meta_eval.results.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
@@ -94,7 +94,7 @@ def read_run(
             where=", ".join(map(str, paths)),
             hint="Name the --output_path of a run",
         )
-    check_fields(clusters or {}, list(files.tasks), "cluster")
+    check_fields(clusters or {}, list(files.tasks))
     if not repeats:
         _check_models(files)
     tasks: dict[str, TaskRun] = {}

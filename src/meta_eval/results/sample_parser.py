@@ -15,16 +15,9 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.results.clusters import read_field
-from meta_eval.results.metrics import LOWER_IS_BETTER, NO_METRIC, NO_SHARE, Value, Weighted, read_value
+from meta_eval.results.metrics import NO_METRIC, Value, read_value
 from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, not_a_sample_error
 from meta_eval.templates.spec import MAX_GEN_TOKS
-
-__all__ = [
-    "EXTRACTED", "LOWER_IS_BETTER", "NO_METRIC", "NO_SHARE", "TAIL", "Answer", "Doc", "ResultsError", "Value",
-    "Weighted", "find_limit", "is_truncated", "list_metrics", "not_a_sample_error", "parse_sample", "read_arguments",
-    "read_doc_number", "read_extraction", "read_metrics", "read_output", "read_sample",
-]  # fmt: skip
-
 
 # The names under which lm-eval takes the limit of an answer's tokens; the first that is there counts.
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")

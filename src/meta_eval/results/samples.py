@@ -16,18 +16,9 @@ from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
 from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
+from meta_eval.results.model import Answer, Doc, ResultsError, not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
-from meta_eval.results.sample_parser import (
-    Answer,
-    Doc,
-    ResultsError,
-    is_truncated,
-    not_a_sample_error,
-    parse_sample,
-    read_arguments,
-    read_doc_number,
-    read_sample,
-)
+from meta_eval.results.sample_parser import is_truncated, parse_sample, read_arguments, read_doc_number, read_sample
 
 _BUFFER = 2**17
 

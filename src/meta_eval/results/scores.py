@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from meta_eval import stats
+from meta_eval.results.metrics import NO_SHARE, Value, Weighted
+from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.results_file import ResultsFile
-from meta_eval.results.sample_parser import NO_SHARE, Doc, ResultsError, Value, Weighted
 from meta_eval.results.samples import SamplesFile
 from meta_eval.thresholds import SAME_VALUE
 

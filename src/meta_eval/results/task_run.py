@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from meta_eval.results.metrics import LOWER_IS_BETTER
 from meta_eval.results.model import Doc
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import Aggregate
-from meta_eval.results.sample_parser import LOWER_IS_BETTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+from meta_eval.boundary.names import join_names
 from meta_eval.boundary.yaml_files import YamlError, parse_yaml
 from meta_eval.errors import SourceError, suggestion
 from meta_eval.source.base import Subset
@@ -304,7 +305,6 @@ def _ambiguous(where: str, what: str, files: Sequence[str]) -> SourceError:
     )
 
 
-def _listing(names: Iterable[str], limit: int = 12) -> str:
+def _listing(names: Iterable[str]) -> str:
     every = list(dict.fromkeys(names))
-    more = f" and {len(every) - limit} more" if len(every) > limit else ""
-    return (", ".join(every[:limit]) or "none") + more
+    return join_names(every, 12) or "none"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
-from meta_eval.results.sample_parser import NO_SHARE
+from meta_eval.results.metrics import NO_SHARE
 from meta_eval.verification.tallies import Tallies, Tally, macro_score
 
 # Below the agreement asked for; not every doc was scored; nothing was compared, for a reason; the task cannot be run.

@@ -17,8 +17,9 @@ from meta_eval.errors import TemplateError
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.replay import has_recorded_answer
 from meta_eval.results.metrics import to_plain_number
+from meta_eval.results.model import TAIL
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts
-from meta_eval.results.sample_parser import TAIL, list_metrics, read_extraction, read_output
+from meta_eval.results.sample_parser import list_metrics, read_extraction, read_output
 from meta_eval.thresholds import SAME_VERDICT
 
 

@@ -146,7 +146,7 @@ def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, Score]:
 
 
 def read_details_rows(
-    path: Path, columns: Callable[[Sequence[str]], Sequence[str]], where: str, batch: int = 256
+    path: Path, columns: Callable[[Sequence[str]], Sequence[str]], where: str
 ) -> Iterator[dict[str, Any]]:
     """The rows of a details file.
 
@@ -154,7 +154,6 @@ def read_details_rows(
         path: The file.
         columns: Which of its columns are wanted.
         where: Its name, for messages.
-        batch: How many rows are held at a time.
 
     Raises:
         SourceError: It is no parquet file.
@@ -163,7 +162,7 @@ def read_details_rows(
 
     try:
         with open_parquet(path) as file:
-            for some in file.iter_batches(batch, columns=list(columns(file.schema_arrow.names))):
+            for some in file.iter_batches(256, columns=list(columns(file.schema_arrow.names))):
                 yield from some.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(

@@ -16,12 +16,13 @@ from meta_eval.errors import SourceError
 from meta_eval.escaping import quoted
 from meta_eval.records.format import ALL
 from meta_eval.records.selection import choose_runs, select_tasks
+from meta_eval.results.model import ResultsError
 from meta_eval.results.output_index import OutputIndex, TaskOutput, index_outputs, parse_file_name
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.raw_samples import read_raw_samples
 from meta_eval.results.results_file import ResultsFile, as_mapping, list_leaf_tasks, read_results_file
 from meta_eval.results.run import check_one_model
-from meta_eval.results.sample_parser import ResultsError, parse_sample
+from meta_eval.results.sample_parser import parse_sample
 from meta_eval.source.base import Repository
 
 
