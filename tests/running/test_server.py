@@ -379,6 +379,15 @@ def test_a_server_that_will_not_do_is_one_message(
     assert "Traceback" not in done.stderr
 
 
+def test_a_server_that_refuses_token_ids_and_cuts_texts_is_one_message(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fake_server.completion", lambda _body, _encode: 1 / 0)
+    with FakeServer(token_ids=False) as fake:
+        done = house.run(fake, output=tmp_path)
+    assert (done.returncode, "refuses token ids" in " ".join(done.stderr.split())) == (2, True)
+
+
 @pytest.mark.parametrize("listed", ["tiny:latest", "/models/tiny.gguf"], ids=["Ollama", "llama.cpp"])
 def test_a_model_is_known_under_a_servers_own_name(house: House, listed: str, tmp_path: Path) -> None:
     with FakeServer(listed=listed, says_length=False) as server:

@@ -171,6 +171,8 @@ class CompletionsConnection(Connection):
                 raise
             raise BackendError(f"refuses the simplest request: {refusal}", where=self.url) from None
         except (GarbledError, CutError, Failed):
+            if isinstance(fault, _RefusedError):
+                raise BackendError(f"refuses token ids ({fault}) and answers no text", where=self.url) from None
             raise fault from None
         if not isinstance(fault, _RefusedError):
             of_text, self.can = self.can, Abilities()
