@@ -16,14 +16,14 @@ from scipy.optimize import brentq
 
 from meta_eval import stats
 from meta_eval.backends.settings import RunSettings
-from meta_eval.judging.decide import Decision, Evidence, decide_outcome
+from meta_eval.judging.decide import Decision, TaskDrop, decide_outcome
 from meta_eval.judging.judge import cluster_names, judge_run
 from meta_eval.pack.manifest import Manifest, PublishedEntry, TaskEntry
 from meta_eval.results.baseline import Baseline
-from meta_eval.results.model import Answer, Doc
+from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.results.provenance import Provenance
-from meta_eval.results.run import Run, TaskRun
-from meta_eval.results.samples import read_samples
+from meta_eval.results.sample_files import read_samples
 from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Drop
 from meta_eval.thresholds import MARGIN
@@ -162,9 +162,9 @@ def _loss(drop: float) -> float:
     return float(brentq(lambda share: falls(share) - drop, 0.0, 1.0))
 
 
-def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> Evidence:
+def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> TaskDrop:
     before, after, labels, clusters = draw(task, drop, rng, runs)
-    return Evidence(task.name, stats.paired_drop(before, after, labels, clusters))
+    return TaskDrop(task.name, stats.paired_drop(before, after, labels, clusters))
 
 
 def decision(
@@ -208,7 +208,7 @@ def docs_of(task: Task) -> tuple[Doc, ...]:
 def with_verdicts(docs: Sequence[Doc], verdicts: Sequence[float]) -> tuple[Doc, ...]:
     """Docs whose answers are right or wrong; where they are of subtasks the metric is an average over these."""
     return tuple(
-        replace(doc, answers={"f": Answer(None, {"em": verdict, "em_macro": (doc.subtask, verdict)}, 0, 0)})
+        replace(doc, answers={"f": FilterResult(None, {"em": verdict, "em_macro": (doc.subtask, verdict)}, 0, 0)})
         for doc, verdict in zip(docs, verdicts, strict=True)
     )
 

@@ -23,10 +23,10 @@ from counting import Table, main, rate, simulate
 from drawn_verdicts import INSTRUCTIONS, MMLU_PRO, Drawn, Task, docs_of, draw, instruct, metric_of, with_verdicts
 
 from meta_eval import stats
-from meta_eval.judging.decide import Evidence, decide_outcome
+from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import task_docs
-from meta_eval.stats.sequential import Plan, Sequential, TaskDocs, plan_rounds
+from meta_eval.stats.sequential import PairableDocs, Plan, Sequential, plan_rounds
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 560, 300, 60, 44
 COLOURS = ("#0b6e99", "#b3541e", "#4a7c3a")
@@ -41,12 +41,12 @@ def planned(tasks: Sequence[Task]) -> Plan:
     return plan_rounds([_docs(task) for task in tasks])
 
 
-def _docs(task: Task) -> TaskDocs:
+def _docs(task: Task) -> PairableDocs:
     """As `meta-eval run` makes them, of docs whose clusters the reader of samples finds."""
     if task.ifeval:
         right = [(True,) * count for count, n in enumerate(INSTRUCTIONS, 1) for _ in range(n)]
         reach = stats.mean_of_four_shares([(value, value) for value in right])
-        return TaskDocs(task.name, range(task.docs), reach=reach)
+        return PairableDocs(task.name, range(task.docs), reach=reach)
     docs = with_verdicts(docs_of(task), [1.0] * task.docs)
     recorded = compute_scores(docs, metric_of(task))
     assert recorded is not None
@@ -98,7 +98,7 @@ def follow(
     if not whole:
         return Followed(state.docs, below, state.outcome, "", False)
     judged = decide_outcome(
-        [Evidence(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin
+        [TaskDrop(name, stats.paired_drop(*all_of_it)) for name, all_of_it in everything.items()], margin
     )
     assert judged.mean is not None
     return Followed(state.docs, below, state.outcome, judged.outcome, judged.mean.value < margin)

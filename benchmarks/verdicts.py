@@ -43,7 +43,7 @@ from drawn_verdicts import (
 )
 
 from meta_eval import stats
-from meta_eval.judging.decide import Evidence, decide_outcome
+from meta_eval.judging.decide import TaskDrop, decide_outcome
 from meta_eval.results.scores import compute_scores
 from meta_eval.thresholds import ALPHA
 
@@ -137,7 +137,7 @@ def somewhere(runs: int) -> None:
         )
 
 
-def turned(evidence: Evidence) -> Evidence:
+def turned(evidence: TaskDrop) -> TaskDrop:
     drop = evidence.drop
     return replace(evidence, drop=replace(drop, before=drop.after, after=drop.before, lost=drop.won, won=drop.lost))
 
@@ -318,7 +318,7 @@ def settling(runs: int) -> None:
 
             ours, theirs = asked(2), asked(1)
             drop, noise = stats.paired_drop(theirs[0], ours[0]), stats.run_noise(ours)
-            first = decide_outcome([Evidence("t", drop, baseline_runs=1 if again else None, noise=noise)], allowed)
+            first = decide_outcome([TaskDrop("t", drop, baseline_runs=1 if again else None, noise=noise)], allowed)
             if first.outcome == "SHIP":
                 return Counter({"at once": 1})
             # What is asked for supposes the drop that was seen; the truth is none.
@@ -327,7 +327,7 @@ def settling(runs: int) -> None:
             times = first.settling.runs[0][1]
             ours, theirs = [ours[0], *asked(times - 1)], [*theirs, *asked(times - 1)] if again else theirs
             drop = stats.paired_drop(stats.average_runs(theirs), stats.average_runs(ours))
-            then = decide_outcome([Evidence("t", drop)], allowed)
+            then = decide_outcome([TaskDrop("t", drop)], allowed)
             return Counter({"planned": 1, f"x{times:02d}": 1, "then": then.outcome == "SHIP"})
 
         counts = simulate(work, f"settle {allowed} {again}", runs)

@@ -29,7 +29,7 @@ from places import REPOSITORY, TEMPLATES
 from rows import make_row, write_rows
 from runs import entry, manifest, published, write_run
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.templates import task_yaml
 
 ENDS = {0, 1, 2, 3, 130}

@@ -16,10 +16,8 @@ PACKAGE = REPOSITORY / "src" / "meta_eval"
 # From the ground up: each may import what stands above it in this list, and itself.
 PACKAGES = [
     "version",
-    "escaping",  # how foreign text is shown
-    "secrets",
-    "errors",
-    "logs",
+    "messages",  # what is said to the user: errors, notes, foreign text made visible
+    "errors",  # the errors, for programs that import them
     "thresholds",  # levels, margins and tolerances
     "boundary",  # files and names that are not ours, the code of templates and packs at work
     "assets",  # what the wheel carries along
@@ -31,7 +29,6 @@ PACKAGES = [
     "config",
     "templates",
     "pack",
-    "replay",
     "results",  # what lm_eval wrote
     "verification",
     "records",  # any recorded run of lm-eval as an evals dataset
@@ -84,14 +81,14 @@ OPENING = {
     "FileIO", "OSFile", "ParquetFile", "copy2", "copyfile", "copytree", "fromfile", "loadtxt", "memmap", "memory_map",
     "open", "open_code", "read_bytes", "read_parquet", "read_table", "read_text",
 }  # fmt: skip
-# What is no file: text in memory, nothing, or what `meta_eval.source.base.DataFile` opens through the door.
+# What is no file: text in memory, nothing, or what `meta_eval.source.dataset.DataFile` opens through the door.
 IN_MEMORY = ("io.BytesIO(", "BytesIO(", "os.devnull", "completions.", "file.open()")
 
 
 # Who uses hashlib itself: the helpers, what stands alone in a pack or an export, and digests that grow piece by piece.
 HASHERS = {
     "answers/every_eval_ever.py", "assets/lighteval_tasks.py", "assets/pack_docs.py", "boundary/hashing.py",
-    "results/samples.py", "running/journal.py",
+    "results/sample_files.py", "running/journal.py",
 }  # fmt: skip
 
 

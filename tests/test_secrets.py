@@ -13,9 +13,9 @@ from noted import noted
 from runs import write_run
 
 from meta_eval.config import load_config
-from meta_eval.errors import ConfigError, UserError
-from meta_eval.logs import log
-from meta_eval.secrets import is_secret, redacted
+from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.messages.logs import log
+from meta_eval.messages.secrets import is_secret, redacted
 
 TOKEN = "hf_" + "aB3" * 11
 BASE = ["model_name=my/model", "evals_dataset=sample", "tasks=meta_gpqa"]

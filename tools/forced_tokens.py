@@ -31,12 +31,12 @@ from tiny_llama import BOS, END_OF_TURN, SEED, build_tokenizer, word_list
 from tokenizers import Tokenizer
 from transformers import AttentionInterface, LlamaForCausalLM
 
-from meta_eval.answers.answer_files import Answer, Answers
+from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.answers.token_logprobs import TokenLogprobs
 from meta_eval.doctor.known_answers import settings_of
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, with_token_ids
-from meta_eval.running.probe_requests import Probing, choose_probed_docs
+from meta_eval.running.probe_requests import ProbeRequests, choose_probed_docs
 from meta_eval.token_fidelity.probe_table import Probed, probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
@@ -412,11 +412,11 @@ def probed(client: CopyClient, encoder: Encoder, docs: Sequence[Doc]) -> Iterato
         for some in choose_probed_docs(lengths)
     )
     given = Answers()
-    probing = Probing(short, long)
+    probing = ProbeRequests(short, long)
     asks = [*with_token_ids([*short, *long], encoder), *probing.build_asks(encoder)]
     for said in client.answer(asks):
         key = said.request.id, said.request.sha256
-        given.given[key] = Answer(
+        given.given[key] = EngineAnswer(
             said.request.id, said.request.prompt_sha256, key[1], None, (), None, said.prompt_tokens, None, said.forced,
             None, client.engine, client.model, None, "",
         )  # fmt: skip

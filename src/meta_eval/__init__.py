@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meta_eval.api import compare, export, fidelity, grade, report, run
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
-    from meta_eval.records.prepare import prepare
+    from meta_eval.records.preparation import prepare
     from meta_eval.verification import verify
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("compare", "export", "fidelity", "grade", "report", "run"), "meta_eval.api"),
-    "prepare": "meta_eval.records.prepare",
+    "prepare": "meta_eval.records.preparation",
     "verify": "meta_eval.verification",
     "Config": "meta_eval.config",
     "Manifest": "meta_eval.pack.manifest",

@@ -171,3 +171,6 @@ def percent(share: float) -> str:
 # The levels of the intervals as views show them: ``95 %`` and ``99 %``.
 LEVEL_TEXT = percent(LEVEL)
 FIDELITY_LEVEL_TEXT = percent(FIDELITY_LEVEL)
+
+# The tokens that an answer may have where nothing says how many: the default of lm-eval's engines.
+MAX_GEN_TOKS = 256

@@ -27,7 +27,7 @@ from meta_eval import export
 from meta_eval.answers import answer_files as reading
 from meta_eval.answers.recorded_answers import Recorded, scoring_request
 from meta_eval.answers.requests import Encoder, Request
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 
 BOS = "<|begin_of_text|>"
 LETTERS, CHOICE = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"

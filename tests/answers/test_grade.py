@@ -21,8 +21,8 @@ from shared import whole_pack, whole_replay
 from meta_eval import export, grade, report
 from meta_eval.answers.answer_files import read_answers
 from meta_eval.answers.grading import Graded, Grading
-from meta_eval.errors import UserError
-from meta_eval.results.run import read_run
+from meta_eval.messages.errors import UserError
+from meta_eval.results.lm_eval_run import read_run
 
 LETTERS, CHOICE, STOPS = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain", "meta_mmlu_pro_pretrain"
 
@@ -97,7 +97,7 @@ def test_standard_errors_are_those_of_the_command_line_of_lm_eval(place: Path) -
     import lm_eval
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.replay import ReplayLM
+    from meta_eval.verification.replay import ReplayLM
 
     manager = TaskManager(include_path=str(place / "work_dir"), include_defaults=False)
     theirs = lm_eval.simple_evaluate(model=ReplayLM(), tasks=[LETTERS, CHOICE], task_manager=manager)

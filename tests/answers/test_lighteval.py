@@ -18,8 +18,8 @@ from places import REPOSITORY
 from recorded_runs import record, task_folder
 from shared import whole_pack, whole_replay
 
-from meta_eval.answers.lighteval import export_to_lighteval
-from meta_eval.errors import UserError
+from meta_eval.answers.lighteval_export import export_to_lighteval
+from meta_eval.messages.errors import UserError
 
 SOME = ["meta_gsm8k", "meta_mmlu_pretrain"]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_eval.answers.answer_files import Answer, Answers, AnswersError, read_answers
+from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
 
 TEXT = {"id": "t/0", "prompt_sha256": "a", "text": "It is B.", "finish_reason": "stop"}
 LIKELIHOODS = {"id": "t/1", "prompt_sha256": "b", "choices": [{"logprob": -1.5, "is_greedy": True}, {"logprob": -2}]}
@@ -41,7 +41,7 @@ def write(file: Path, content: Sequence[dict[str, Any]]) -> Path:
 def held(result: Answers) -> dict[str, Any]:
     """What was read, without where it stood and without what stands twice."""
 
-    def plain(answer: Answer) -> tuple[Any, ...]:
+    def plain(answer: EngineAnswer) -> tuple[Any, ...]:
         return answer.prompt_sha256, answer.text, answer.choices
 
     given = {key: plain(answer) for key, answer in result.given.items() if key not in result.doubled}

@@ -21,8 +21,8 @@ from runs import run_lm_eval
 
 from meta_eval import Config, Manifest, compare, prepare, report, verify
 from meta_eval.answers.grading import GradingKeywords, GradingOptions
-from meta_eval.errors import ConfigError, PackError, UserError
 from meta_eval.judging.options import JudgingKeywords, JudgingOptions
+from meta_eval.messages.errors import ConfigError, PackError, UserError
 
 HEAVY = ("datasets", "huggingface_hub", "lm_eval", "numpy", "pandas", "pyarrow", "pydantic", "rich", "torch")
 

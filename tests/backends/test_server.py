@@ -14,7 +14,7 @@ from command import cli
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.server import completions_url
 from meta_eval.config import load_config
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 
 
 def settings(**keys: Any) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_eval.boundary.yaml_files import parse_yaml, read_yaml
-from meta_eval.errors import ConfigError, UserError
+from meta_eval.messages.errors import ConfigError, UserError
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(9)

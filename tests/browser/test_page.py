@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from reports import HOSTILE, hostile_samples, lost_and_won, made, make_comparison, make_report, make_samples
 
-from meta_eval.judging.model import Alarm, Alarmed, Task
+from meta_eval.judging.judgement import Alarm, Alarmed, Task
 from meta_eval.reports.model import Report, Sample, ShownAnswer
 
 if TYPE_CHECKING:

@@ -16,18 +16,20 @@ NOWHERE = Path("no such folder")
 PARTS = [(board.name, part) for board in boards.list_boards().values() if not board.recorded for part in board.parts]
 
 
-def part_of(board: str, name: str) -> boards.Part:
+def part_of(board: str, name: str) -> boards.BoardColumn:
     found = boards.find_board(board)
     assert found is not None
     return next(part for part in found.parts if part.name == name)
 
 
-def tasks_of(part: boards.Part) -> list[str]:
+def tasks_of(part: boards.BoardColumn) -> list[str]:
     return [task for name in part.tasks for task in ([name] if has_task(name) else list_group_members(name))]
 
 
 @pytest.mark.parametrize(("board", "part"), PARTS, ids=[f"{board}-{part.name}" for board, part in PARTS])
-def test_the_installed_lm_eval_has_the_tasks_and_the_metrics_of_every_part(board: str, part: boards.Part) -> None:
+def test_the_installed_lm_eval_has_the_tasks_and_the_metrics_of_every_part(
+    board: str, part: boards.BoardColumn
+) -> None:
     tasks = tasks_of(part)
     assert tasks, part.name
     if isinstance(part.choices, dict):

@@ -10,8 +10,8 @@ from packs import prepare
 from places import REPOSITORY
 
 from meta_eval import catalog
+from meta_eval.catalog.dataset_names import Identity
 from meta_eval.catalog.families import find_family, list_answer_ends, list_bos_tokens, list_families
-from meta_eval.catalog.names import Identity
 
 FILE = REPOSITORY / "meta_template/_common/families.json"
 

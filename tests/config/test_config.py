@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.config import Config, load_config
-from meta_eval.errors import ConfigError, UserError
+from meta_eval.messages.errors import ConfigError, UserError
 
 # The keys and values of a file written for Meta's recipe.
 RECIPE = """\

@@ -21,7 +21,7 @@ def cli(*arguments: str | Path, cwd: Path | str = ".", **environment: str) -> su
     """``meta-eval`` in this process, on a terminal of 80 columns."""
     from meta_eval.cli import main
     from meta_eval.cli.console import notes
-    from meta_eval.logs import log
+    from meta_eval.messages.logs import log
 
     words = [str(argument) for argument in arguments]
     out, error = StringIO(), StringIO()

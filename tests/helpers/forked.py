@@ -28,7 +28,7 @@ from typing import Any
 _LIGHT = ("pandas", "pyarrow.parquet", "pyarrow.compute", "meta_eval.cli.prepare", "meta_eval.pack.meta_pack")
 _IMPORTED = (
     *_LIGHT, "lm_eval.evaluator", "lm_eval.tasks", "meta_eval.verification.evaluator", "meta_eval.answers.grading",
-    "meta_eval.running.run",
+    "meta_eval.running.pipeline",
 )  # fmt: skip
 # A test may let what it calls find another.
 _PYTHON = sys.executable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from places import GOLDEN, TEMPLATES, THOROUGH
 
 if TYPE_CHECKING:
-    from meta_eval.templates.folder import TemplateFolder
+    from meta_eval.templates.template_folder import TemplateFolder
 
 
 def prepare_sample(work_dir: Path, tasks: Sequence[str]) -> Any:
@@ -47,7 +47,7 @@ def shipped() -> TemplateFolder:
 def all_tasks() -> list[str]:
     """Every task of the template folder that the sample offers."""
     from meta_eval.source import sample
-    from meta_eval.templates.selection import explain_refusal
+    from meta_eval.templates.task_selection import explain_refusal
 
     return sorted(
         name
@@ -68,7 +68,7 @@ def replay(pack: Path, tasks: Sequence[str], *, docs: int | None = None) -> dict
     import lm_eval
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.replay import ReplayLM
+    from meta_eval.verification.replay import ReplayLM
 
     manager = TaskManager(include_path=str(pack), include_defaults=False)
     results: dict[str, Any] = lm_eval.simple_evaluate(

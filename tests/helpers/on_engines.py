@@ -32,7 +32,7 @@ _IMPORTED = (
     "transformers.models.llama.modeling_llama", "vllm.model_executor.models.llama", "vllm.v1.engine.llm_engine",
     "vllm.v1.executor.uniproc_executor", "vllm.v1.worker.cpu_worker", "meta_eval.answers.grading",
     "meta_eval.cli.fidelity", "meta_eval.cli.prepare", "meta_eval.cli.run", "meta_eval.pack.meta_pack",
-    "meta_eval.running.token_scoring", "meta_eval.running.run", "meta_eval.doctor.engine_checks",
+    "meta_eval.running.token_scoring", "meta_eval.running.pipeline", "meta_eval.doctor.engine_checks",
 )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from meta_eval.judging.decide import Decision, Evidence, Veto, decide_outcome
-from meta_eval.judging.model import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
+from meta_eval.judging.decide import Decision, TaskDrop, Veto, decide_outcome
+from meta_eval.judging.judgement import Alarm, Alarmed, Flips, Published, Score, Subtask, Task
 from meta_eval.judging.numbers import baseline_distance
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.model import Report, RunFacts, Sample, ShownAnswer
@@ -69,7 +69,7 @@ def made(
     tasks: Sequence[Task], drops: Mapping[str, Drop], vetoes: Sequence[Veto] = ()
 ) -> tuple[Decision, tuple[Task, ...]]:
     """The decision on these drops, and the tasks with it."""
-    decision = decide_outcome([Evidence(name, drop) for name, drop in drops.items()], vetoes=vetoes)
+    decision = decide_outcome([TaskDrop(name, drop) for name, drop in drops.items()], vetoes=vetoes)
     decided = {task.task: task for task in decision.tasks}
     return decision, tuple(dataclasses.replace(task, decision=decided.get(task.name)) for task in tasks)
 

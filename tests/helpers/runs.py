@@ -39,7 +39,7 @@ def run_lm_eval(
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
 
-    from meta_eval.replay import ReplayLM
+    from meta_eval.verification.replay import ReplayLM
 
     tracker = EvaluationTracker(output_path=str(output))
     results = lm_eval.simple_evaluate(

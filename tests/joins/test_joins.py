@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from rows import make_row
 
 from meta_eval.boundary.hashing import hash_text
-from meta_eval.errors import DataError, JoinError
 from meta_eval.joins import JOINS, ifeval
-from meta_eval.joins.base import Joined, KnownDifference, OriginalRows
+from meta_eval.joins.join import Joined, KnownDifference, OriginalRows
 from meta_eval.joins.text_matching import match_known, match_one_to_one
-from meta_eval.source.rows import Place
+from meta_eval.messages.errors import DataError, JoinError
+from meta_eval.source.rows import RowPlace
 
-PLACE = Place("my/evals", "ifeval__strict")
+PLACE = RowPlace("my/evals", "ifeval__strict")
 TEXTS = st.lists(st.text(min_size=1), unique_by=lambda text: " ".join(text.split()), max_size=20)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from meta_eval.catalog.boards import compute_part, find_board
-from meta_eval.judging.boards import board_values
+from meta_eval.judging.board_scores import board_values
 from meta_eval.pack.manifest import Manifest, TaskEntry
+from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import Aggregate
-from meta_eval.results.run import TaskRun
 
 TASKS = {
     "arc_challenge": ("acc_norm,none", 0.219),

@@ -13,9 +13,9 @@ from places import THOROUGH
 from meta_eval import stats
 from meta_eval.judging.decide import (
     Decision,
-    Evidence,
     Settling,
     TaskDecision,
+    TaskDrop,
     Veto,
     decide_outcome,
 )
@@ -27,8 +27,8 @@ def drop_of(lost: int, won: int, n: int) -> stats.Drop:
     return stats.paired_drop([1.0] * lost + [0.0] * (n - lost), [0.0] * lost + [1.0] * won + [0.0] * (n - lost - won))
 
 
-def evidence(lost: int, won: int, n: int, task: str = "meta_some", margin: float | None = None) -> Evidence:
-    return Evidence(task, drop_of(lost, won, n), margin)
+def evidence(lost: int, won: int, n: int, task: str = "meta_some", margin: float | None = None) -> TaskDrop:
+    return TaskDrop(task, drop_of(lost, won, n), margin)
 
 
 def decide_alone(lost: int, won: int, n: int, margin: float = MARGIN) -> TaskDecision:
@@ -92,7 +92,7 @@ def test_a_task_may_have_a_margin_of_its_own() -> None:
 
 def test_without_a_baselines_answers_less_can_be_shown() -> None:
     values = [1.0] * 600 + [0.0] * 400
-    (task,) = decide_outcome([Evidence("meta_some", stats.unpaired_drop(0.6, values))]).tasks
+    (task,) = decide_outcome([TaskDrop("meta_some", stats.unpaired_drop(0.6, values))]).tasks
     assert task.outcome == "not shown"
     assert "no answers of the baseline are known" in str(task.remark)
 
@@ -209,7 +209,7 @@ def test_tasks_have_names_of_their_own() -> None:
 # What would settle it
 
 
-def settled(*tasks: Evidence, margin: float = MARGIN) -> Settling:
+def settled(*tasks: TaskDrop, margin: float = MARGIN) -> Settling:
     settling = decide_outcome(tasks, margin).settling
     assert settling is not None
     return settling
@@ -260,7 +260,7 @@ def test_runs_that_were_made_count() -> None:
     chance = np.where(rng.random(448) < 0.1, 0.5, 0.0)
     runs = [(rng.random(448) < chance).astype(float).tolist() for _ in range(5)]
     drop = stats.paired_drop(runs[0], stats.average_runs(runs[1:]))
-    settling = settled(Evidence("t", drop, runs=4, noise=stats.run_noise(runs[1:])), margin=0.015)
+    settling = settled(TaskDrop("t", drop, runs=4, noise=stats.run_noise(runs[1:])), margin=0.015)
     assert all(count > 4 for _, count in settling.runs)
 
 

@@ -17,19 +17,19 @@ from places import THOROUGH
 from runs import digest, entry, manifest, published, run_lm_eval, write_group, write_run
 
 from meta_eval import stats
-from meta_eval.errors import ConfigError
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge_run
-from meta_eval.judging.model import Judgement, Score, Task
+from meta_eval.judging.judgement import Judgement, Score, Task
+from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.reports.samples import samples_of
 from meta_eval.reports.text import averages as averages_in_words
 from meta_eval.reports.text import headline, why
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
+from meta_eval.results.lm_eval_run import Run, read_run
 from meta_eval.results.metrics import Value
-from meta_eval.results.model import Answer, Doc, ResultsError
-from meta_eval.results.run import Run, read_run
 from meta_eval.stats import Drop
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain"]
@@ -60,7 +60,9 @@ def answered(run: Run, verdicts: Sequence[float], task: str = "meta_some", metri
     docs = tuple(
         replace(
             doc,
-            answers={"strict-match": Answer(None, {metric: verdict, f"{metric}_macro": (doc.subtask, verdict)}, 0, 0)},
+            answers={
+                "strict-match": FilterResult(None, {metric: verdict, f"{metric}_macro": (doc.subtask, verdict)}, 0, 0)
+            },
         )
         for doc, verdict in zip(run.tasks[task].docs, verdicts, strict=True)
     )

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from rows import make_row
 
 from meta_eval.catalog.families import list_bos_tokens
-from meta_eval.errors import DataError
+from meta_eval.messages.errors import DataError
 from meta_eval.pack.row_checks import Checked, check_rows, describe_warning
-from meta_eval.source.rows import Place
+from meta_eval.source.rows import RowPlace
 
 (BOS,) = list_bos_tokens()
 
-PLACE = Place("my/evals", "mmlu_pro")
+PLACE = RowPlace("my/evals", "mmlu_pro")
 
 
 def check(rows: list[dict[str, Any]], output_type: str = "generate_until", needs_gold: bool = True) -> Checked:

@@ -19,8 +19,8 @@ from packs import prepare, some_templates
 from places import TEMPLATES
 
 from meta_eval.config import load_config
-from meta_eval.errors import UserError
-from meta_eval.logs import silent
+from meta_eval.messages.errors import UserError
+from meta_eval.messages.logs import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.meta_pack import assemble_pack
 from meta_eval.pack.pack_rebuild import rebuild_pack

@@ -11,10 +11,10 @@ from golden import shipped
 from noted import noted
 from rows import StubDataset, write_rows
 
-from meta_eval.catalog.names import Identity
+from meta_eval.catalog.dataset_names import Identity
 from meta_eval.pack.published_numbers import find_published_numbers, read_metrics
-from meta_eval.source import folder
-from meta_eval.source.base import DataFile
+from meta_eval.source import local_folder
+from meta_eval.source.dataset import DataFile
 
 TASKS = shipped().tasks
 SMALL = StubDataset(("math", "mmlu"), Identity("Llama-3.2-1B-Instruct", "3.2", "instruct"))
@@ -86,7 +86,7 @@ def snapshot(tmp_path: Path) -> Path:
 
 
 def test_the_metrics_config_is_read_and_is_no_subset(snapshot: Path) -> None:
-    dataset = folder.open_evals_dataset(str(snapshot), identity=SMALL.identity)
+    dataset = local_folder.open_evals_dataset(str(snapshot), identity=SMALL.identity)
     assert dataset.subsets == ("mmlu",)
     with noted() as said:
         assert read_metrics(dataset) == [metric("MMLU", "macro_avg/acc", 49.3)]

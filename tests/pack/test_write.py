@@ -22,7 +22,7 @@ from meta_eval.boundary import ownership
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.ownership import list_name
 from meta_eval.boundary.staging import STAGING
-from meta_eval.errors import PackError, UserError
+from meta_eval.messages.errors import PackError, UserError
 from meta_eval.pack.integrity import find_changes
 from meta_eval.pack.manifest import MANIFEST, SCHEMA_VERSION, FileEntry, Manifest, Range, read_manifest
 from meta_eval.pack.pack_writer import check_target, write_pack

@@ -14,9 +14,9 @@ from packs import prepare
 from recorded_runs import own_gsm8k, record
 
 from meta_eval import report, verify
-from meta_eval.errors import UserError
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.model import Task
+from meta_eval.judging.judgement import Task
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.publishing import publish_pack
 from meta_eval.reports.samples import samples_of

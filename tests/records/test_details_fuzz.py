@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from places import THOROUGH
 from tokenizers import Tokenizer, models
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.records.details.first_board import read_board_row
 from meta_eval.records.details.graded_docs import read_details
 from meta_eval.records.details.lighteval import read_lighteval_row

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from meta_eval import report, verify
 from meta_eval.doctor.prompt_checks import check_prompts
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 
 ARC = "harness_arc_challenge_25"

@@ -14,7 +14,7 @@ from packs import prepare, read_docs
 from places import REPOSITORY
 
 from meta_eval import export, verify
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.records import format_registry
 

@@ -14,7 +14,7 @@ from packs import prepare, tree
 from recorded_runs import record
 
 from meta_eval import report, verify
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.model import Report
 

@@ -12,7 +12,7 @@ from recorded_runs import ARC, own_gsm8k, record, whole_tasks
 from small_model import write_tokenizer
 
 from meta_eval import verify
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.records.lm_eval_tasks import find_lm_eval_tasks
 

@@ -16,10 +16,10 @@ from recorded_runs import own_gsm8k
 from tokenizers import Tokenizer
 
 from meta_eval import Config, fidelity
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.run import run_pack
+from meta_eval.running.pipeline import run_pack
 from meta_eval.token_fidelity.token_table import read_choices, read_tokens
 
 
@@ -65,7 +65,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
             given.extend(ask.prompt_ids or () for ask in kept)
             return super().answer(kept)
 
-    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: Client)
+    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: Client)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     (results,) = Path("eval_results").rglob("results_*.json")
@@ -88,7 +88,7 @@ def test_a_record_that_was_asked_without_a_bos_is_run_without_one(
 
 def test_model_and_benchmark_in_score_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     templates = own_gsm8k(tmp_path / "templates")
     keys = {"evals_dataset": "lm-eval", "tasks": ("gsm8k@2",), "template_dir": str(templates)}
@@ -101,7 +101,7 @@ def test_a_tokenizer_without_bos_is_asked_without_one_and_refused_for_metas_prom
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: made)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(REPOSITORY / "tests/data/lm_eval_outputs/0.4.13", "eval_results")
     settings = {

@@ -18,8 +18,8 @@ from meta_eval.pack.manifest import Manifest
 from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.model import Report, Sample
 from meta_eval.reports.samples import samples_of
-from meta_eval.results.model import ResultsError
-from meta_eval.results.run import read_run
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import read_run
 
 N = 1000
 

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, models
 
 from meta_eval.api import fidelity_report
 from meta_eval.doctor.known_answers import model_folder as known_model_folder
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_build import build
 from meta_eval.reports.fidelity_terminal import show

@@ -19,7 +19,7 @@ from places import REPOSITORY
 from reports import make_comparison, make_report
 from runs import entry, manifest, published, write_run
 
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 from meta_eval.reports import plot, task_tables, view_registry
 from meta_eval.reports.model import Report
 from meta_eval.reports.tables import Column, Table

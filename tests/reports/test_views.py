@@ -21,7 +21,7 @@ from reports import HOSTILE, hostile_samples, make_comparison, make_report, make
 from rich.console import Console
 
 from meta_eval.boundary.outputs import OutputError, replace_file
-from meta_eval.judging.model import Alarmed, Cut, Task
+from meta_eval.judging.judgement import Alarmed, Cut, Task
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.model import Report
 from meta_eval.reports.packed import CHUNK_SAMPLES, pack

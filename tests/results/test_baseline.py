@@ -16,11 +16,11 @@ from runs import run_lm_eval
 from shared import whole_pack
 
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import Baseline, baseline_file, read_baseline, verify_folder
-from meta_eval.results.run import read_run
+from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
 from meta_eval.verification import Proof, verify
+from meta_eval.verification.replay import has_recorded_answer
 
 LETTERS = "meta_mmlu_pro_instruct"
 FEW = f"{LETTERS},meta_ifeval,meta_mmlu_pretrain,meta_squad"

@@ -18,14 +18,14 @@ from places import REPOSITORY
 from runs import TIME
 
 from meta_eval import compare, report, verify
-from meta_eval.errors import ConfigError
 from meta_eval.judging.decide import TaskDecision
+from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.reports.model import Report
 from meta_eval.results.baseline import read_baseline
 from meta_eval.results.clusters import make_content_keys, name_clusters, read_fields
-from meta_eval.results.model import Answer, Doc, ResultsError
-from meta_eval.results.run import read_run
+from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
+from meta_eval.results.lm_eval_run import read_run
 from meta_eval.results.scores import compute_scores
 from meta_eval.running.early_stop import task_docs
 
@@ -198,7 +198,7 @@ def test_copies_are_asked_together_where_a_run_may_stop() -> None:
     def doc(number: int) -> Doc:
         return Doc(
             number, f"q{number}", (), None, None, f"c{number % 5}", "", None, None, None, "", False, None,
-            answers={"f": Answer(None, {"em": 1.0}, 0, 0)},
+            answers={"f": FilterResult(None, {"em": 1.0}, 0, 0)},
         )  # fmt: skip
 
     docs = [doc(number) for number in range(20)]

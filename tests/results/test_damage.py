@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from places import REPOSITORY, THOROUGH
 from runs import embed_samples, write_run
 
-from meta_eval.errors import UserError
 from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.judge import judge_run
+from meta_eval.messages.errors import UserError
 from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.samples import samples_of
-from meta_eval.results.model import ResultsError
-from meta_eval.results.run import Run, read_run
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import Run, read_run
 
 OUTPUTS = REPOSITORY / "tests" / "data" / "lm_eval_outputs"
 VERSIONS = sorted(path.name for path in OUTPUTS.iterdir() if path.is_dir())

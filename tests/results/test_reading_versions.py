@@ -24,9 +24,9 @@ from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.model import Report
 from meta_eval.reports.samples import samples_of
 from meta_eval.reports.text import averages
+from meta_eval.results.doc_results import Doc, ResultsError
+from meta_eval.results.lm_eval_run import Run, read_run
 from meta_eval.results.metrics import Weighted
-from meta_eval.results.model import Doc, ResultsError
-from meta_eval.results.run import Run, read_run
 from meta_eval.results.scores import compute_scores
 from meta_eval.stats import Interval
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from runs import TIME, entry, manifest, run_lm_eval, sample, write_run
 
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.model import ResultsError
-from meta_eval.results.run import Run, check_pack, read_run
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import Run, check_pack, read_run
+from meta_eval.results.sample_files import open_samples
 from meta_eval.results.sample_parser import read_metrics
-from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import compute_scores, list_metric_keys
 
 TASKS = ["meta_bbh", "meta_gpqa_cot", "meta_ifeval", "meta_mmlu_pretrain", "meta_mmlu_pro_instruct"]

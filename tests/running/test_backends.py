@@ -20,7 +20,7 @@ from meta_eval.backends import registry
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.config import Config, load_config
 from meta_eval.doctor.known_answers import model_folder
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import Client
 

@@ -20,11 +20,11 @@ from meta_eval.answers.answer_files import read_answers
 from meta_eval.backends.vllm import Vllm
 from meta_eval.config import Config, load_config
 from meta_eval.doctor.known_answers import model_folder
-from meta_eval.running import run as story
+from meta_eval.running import pipeline as story
 from meta_eval.running.canary import CanaryError, at_most
 from meta_eval.running.canary_docs import DOCS, chosen
 from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.run import RunResult, run_pack
+from meta_eval.running.pipeline import RunResult, run_pack
 
 TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
 

@@ -19,9 +19,9 @@ from packs import prepare, read_docs
 
 from meta_eval import Config, fidelity
 from meta_eval.answers.requests import Request
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.running.run import Interrupted
+from meta_eval.running.pipeline import Interrupted
 from meta_eval.running.token_scoring import FidelityResult
 from meta_eval.token_fidelity.perturbations import ALONE, MOST, PROMPTS, START
 from meta_eval.token_fidelity.probe_table import read_probes

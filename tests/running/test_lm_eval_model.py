@@ -19,7 +19,7 @@ from meta_eval.backends.lm_eval_model import REFUSED, LmEvalModel
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
 from meta_eval.config import load_config
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 from meta_eval.running.client import EngineRequest, EngineResponse, client_of
 
 NAME = "meta-eval-small"

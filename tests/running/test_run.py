@@ -24,13 +24,13 @@ from packs import some_templates, yaml_of
 from meta_eval import Config
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.base import BackendError
-from meta_eval.errors import PackError, UserError
-from meta_eval.logs import silent
+from meta_eval.messages.errors import PackError, UserError
+from meta_eval.messages.logs import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
 from meta_eval.running.client import EngineResponse
-from meta_eval.running.run import RunResult
-from meta_eval.running.run import run_pack as run_with_canary
+from meta_eval.running.pipeline import RunResult
+from meta_eval.running.pipeline import run_pack as run_with_canary
 from meta_eval.running.time_left import Pace
 from meta_eval.verification.evaluator import Evaluator
 
@@ -50,7 +50,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 

@@ -15,7 +15,7 @@ from places import TEMPLATES
 from recorded import Answer, Meta, learn
 
 from meta_eval.doctor.known_answers import model_folder
-from meta_eval.running import run as story
+from meta_eval.running import pipeline as story
 from meta_eval.running.client import EngineRequest, EngineResponse
 
 Run = Callable[..., "CompletedProcess[str]"]

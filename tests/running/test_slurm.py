@@ -20,8 +20,8 @@ from places import HELPERS, REPOSITORY, THOROUGH
 from small_model import write_tokenizer
 
 from meta_eval.backends.settings import RunSettings
-from meta_eval.errors import ConfigError
-from meta_eval.running.slurm import SCRIPTS, Jobs, gpus_of_node, render_scripts
+from meta_eval.messages.errors import ConfigError
+from meta_eval.running.slurm_jobs import SCRIPTS, Jobs, gpus_of_node, render_scripts
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 STAND_IN = f"{REPOSITORY / 'src'}:{HELPERS / 'stand_in'}"

@@ -15,7 +15,7 @@ from command import cli
 from fake_model import model_folder
 from packs import prepare, read_docs
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
 

@@ -17,9 +17,9 @@ from rows import make_row, write_rows
 
 from meta_eval import Config, report
 from meta_eval.answers.requests import Request
-from meta_eval.errors import ConfigError
-from meta_eval.running.run import RunResult
-from meta_eval.running.run import run_pack as run_with_canary
+from meta_eval.messages.errors import ConfigError
+from meta_eval.running.pipeline import RunResult
+from meta_eval.running.pipeline import run_pack as run_with_canary
 
 # The canary keeps its answers back, and is a test of its own.
 run = partial(run_with_canary, canary=False)
@@ -53,7 +53,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
     made = type("Client", (FakeClient,), {"asked": [], "made": []})
-    monkeypatch.setattr("meta_eval.running.run.client_of", lambda *_backend, **_keys: made)
+    monkeypatch.setattr("meta_eval.running.pipeline.client_of", lambda *_backend, **_keys: made)
     monkeypatch.setattr("meta_eval.running.retry_rounds.ROUNDS", (0, 0, 0))
     return made
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rows import make_row, write_rows
 
 from meta_eval import catalog
-from meta_eval.catalog.names import Identity
-from meta_eval.errors import SourceError
-from meta_eval.source import card, folder
-from meta_eval.source.base import EvalsDataset
+from meta_eval.catalog.dataset_names import Identity
+from meta_eval.messages.errors import SourceError
+from meta_eval.source import card, local_folder
+from meta_eval.source.dataset import EvalsDataset
 
 UNKNOWN = Identity(None, None, None)
 STEM = "Llama-3.2-3B-Instruct-evals"
@@ -39,7 +39,7 @@ def front_matter(root: Path, yaml: str) -> None:
 
 
 def opened(root: Path, identity: Identity = UNKNOWN) -> EvalsDataset:
-    return folder.open_evals_dataset(str(root), identity=identity)
+    return local_folder.open_evals_dataset(str(root), identity=identity)
 
 
 def message(root: Path) -> str:
@@ -282,7 +282,7 @@ def test_the_revision_is_of_names_and_contents_alone(tmp_path: Path) -> None:
 
 def test_an_original_that_is_one_file(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "input_data.jsonl", [{"key": 1}])
-    original = folder.open_original(str(path))
+    original = local_folder.open_original(str(path))
     for split in ("train", "test"):
         (file,) = original.fetch(split)
         assert (file.path, file.name, file.sha256) == (path, "input_data.jsonl", sha256(path.read_bytes()))
@@ -290,7 +290,9 @@ def test_an_original_that_is_one_file(tmp_path: Path) -> None:
 
 
 def test_an_original_that_is_a_folder(tmp_path: Path) -> None:
-    original = folder.open_original(str(fill(tmp_path, "data/train.parquet", "data/test.parquet", ".git/test.parquet")))
+    original = local_folder.open_original(
+        str(fill(tmp_path, "data/train.parquet", "data/test.parquet", ".git/test.parquet"))
+    )
     assert [file.name for file in original.fetch("test")] == ["data/test.parquet"]
     with pytest.raises(SourceError, match=r"no file holds the split 'dev'.*data/test\.parquet, data/train\.parquet"):
         original.fetch("dev")
@@ -302,4 +304,4 @@ def test_an_original_without_data(tmp_path: Path, make: bool) -> None:
     if make:
         root.mkdir()
     with pytest.raises(SourceError, match="holds no data file" if make else "there is no such folder"):
-        folder.open_original(str(root))
+        local_folder.open_original(str(root))

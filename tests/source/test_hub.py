@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from fakehub import FakeHub, sha256
 
-from meta_eval.catalog.names import Identity
-from meta_eval.errors import SourceError
+from meta_eval.catalog.dataset_names import Identity
+from meta_eval.messages.errors import SourceError
 from meta_eval.source import hub
-from meta_eval.source.base import DataFile
+from meta_eval.source.dataset import DataFile
 
 EVALS = "acme/Llama-3.1-8B-Instruct-evals"
 OLD = "acme/Meta-Llama-3.1-8B-Instruct-evals"
@@ -415,9 +415,9 @@ def test_the_hub_is_asked_once_for_a_model_and_nothing_is_waited_for(
 
 DRIVER = f"""
 import json, sys
-from meta_eval.errors import SourceError
+from meta_eval.messages.errors import SourceError
 from meta_eval.source import hub
-from meta_eval.catalog.names import Identity
+from meta_eval.catalog.dataset_names import Identity
 if len(sys.argv) > 1:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))

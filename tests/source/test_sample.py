@@ -18,8 +18,8 @@ import yaml
 from jinja2 import UndefinedError
 from places import REPOSITORY
 
-from meta_eval.catalog.names import Identity
-from meta_eval.errors import SourceError
+from meta_eval.catalog.dataset_names import Identity
+from meta_eval.messages.errors import SourceError
 from meta_eval.source import sample, sample_rows
 from meta_eval.source.rows import read_rows
 
@@ -447,7 +447,7 @@ def test_whatever_a_row_says_is_used_by_a_template_or_known(name: str) -> None:
     assert said <= known | named
 
 
-def made(folder: Path, text: str) -> sample_rows.Table:
+def made(folder: Path, text: str) -> sample_rows.SampleTable:
     """The only subset of a file."""
     folder.mkdir(exist_ok=True)
     (folder / sample_rows.TEXTS).write_text("texts: {asks: 'Question: {{ question }}'}")

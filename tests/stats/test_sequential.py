@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from places import THOROUGH
 
 from meta_eval import stats
-from meta_eval.stats.sequential import Doc, Plan, Sequential, State, TaskDocs, plan_rounds
+from meta_eval.stats.sequential import Doc, PairableDocs, Plan, Sequential, State, plan_rounds
 
 MARGIN = 0.02
 
@@ -23,10 +23,10 @@ MARGIN = 0.02
 RUNS = 200 if THOROUGH else 40
 
 
-def sized_task(sizes: Sequence[int], **other: object) -> TaskDocs:
+def sized_task(sizes: Sequence[int], **other: object) -> PairableDocs:
     """A task with so many docs in each subtask."""
     labels = [f"s{index}" for index, n in enumerate(sizes) for _ in range(n)]
-    return TaskDocs("t", range(sum(sizes)), labels, **other)  # type: ignore[arg-type]
+    return PairableDocs("t", range(sum(sizes)), labels, **other)  # type: ignore[arg-type]
 
 
 def looks(order: Plan, losses: dict[Doc, float], margin: float = MARGIN) -> list[State]:
@@ -71,7 +71,7 @@ tasks = st.lists(
 )
 
 
-def made(shapes: Sequence[tuple[list[int], int | None, bool]]) -> list[TaskDocs]:
+def made(shapes: Sequence[tuple[list[int], int | None, bool]]) -> list[PairableDocs]:
     out = []
     for number, (sizes, shared, within) in enumerate(shapes):
         labels = [f"s{index}" for index, n in enumerate(sizes) for _ in range(n)]
@@ -79,7 +79,7 @@ def made(shapes: Sequence[tuple[list[int], int | None, bool]]) -> list[TaskDocs]
         clusters = None
         if shared:
             clusters = [f"{number} {labels[doc]} {doc // shared}" if within else f"{doc % shared}" for doc in docs]
-        out.append(TaskDocs(f"t{number}", docs, labels, clusters))
+        out.append(PairableDocs(f"t{number}", docs, labels, clusters))
     return out
 
 
@@ -106,15 +106,15 @@ def test_the_order_is_the_same_whatever_order_the_docs_are_given_in(sizes: list[
     task = sized_task(sizes)
     rows = list(zip(task.docs, task.labels or (), strict=True))
     luck.shuffle(rows)
-    turned = TaskDocs("t", [doc for doc, _ in rows], [label for _, label in rows])
+    turned = PairableDocs("t", [doc for doc, _ in rows], [label for _, label in rows])
     assert plan_rounds([turned]).order == plan_rounds([task]).order
 
 
 def test_the_order_is_known_and_another_for_another_seed_or_task() -> None:
-    order = [doc for _, doc in plan_rounds([TaskDocs("t", range(8))]).order]
+    order = [doc for _, doc in plan_rounds([PairableDocs("t", range(8))]).order]
     assert order == [4, 6, 5, 2, 3, 7, 0, 1]  # SHA-256 has the same digests everywhere
-    assert [doc for _, doc in plan_rounds([TaskDocs("t", range(8))], seed=1).order] != order
-    assert [doc for _, doc in plan_rounds([TaskDocs("u", range(8))]).order] != order
+    assert [doc for _, doc in plan_rounds([PairableDocs("t", range(8))], seed=1).order] != order
+    assert [doc for _, doc in plan_rounds([PairableDocs("u", range(8))]).order] != order
 
 
 def test_any_part_of_the_order_is_balanced_over_subtasks() -> None:
@@ -128,7 +128,7 @@ def test_any_part_of_the_order_is_balanced_over_subtasks() -> None:
 
 def test_docs_of_a_cluster_are_asked_together() -> None:
     clusters = [str(doc // 3) for doc in range(60)]
-    order = [doc for _, doc in plan_rounds([TaskDocs("t", range(60), clusters=clusters)], batch=6).order]
+    order = [doc for _, doc in plan_rounds([PairableDocs("t", range(60), clusters=clusters)], batch=6).order]
     assert all(order[at] // 3 == order[at + 1] // 3 == order[at + 2] // 3 for at in range(0, 60, 3))
     assert order != sorted(order)
 
@@ -136,14 +136,14 @@ def test_docs_of_a_cluster_are_asked_together() -> None:
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        (TaskDocs("t", []), "no doc"),
-        (TaskDocs("t", [1, 1]), "twice"),
-        (TaskDocs("t", [1], margin=-0.1), "margin"),
-        (TaskDocs("t", [1], reach=[0.0]), "reach"),
-        (TaskDocs("t", [1, 2], ["a"]), "zip"),
+        (PairableDocs("t", []), "no doc"),
+        (PairableDocs("t", [1, 1]), "twice"),
+        (PairableDocs("t", [1], margin=-0.1), "margin"),
+        (PairableDocs("t", [1], reach=[0.0]), "reach"),
+        (PairableDocs("t", [1, 2], ["a"]), "zip"),
     ],
 )
-def test_what_is_no_plan(task: TaskDocs, said: str) -> None:
+def test_what_is_no_plan(task: PairableDocs, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         plan_rounds([task])
 
@@ -185,14 +185,14 @@ def test_the_bounds_hold_where_clusters_move_as_one(across: bool) -> None:
         flips = {name(doc): rng.choice([0.0] * 8 + [1.0, -1.0]) for doc in range(700)}
         return {("t", doc): flips[name(doc)] for doc in range(700)}
 
-    clustered = plan_rounds([TaskDocs("t", range(700), labels, [name(doc) for doc in range(700)])], batch=14)
+    clustered = plan_rounds([PairableDocs("t", range(700), labels, [name(doc) for doc in range(700)])], batch=14)
     assert covered(clustered, 0.0, draw) >= 0.95
     # Were the clusters not known, the bounds would be wrong.
-    assert covered(plan_rounds([TaskDocs("t", range(700), labels)], batch=14), 0.0, draw) < 0.9
+    assert covered(plan_rounds([PairableDocs("t", range(700), labels)], batch=14), 0.0, draw) < 0.9
 
 
 def test_the_bounds_are_not_wider_than_need_be() -> None:
-    order = plan_rounds([TaskDocs("t", range(12_000))])
+    order = plan_rounds([PairableDocs("t", range(12_000))])
     asked = [
         ended(order, drawn(order, lambda _: 0.02, 0.02, random.Random(seed)), margin=0.01).docs for seed in range(15)
     ]
@@ -243,7 +243,7 @@ def test_more_that_is_lost_never_lowers_a_bound_or_an_estimate(
 
 
 def test_the_estimate_is_the_drop_and_tasks_weigh_as_in_a_whole_run() -> None:
-    pair = [sized_task([60, 40]), TaskDocs("u", range(50), clusters=[str(doc // 5) for doc in range(50)])]
+    pair = [sized_task([60, 40]), PairableDocs("u", range(50), clusters=[str(doc // 5) for doc in range(50)])]
     order = plan_rounds(pair, batch=10**6)
     some = drawn(order, lambda _: 0.3, 0.1, random.Random(5))
     whole = [
@@ -296,26 +296,26 @@ def test_a_gain_is_no_reason_to_stop_but_for_ship() -> None:
 
 
 def test_the_last_look_is_left_to_the_verdict_of_a_whole_run() -> None:
-    order = plan_rounds([TaskDocs("t", range(64))], batch=64)
+    order = plan_rounds([PairableDocs("t", range(64))], batch=64)
     state = looks(order, dict.fromkeys(order.order, 1.0))[-1]
     assert state.outcome is None and state.complete and state.docs == 64
 
 
 def test_one_doc_is_a_whole_run() -> None:
-    order = plan_rounds([TaskDocs("t", ["only"])])
+    order = plan_rounds([PairableDocs("t", ["only"])])
     state = looks(order, {("t", "only"): 1.0})[-1]
     assert (state.outcome, state.complete, state.docs, state.mean.drop) == (None, True, 1, 1.0)
 
 
 def test_before_the_first_round_nothing_is_known() -> None:
-    state = Sequential(plan_rounds([TaskDocs("t", range(64))]), MARGIN).read_state()
+    state = Sequential(plan_rounds([PairableDocs("t", range(64))]), MARGIN).read_state()
     assert (state.outcome, state.docs, state.complete) == (None, 0, False)
     assert state.mean.interval == stats.Interval(-1.0, 1.0)
 
 
 def eighth_of_small(margin: float, small: float) -> list[State]:
     """A large task that loses nothing and a small one that loses 12.5 points: 1.1 in the mean, 6.3 if both weigh alike."""
-    order = plan_rounds([TaskDocs("large", range(6000)), TaskDocs("small", range(600), margin=small)])
+    order = plan_rounds([PairableDocs("large", range(6000)), PairableDocs("small", range(600), margin=small)])
     return looks(order, {doc: float(doc[0] == "small" and int(doc[1]) % 8 == 0) for doc in order.order}, margin)
 
 
@@ -334,7 +334,7 @@ def test_the_mean_in_which_tasks_weigh_alike_forbids_it_too() -> None:
 
 
 def test_a_task_beyond_its_margin_decides_by_itself() -> None:
-    order = plan_rounds([TaskDocs("large", range(6000)), TaskDocs("small", range(600))])
+    order = plan_rounds([PairableDocs("large", range(6000)), PairableDocs("small", range(600))])
     some = {doc: float(doc[0] == "small" and doc[1] % 2 == 0) for doc in order.order}  # type: ignore[operator]
     state = looks(order, some, margin=0.1)[-1]
     assert state.outcome == "DON'T" and state.tasks[1].beyond and not state.tasks[0].beyond
@@ -344,7 +344,7 @@ def test_a_task_beyond_its_margin_decides_by_itself() -> None:
 def test_of_many_tasks_a_loss_takes_more_to_show() -> None:
     def docs(count: int) -> int:
         order = plan_rounds(
-            [TaskDocs(f"t{index}", range(800), margin=0.125) for index in range(count)], batch=16 * count
+            [PairableDocs(f"t{index}", range(800), margin=0.125) for index in range(count)], batch=16 * count
         )
         some = {doc: float(doc[0] == "t0" and doc[1] % 8 == 0) for doc in order.order}  # type: ignore[operator]
         states = looks(order, some, margin=0.125 / count)
@@ -354,7 +354,7 @@ def test_of_many_tasks_a_loss_takes_more_to_show() -> None:
 
 
 def test_a_decision_stays_whatever_comes_after_it() -> None:
-    order = plan_rounds([TaskDocs("t", range(6000))])
+    order = plan_rounds([PairableDocs("t", range(6000))])
     followed = Sequential(order, MARGIN)
     for task, doc in order.order[:2000]:
         followed.add_doc(task, doc, 1.0, 1.0)
@@ -380,7 +380,7 @@ def test_the_state_does_not_hang_on_when_docs_come(luck: random.Random, stops: l
 
 
 def test_a_doc_that_is_missing_ends_the_looks() -> None:
-    order = plan_rounds([TaskDocs("t", range(640))])
+    order = plan_rounds([PairableDocs("t", range(640))])
     followed = Sequential(order, MARGIN)
     for task, doc in order.order[:40] + order.order[41:]:
         followed.add_doc(task, doc, 1.0, 0.0)
@@ -388,7 +388,7 @@ def test_a_doc_that_is_missing_ends_the_looks() -> None:
 
 
 def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
-    order = plan_rounds([TaskDocs("t", range(3), reach=[2.0, 0.5, 0.5])])
+    order = plan_rounds([PairableDocs("t", range(3), reach=[2.0, 0.5, 0.5])])
     followed = Sequential(order, MARGIN)
     followed.add_doc("t", 0, 2.0, 0.0)
     with pytest.raises(ValueError, match=r"differ by more than 0\.5"):
@@ -405,7 +405,7 @@ def test_scores_that_weigh_docs_differently_have_a_reach() -> None:
     ],
 )
 def test_what_cannot_be_added(task: str, doc: int, new: float, said: str) -> None:
-    followed = Sequential(plan_rounds([TaskDocs("t", range(3))]), MARGIN)
+    followed = Sequential(plan_rounds([PairableDocs("t", range(3))]), MARGIN)
     followed.add_doc("t", 0, 1.0, 1.0)
     followed.add_doc("t", 0, 1.0, 1.0)
     with pytest.raises(ValueError, match=said):
@@ -413,7 +413,7 @@ def test_what_cannot_be_added(task: str, doc: int, new: float, said: str) -> Non
 
 
 def test_rounding_is_no_flip() -> None:
-    order = plan_rounds([TaskDocs("t", range(640))])
+    order = plan_rounds([PairableDocs("t", range(640))])
     followed, same = Sequential(order, MARGIN), Sequential(order, MARGIN)
     for task, doc in order.order:
         followed.add_doc(task, doc, float(np.float64(0.1) + 0.2), 0.3)

@@ -12,7 +12,7 @@ from packs import edit, prepare
 from places import TEMPLATES
 from rows import make_row, write_rows
 
-from meta_eval.errors import DataError, TemplateError
+from meta_eval.messages.errors import DataError, TemplateError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.templates import read_templates
 

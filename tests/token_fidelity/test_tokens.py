@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.token_fidelity.table_file import Header, TokensError
 from meta_eval.token_fidelity.token_table import (
     Choices,

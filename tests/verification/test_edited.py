@@ -14,7 +14,7 @@ from command import cli
 from packs import edit, prepare, tree
 from runs import run_lm_eval
 
-from meta_eval.errors import PackError
+from meta_eval.messages.errors import PackError
 from meta_eval.verification import verify, verify_folder
 
 TASK = "meta_gpqa"

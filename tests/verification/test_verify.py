@@ -27,10 +27,10 @@ from rows import make_row, write_rows
 from runs import run_lm_eval
 from shared import whole_pack
 
-from meta_eval.errors import ConfigError, PackError, TemplateError
+from meta_eval.messages.errors import ConfigError, PackError, TemplateError
 from meta_eval.pack.manifest import read_manifest
-from meta_eval.results.model import ResultsError
-from meta_eval.results.run import read_run
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import read_run
 from meta_eval.source import sample as embedded
 from meta_eval.thresholds import SAME_VERDICT
 from meta_eval.verification import Proof, TaskProof, verify, verify_folder

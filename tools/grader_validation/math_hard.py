@@ -8,8 +8,8 @@ golds and verdicts; Llama 3.1 Community License, and MATH's text: nothing of it 
 
 prints the entries of the catalog. ``--evals FOLDER`` also writes the rows as a local evals dataset in the hub's layout
 with its original and an eval_config.yaml, over which prepare, verify and report can be run (with ``python -m
-meta_eval.replay --model meta-replay`` for ``lm_eval --model vllm`` in the printed command). What the rows lack (the
-model's metrics, the subject) is left out; the hashes are made anew.
+meta_eval.verification.replay --model meta-replay`` for ``lm_eval --model vllm`` in the printed command). What the rows
+lack (the model's metrics, the subject) is left out; the hashes are made anew.
 """
 
 from __future__ import annotations

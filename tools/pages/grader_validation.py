@@ -8,7 +8,7 @@ from typing import Any
 from meta_eval import catalog, thresholds
 from meta_eval.catalog import grader_validation
 from meta_eval.catalog.grader_validation import Comparison
-from meta_eval.templates.folder import read_templates
+from meta_eval.templates.template_folder import read_templates
 
 ROOT = Path(__file__).resolve().parents[2]
 TITLES = {"instruct": "Instruct models", "pretrain": "Base models"}

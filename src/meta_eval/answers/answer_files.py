@@ -17,7 +17,7 @@ from typing import Any, Literal
 from meta_eval.answers.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.boundary.json_text import parse_loose_json
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.results.raw_samples import MAX_PIECE
 
 # What an engine that counts in UTF-16 leaves of a character that it cuts through; no file of UTF-8 holds it.
@@ -42,7 +42,7 @@ class AnswersError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EngineAnswer:
     """One line of a file of answers.
 
     Attributes:
@@ -78,7 +78,7 @@ class Answer:
     span: tuple[float, float] | None
     where: str
 
-    def has_same_content(self, other: Answer) -> bool:
+    def has_same_content(self, other: EngineAnswer) -> bool:
         """Whether both say the same of the same prompt; times, counts and engines may differ."""
         names = ("prompt_sha256", "text", "choices", "finish_reason", "model")
         return all(getattr(self, name) == getattr(other, name) for name in names)
@@ -102,8 +102,8 @@ class Answers:
         settings: By what `meta-eval run` hashed of its settings, the first file that says it.
     """
 
-    given: dict[Key, Answer] = field(default_factory=dict)
-    failed: dict[Key, Answer] = field(default_factory=dict)
+    given: dict[Key, EngineAnswer] = field(default_factory=dict)
+    failed: dict[Key, EngineAnswer] = field(default_factory=dict)
     doubled: dict[Key, tuple[str, str]] = field(default_factory=dict)
     cut_off: list[str] = field(default_factory=list)
     otherwise: dict[str, str] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def read_answers(files: Sequence[Path], *, prefer: Literal["last"] | None = None
     return answers
 
 
-def _lines(file: Path, answers: Answers) -> Iterator[Answer]:
+def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
 
     try:
         with open_regular(file) as lines:
@@ -167,7 +167,7 @@ def _lines(file: Path, answers: Answers) -> Iterator[Answer]:
         raise AnswersError(f"cannot be read ({error.strerror})", where=str(file)) from None
 
 
-def _answer(content: Any, where: str) -> Answer:
+def _answer(content: Any, where: str) -> EngineAnswer:
     if not isinstance(content, dict):
         raise _wrong("it is no object", where)
     if "format" in content and "id" not in content:
@@ -186,7 +186,7 @@ def _answer(content: Any, where: str) -> Answer:
     ids = content.get("token_ids")
     tokens = fields.count("completion_tokens")
     started, ended = fields.number("started"), fields.number("ended")
-    return Answer(
+    return EngineAnswer(
         id=own_id,
         prompt_sha256=sha256,
         request_sha256=fields.text("request_sha256"),

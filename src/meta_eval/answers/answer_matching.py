@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from meta_eval.answers.answer_files import Answer, Answers, AnswersError
+from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer
 from meta_eval.answers.requests import Request
 from meta_eval.thresholds import NAMED
 
@@ -20,7 +20,7 @@ class Matched:
         cut_early: Texts that ended with ``length`` before max_tokens.
     """
 
-    docs: dict[int, list[Answer]] = field(default_factory=dict)
+    docs: dict[int, list[EngineAnswer]] = field(default_factory=dict)
     cut_by_us: int = 0
     cut_early: int = 0
 
@@ -117,7 +117,7 @@ def note_unknown_answers(answers: Answers, tasks: Iterable[str], known: set[str]
             problems.foreign.append(f"{answer.id} in {answer.where}")
 
 
-def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | None:
+def _answer(request: Request, answers: Answers, problems: Problems) -> EngineAnswer | None:
     key = answers.key(request.id, request.sha256)
     if key in answers.failed:
         failed = answers.failed[key]
@@ -143,7 +143,7 @@ def _answer(request: Request, answers: Answers, problems: Problems) -> Answer | 
     return answer
 
 
-def _unfit(request: Request, answer: Answer) -> str | None:
+def _unfit(request: Request, answer: EngineAnswer) -> str | None:
     if request.kind == "generate":
         return None if answer.text is not None else "it holds no text"
     if len(answer.choices) != len(request.continuations):

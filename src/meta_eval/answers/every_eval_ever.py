@@ -23,13 +23,13 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.boundary.ownership import replace_folder
 from meta_eval.boundary.staging import NewFiles
-from meta_eval.errors import PackError
-from meta_eval.logs import Progress, silent
+from meta_eval.messages.errors import PackError
+from meta_eval.messages.logs import Progress, silent
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
-from meta_eval.results.model import ResultsError
-from meta_eval.results.run import TaskRun, read_run
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import TaskRun, read_run
+from meta_eval.results.sample_files import open_samples
 from meta_eval.results.sample_parser import read_arguments
-from meta_eval.results.samples import open_samples
 from meta_eval.version import __version__
 
 SCHEMA = "0.3.0"

@@ -8,18 +8,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, Unpack
 
-from meta_eval.answers.answer_files import Answer, Answers, AnswersError, read_answers
+from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
 from meta_eval.answers.requests import build_requests
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.errors import UserError
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import UserError
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
-from meta_eval.replay import Answers as Replayed
 from meta_eval.verification.evaluator import Evaluated, Evaluator
+from meta_eval.verification.replay import Answers as Replayed
 
 # Draws of a standard error that has no formula; lm_eval's command line has 100,000. It is right to 2 % then.
 _BOOTSTRAP_ITERS = 1000
@@ -228,7 +228,7 @@ class Grading:
         return done
 
     def evaluate(
-        self, name: str, docs: Mapping[int, Sequence[Answer]], *, bootstrap_iters: int = 0, hashed: bool = False
+        self, name: str, docs: Mapping[int, Sequence[EngineAnswer]], *, bootstrap_iters: int = 0, hashed: bool = False
     ) -> Evaluated:
         """What lm-eval's evaluator makes of answers.
 
@@ -280,7 +280,7 @@ def _match_all(
     return matched
 
 
-def _replayed(of_doc: Sequence[Answer], stop: Sequence[str], repeats: int) -> Replayed:
+def _replayed(of_doc: Sequence[EngineAnswer], stop: Sequence[str], repeats: int) -> Replayed:
     """A doc's answers as a model gives them: by the index of the request, one for each time that it was asked.
 
     Args:
@@ -299,7 +299,7 @@ def _replayed(of_doc: Sequence[Answer], stop: Sequence[str], repeats: int) -> Re
     }
 
 
-def _one_model(used: Sequence[Answer], manifest: Manifest) -> str:
+def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:
     models = {answer.model: answer.where for answer in reversed(used) if answer.model}
     if len(models) > 1:
         listed = ", ".join(f"{name} ({where})" for name, where in sorted(models.items()))

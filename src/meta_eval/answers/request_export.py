@@ -13,8 +13,8 @@ from meta_eval.answers.requests import Encoder, Request, build_requests
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import check_outputs, replace_file
-from meta_eval.errors import PackError
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import PackError
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from meta_eval.boundary.hashing import hash_json, hash_text
-from meta_eval.errors import PackError
+from meta_eval.messages.errors import PackError
 from meta_eval.verification.evaluator import Evaluator
 
 if TYPE_CHECKING:

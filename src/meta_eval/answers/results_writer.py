@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.answers.answer_files import Answer
+from meta_eval.answers.answer_files import EngineAnswer
 from meta_eval.boundary.inputs import MAX_DATA, open_data, read_regular
-from meta_eval.errors import PackError
+from meta_eval.messages.errors import PackError
 from meta_eval.verification.evaluator import Evaluated, silence_libraries
 
 # What of each sample lm-eval makes its hash of a task of.
@@ -52,7 +52,7 @@ class Speed:
     cost: float | None = None
 
     @classmethod
-    def of(cls, answers: Sequence[Answer], price_per_hour: float | None = None) -> Speed:
+    def of(cls, answers: Sequence[EngineAnswer], price_per_hour: float | None = None) -> Speed:
         texts = [answer for answer in answers if answer.text is not None]
         tokens, seconds = [answer.completion_tokens for answer in texts], _seconds(texts)
         known, whole = bool(texts) and None not in tokens, _seconds(answers)
@@ -66,7 +66,7 @@ class Speed:
         )
 
 
-def _seconds(answers: Sequence[Answer]) -> float | None:
+def _seconds(answers: Sequence[EngineAnswer]) -> float | None:
     spans = [answer.span for answer in answers if answer.span]
     return _covered(spans) if len(spans) == len(answers) else None
 
@@ -121,7 +121,7 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def add(self, name: str, evaluated: Evaluated, answers: Mapping[int, Sequence[Answer]]) -> None:
+    def add(self, name: str, evaluated: Evaluated, answers: Mapping[int, Sequence[EngineAnswer]]) -> None:
         """Write the samples of one task.
 
         Raises:
@@ -191,7 +191,7 @@ class Writer:
         return path
 
 
-def _generation(of_doc: Sequence[Answer]) -> dict[str, Any]:
+def _generation(of_doc: Sequence[EngineAnswer]) -> dict[str, Any]:
     """How the answers to a doc came about; of several repeats cut if one was, and their sums."""
     ends = {answer.finish_reason for answer in of_doc}
     payload: dict[str, Any] = {

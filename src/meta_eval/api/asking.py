@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from meta_eval.assets import DEFAULT_CONFIG
-from meta_eval.errors import ConfigError, documented
-from meta_eval.logs import Progress, silent
+from meta_eval.config.config_loader import DEFAULT_CONFIG
+from meta_eval.messages.errors import ConfigError, documented
+from meta_eval.messages.logs import Progress, silent
 
 if TYPE_CHECKING:
     from meta_eval.answers.grading import Graded, GradingKeywords, GradingOptions
     from meta_eval.answers.request_export import Exported
     from meta_eval.backends.settings import RunSettings
     from meta_eval.config import Config
-    from meta_eval.running.run import RunResult
+    from meta_eval.running.pipeline import RunResult
     from meta_eval.running.stock_tasks import Stock
     from meta_eval.running.token_scoring import FidelityResult
 
@@ -57,7 +57,7 @@ def run(
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
     """
     from meta_eval.config import Config, load_config
-    from meta_eval.running.run import run_pack as ask
+    from meta_eval.running.pipeline import run_pack as ask
 
     place = "the configuration" if isinstance(config, Config) else str(config)
     settings = config if isinstance(config, Config) else load_config(Path(config))
@@ -175,7 +175,7 @@ def _asked_of(
     """A pack, prepared where none is named, and how it is asked."""
     from meta_eval.config import Config, config_place, load_config, override_settings
     from meta_eval.pack.manifest import read_manifest
-    from meta_eval.running.run import prepare_pack, settings_of
+    from meta_eval.running.pipeline import prepare_pack, settings_of
 
     if pack is not None:
         return Path(pack), override_settings(read_manifest(Path(pack)).run, overrides)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from meta_eval.errors import ConfigError, documented
-from meta_eval.logs import Progress, silent
+from meta_eval.messages.errors import ConfigError, documented
+from meta_eval.messages.logs import Progress, silent
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meta_eval.reports.fidelity import FidelityReport
     from meta_eval.reports.model import Report
     from meta_eval.results.baseline import Baseline
-    from meta_eval.results.run import Run
+    from meta_eval.results.lm_eval_run import Run
 
 
 @documented
@@ -180,7 +180,7 @@ class _Reading:
 
     def _read(self, places: Sequence[Path | str], groups: Mapping[str, tuple[str, ...]] | None = None) -> Run:
         from meta_eval.pack.prompt_lengths import make_token_counter
-        from meta_eval.results.run import check_pack, read_run
+        from meta_eval.results.lm_eval_run import check_pack, read_run
 
         options, manifest = self._options, self.manifest
         run = read_run(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DEFAULT_CONFIG = "eval_config.yaml"  # where the configuration is, unless the command line says otherwise
-
 _HERE = Path(__file__).resolve().parent
 _CHECKOUT = _HERE.parents[2]
 

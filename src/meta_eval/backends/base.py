@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from meta_eval.backends.settings import RunSettings, Settings
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 
 
 class BackendError(UserError):

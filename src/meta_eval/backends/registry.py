@@ -11,7 +11,7 @@ from meta_eval.backends.ray import Ray
 from meta_eval.backends.server import Server
 from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
-from meta_eval.errors import suggestion
+from meta_eval.messages.errors import suggestion
 
 ENTRY_POINTS = "meta_eval.backends"
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from meta_eval.escaping import one_line, quoted
+from meta_eval.messages.escaping import one_line, quoted
 from meta_eval.thresholds import MARGIN
 
 

@@ -15,7 +15,7 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -27,7 +27,7 @@ from typing import IO, Any, NoReturn
 from meta_eval.boundary import process_guard as ending
 from meta_eval.boundary.code_lock import exclusive, is_inside, redirected
 from meta_eval.boundary.sigterm import is_ending
-from meta_eval.errors import TemplateError, UserError
+from meta_eval.messages.errors import TemplateError, UserError
 
 _kept: IO[str] | None = None
 _leave = os._exit

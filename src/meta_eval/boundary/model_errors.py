@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 
 
 class Public(BaseModel):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 
 
 class OutputError(UserError):

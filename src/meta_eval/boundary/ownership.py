@@ -20,10 +20,10 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import InputError, read_text
-from meta_eval.boundary.names import join_names, stays_inside
 from meta_eval.boundary.outputs import OutputError
+from meta_eval.boundary.pack_names import join_names, stays_inside
 from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_staged, sync
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _KIND = re.compile(r"[a-z_]{1,40}")

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from meta_eval.escaping import one_line
+from meta_eval.messages.escaping import one_line
 
 # Seconds that what is known to be a template's has, and what may as well be an engine's, which takes its time.
 GRACE = 5.0

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO
 
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.boundary.names import stays_inside
 from meta_eval.boundary.outputs import OutputError
-from meta_eval.logs import log
+from meta_eval.boundary.pack_names import stays_inside
+from meta_eval.messages.logs import log
 
 STAGING = ".meta-eval.new"
 LIST, READY = "list", "ready"  # while it is written, and when all that it names is on the disk

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 import yaml
 
 from meta_eval.boundary.inputs import read_text
-from meta_eval.errors import UserError
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import UserError
+from meta_eval.messages.escaping import quoted
 
 # The largest template is 6 KB, the card of an evals dataset some 100 KB.
 MAX_BYTES = 2**20
@@ -124,7 +124,7 @@ def _events(text: str) -> Iterator[Any]:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenNode:
     """A mapping or a list that has not ended."""
 
     value: Any
@@ -149,7 +149,7 @@ class _Builder:
     nodes: int = 0
     aliases: int = 0
     _last: Any = None
-    stack: list[_Open] = field(default_factory=list)
+    stack: list[_OpenNode] = field(default_factory=list)
     anchors: dict[str, tuple[Any, int] | None] = field(default_factory=dict)  # None while it is being made
     resolver: Any = field(default_factory=lambda: yaml.SafeLoader(""))
 
@@ -194,7 +194,7 @@ class _Builder:
         path: _Place = (
             () if top is None else (*top.path, top.key if isinstance(top.value, dict) else len(top.value) - 1)
         )
-        self.stack.append(_Open(value, path, event.anchor, before))
+        self.stack.append(_OpenNode(value, path, event.anchor, before))
 
     def _alias(self, anchor: Any, line: int) -> None:
         self.aliases += 1

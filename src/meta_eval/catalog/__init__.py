@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from meta_eval.catalog import names
-from meta_eval.catalog.names import Identity, Variant
+from meta_eval.catalog import dataset_names
+from meta_eval.catalog.dataset_names import Identity, Variant
 
 Averaging = Literal["macro", "micro", "mean of four"]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -182,7 +182,7 @@ def identify_dataset(dataset_id: str) -> Identity:
     listed = find_dataset(dataset_id)
     if listed:
         return Identity(listed.model, listed.family, listed.variant)
-    return names.parse_identity(dataset_id)
+    return dataset_names.parse_identity(dataset_id)
 
 
 def list_subsets(family: str, variant: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from meta_eval.catalog import Fact, Percent, read_catalog
 Choices = Annotated[int, Field(ge=2)]
 
 
-class Part(Fact):
+class BoardColumn(Fact):
     """One column of a board; the attributes are those of ``boards.yaml``."""
 
     name: str
@@ -64,7 +64,7 @@ class Board(Fact):
     source: str
     mean: bool
     note: str
-    parts: tuple[Part, ...]
+    parts: tuple[BoardColumn, ...]
     absent: tuple[Absent, ...] = ()
     recorded: bool = False
 
@@ -82,7 +82,7 @@ def normalise_score(value: float, chance: float) -> float:
 
 
 def compute_part(
-    part: Part, scores: Mapping[str, Mapping[str, float]], docs: Mapping[str, int] | None = None
+    part: BoardColumn, scores: Mapping[str, Mapping[str, float]], docs: Mapping[str, int] | None = None
 ) -> float | None:
     """Compute the number that a board shows for one of its parts, as a share from 0 to 1.
 

@@ -20,9 +20,9 @@ from typer.core import TyperGroup
 
 from meta_eval.cli import doctor, export, fidelity, grade, init, prepare, renamed, report, run, slurm, tasks, verify
 from meta_eval.cli.console import err, notes, print_result
-from meta_eval.errors import UserError, refused
-from meta_eval.escaping import visible
-from meta_eval.logs import log
+from meta_eval.messages.errors import UserError, refused
+from meta_eval.messages.escaping import visible
+from meta_eval.messages.logs import log
 from meta_eval.version import __version__
 
 _INTERRUPTED = 130

@@ -19,9 +19,9 @@ from rich.status import Status
 from rich.text import Text
 
 from meta_eval.boundary.isolation import own_stdout
-from meta_eval.errors import UserError
-from meta_eval.escaping import one_line, visible
-from meta_eval.logs import Progress, log
+from meta_eval.messages.errors import UserError
+from meta_eval.messages.escaping import one_line, visible
+from meta_eval.messages.logs import Progress, log
 
 # Columns of a terminal that a table can be laid out for; COLUMNS says anything.
 _NARROWEST, _WIDEST = 20, 500

@@ -14,7 +14,7 @@ import typer
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,7 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.cli.verify import Steps
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 
 
 class Form(StrEnum):
@@ -111,7 +111,7 @@ def _requests(folder: Path, output: Path, names: Sequence[str], force: bool, edi
 
 
 def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool, as_json: bool) -> None:
-    from meta_eval.answers.lighteval import MODULE, NAMES, export_to_lighteval
+    from meta_eval.answers.lighteval_export import MODULE, NAMES, export_to_lighteval
 
     with Steps("exporting") as steps:
         done = export_to_lighteval(folder, output, tasks=names, edited=edited, progress=steps.progress)

@@ -14,7 +14,7 @@ from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, result_console, warn
 from meta_eval.cli.run import Log, parse_shard
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 from meta_eval.thresholds import FIDELITY_MARGIN
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def fidelity(
     from meta_eval.reports.shipped_views import TextView
     from meta_eval.reports.view import document_of, write_view
     from meta_eval.reports.view_registry import choose_views
-    from meta_eval.running.run import Interrupted
+    from meta_eval.running.pipeline import Interrupted
 
     part = parse_shard(shard)
     if no_ask and part[1] > 1:

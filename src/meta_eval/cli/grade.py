@@ -12,7 +12,7 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result
 from meta_eval.cli.verify import Steps
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 
 
 def grade(

@@ -10,7 +10,7 @@ import typer
 
 from meta_eval import assets
 from meta_eval.cli.console import err
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 
 _HERE = Path()
 _FILES = ("eval_config.yaml", "meta_template")

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from meta_eval.assets import DEFAULT_CONFIG
+from meta_eval.config.config_loader import DEFAULT_CONFIG
 
 
 def _config(note: str = "") -> Path:

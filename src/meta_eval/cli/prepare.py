@@ -89,7 +89,7 @@ def _of_configuration(config: Path, overrides: list[str], template_dir: Path | N
     if template_dir is not None:
         overrides = [*overrides, f"template_dir={json.dumps(str(template_dir))}"]
     settings = load_config(config, overrides)  # before what a mistake in it does not need
-    from meta_eval.records.prepare import prepare as run
+    from meta_eval.records.preparation import prepare as run
 
     with show_progress("starting") as progress:
         return run(settings, config_place=config_place(config), progress=progress)

@@ -12,7 +12,7 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, result_console, show_progress
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 from meta_eval.thresholds import MARGIN
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, result_console, show_progress, warn
 from meta_eval.cli.verify import Steps
-from meta_eval.errors import ConfigError, UserError
+from meta_eval.messages.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from meta_eval.reports.model import Report
-    from meta_eval.running.run import RunResult
+    from meta_eval.running.pipeline import RunResult
     from meta_eval.stats.sequential import State
 
 # Seconds between two lines in a log that is no terminal.
@@ -72,8 +72,8 @@ def run(
         raise ConfigError(
             f"{len(models)} models are no one page", where="--html", hint="Make each with `meta-eval report --html`"
         )
-    from meta_eval.running.run import Interrupted
-    from meta_eval.running.run import run_pack as ask
+    from meta_eval.running.pipeline import Interrupted
+    from meta_eval.running.pipeline import run_pack as ask
 
     names = options.split_names(tasks)
     done: dict[str, tuple[RunResult, Report | None]] = {}

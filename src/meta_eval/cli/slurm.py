@@ -39,7 +39,7 @@ def slurm(
     """Write the jobs of a run for Slurm: an array of shards that answer, and behind it one that grades and reports.
     Prepares the pack if it is needed; prints the command that submits them. docs/guides/scale.md shows the rest."""
     from meta_eval.config import load_config
-    from meta_eval.running.slurm import SCRIPTS, Jobs, write_jobs
+    from meta_eval.running.slurm_jobs import SCRIPTS, Jobs, write_jobs
 
     jobs = Jobs(shards, nodes, gpus, partition, time, tuple(lines), tuple(answer_lines), tuple(grade_lines))
     if nodes > 1:  # in the pack, and in what the jobs are given

@@ -16,7 +16,7 @@ from meta_eval.cli.console import err, print_result, result_console
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from meta_eval.source.base import EvalsDataset
+    from meta_eval.source.dataset import EvalsDataset
     from meta_eval.templates import TemplateFolder
     from meta_eval.templates.listing import TaskLine
 
@@ -74,7 +74,7 @@ def show(
 ) -> None:
     """Print the template of a task and its first doc: the prompt with its special tokens, the gold, the settings."""
     from meta_eval.pack.meta_pack import make_first_doc
-    from meta_eval.templates.selection import select_tasks
+    from meta_eval.templates.task_selection import select_tasks
 
     folder, datasets = _open(template_dir, evals_dataset or "sample", with_rows=True)
     (selection, *_), _groups = select_tasks(folder, [name], datasets or (), where="NAME")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 from rich.table import Table
 
-from meta_eval.boundary.names import join_names
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, notes, print_result
 

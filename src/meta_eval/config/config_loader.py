@@ -8,13 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from meta_eval.assets import DEFAULT_CONFIG
 from meta_eval.backends.settings import RunSettings, Settings, args_from_text
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
-from meta_eval.config.messages import Place, first_error
-from meta_eval.config.model import Config
-from meta_eval.errors import ConfigError
-from meta_eval.escaping import quoted
+from meta_eval.config.messages import ValuePlace, first_error
+from meta_eval.config.schema import Config
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.escaping import quoted
+
+# Where the configuration is, unless the command line says otherwise.
+DEFAULT_CONFIG = "eval_config.yaml"
 
 # Of the longest key, originals.math.revision, and room for a mistake.
 _MOST_PARTS = 8
@@ -39,7 +41,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
     places: dict[tuple[str, ...], str] = {}
     for override in overrides:
         places[_override(data, override)] = override
-    place = Place(source, lines, places)
+    place = ValuePlace(source, lines, places)
     try:
         return Config.model_validate(data)
     except ConfigError as error:
@@ -65,7 +67,7 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
     try:
         config = Config.model_validate({**data, "tasks": settings.tasks, "evals_dataset": "sample"})
     except ValidationError as error:
-        raise first_error(error, Place("the manifest", {}, places), Config) from None
+        raise first_error(error, ValuePlace("the manifest", {}, places), Config) from None
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ValidationError
 
 from meta_eval.backends.registry import SHIPPED, backend_names
-from meta_eval.errors import ConfigError, suggestion
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.escaping import quoted
 
 # What a key may be, where pydantic's own words do not say it; docs/reference/configuration.md says the same.
 ALLOWED = {
@@ -34,7 +34,7 @@ ALLOWED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """Where a value was written, for messages: a file with lines, or the ``--set`` that gave it."""
 
     file: str
@@ -54,7 +54,7 @@ class Place:
         return self.of(("model_name",)) if key[:1] == ("other_models",) else self.file  # a list there gave both
 
 
-def first_error(error: ValidationError, place: Place, model: type[BaseModel]) -> ConfigError:
+def first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel]) -> ConfigError:
     """The first thing that pydantic found wrong with a model, in our words; the count of the others is said."""
     errors = error.errors(include_url=False)
     # A misspelt key is missing under its right name as well; the misspelling is what to say.

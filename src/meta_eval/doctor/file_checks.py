@@ -9,7 +9,7 @@ from pathlib import Path
 
 from meta_eval.boundary.inputs import open_parquet
 from meta_eval.doctor.check import Check, failed, not_checked, passed
-from meta_eval.errors import PackError
+from meta_eval.messages.errors import PackError
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry
 

@@ -10,7 +10,7 @@ from meta_eval.doctor.environment_checks import check_engine_install, check_envi
 from meta_eval.doctor.file_checks import check_files, check_output
 from meta_eval.doctor.lm_eval_probe import start_probe
 from meta_eval.doctor.prompt_checks import check_prompts
-from meta_eval.errors import PackError
+from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest, read_manifest
 
 

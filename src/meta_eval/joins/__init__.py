@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from meta_eval.joins import gorilla, humaneval, ifeval, math, mbpp
-from meta_eval.joins.base import Join
+from meta_eval.joins.join import Join
 
 JOINS: Mapping[str, Join] = {
     join.name: join

@@ -5,7 +5,7 @@ The files of the hub's dataset, and of ``data/api`` in the repository (Patil et 
 
 from __future__ import annotations
 
-from meta_eval.joins.base import Original, TableJoin
+from meta_eval.joins.join import Original, TableJoin
 
 
 def _database(name: str, file: str) -> TableJoin:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.joins.base import Original, RowJoin, need_texts
+from meta_eval.joins.join import Original, RowJoin, need_texts
 
 
 class _HumanEval(RowJoin):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.boundary.inputs import parse_json
-from meta_eval.errors import DataError
-from meta_eval.joins.base import KnownDifference, Original, RowJoin
+from meta_eval.joins.join import KnownDifference, Original, RowJoin
+from meta_eval.messages.errors import DataError
 
 if TYPE_CHECKING:
     from meta_eval.source.rows import Row

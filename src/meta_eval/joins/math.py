@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from meta_eval.errors import DataError
-from meta_eval.joins.base import Original, RowJoin
+from meta_eval.joins.join import Original, RowJoin
+from meta_eval.messages.errors import DataError
 
 
 class _Math(RowJoin):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from meta_eval.errors import SourceError
-from meta_eval.joins.base import Join, Original, OriginalRows
-from meta_eval.logs import log
-from meta_eval.source.base import OriginalDataset
+from meta_eval.joins.join import Join, Original, OriginalRows
+from meta_eval.messages.errors import SourceError
+from meta_eval.messages.logs import log
+from meta_eval.source.dataset import OriginalDataset
 from meta_eval.source.lookup import open_original
 from meta_eval.source.rows import read_rows
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from meta_eval import stats
+from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.decide import Veto
 from meta_eval.judging.gate import Rule
-from meta_eval.judging.model import Alarm, Alarmed
-from meta_eval.judging.sides import Side
+from meta_eval.judging.judgement import Alarm, Alarmed
+from meta_eval.judging.sides import ScoredRun
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.model import Doc
-from meta_eval.results.run import TaskRun
-from meta_eval.source.lookup import SAMPLE
+from meta_eval.results.doc_results import Doc
+from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.thresholds import (
     ALARM_EMPTY,
     ALARM_FLOOR,
@@ -91,8 +91,9 @@ _INVALID_NAMES = frozenset(KINDS[kind][0] for kind in INVALID)
 
 
 def find_alarms(
-    task: str, result: TaskRun, side: Side, run: int, spec: str, *, baseline: Side | None, reference: float | None
-) -> Iterator[Raised]:
+    task: str, result: TaskRun, side: ScoredRun, run: int, spec: str, *,
+    baseline: ScoredRun | None, reference: float | None,
+) -> Iterator[Raised]:  # fmt: skip
     """What is wrong with one run of a task.
 
     Args:
@@ -185,7 +186,7 @@ def describe_alarm(alarmed: Alarmed) -> str:
     return f"{alarmed.task}{where}{f' ({more})' if more else ''}" if alarmed.task else more
 
 
-def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
+def _too_low(task: str, side: ScoredRun, run: int, spec: str, reference: float | None) -> Iterator[Raised]:
     scores = side.scores_of_run(run, spec)
     if scores is None or scores.lower_is_better:
         return
@@ -201,7 +202,7 @@ def _too_low(task: str, side: Side, run: int, spec: str, reference: float | None
         yield "floor", Alarmed(task, note=f"{score:.{1 if score >= 0.1 else 2}f}{beside}")
 
 
-def _format(task: str, result: TaskRun, side: Side, run: int, spec: str) -> Iterator[Raised]:
+def _format(task: str, result: TaskRun, side: ScoredRun, run: int, spec: str) -> Iterator[Raised]:
     """Another filter of the same metric finds much that the verdict's filter does not."""
     metric, _, strict = spec.partition(",")
     ours = side.scores_of_run(run, spec)
@@ -223,7 +224,7 @@ def _count(docs: Sequence[Doc], metric: str, spec: str) -> int:
     return sum(answer.metrics.get(metric) == 1 for doc in docs if (answer := doc.answers.get(name)) is not None)
 
 
-def _share(baseline: Side | None, metric: str, spec: str) -> float:
+def _share(baseline: ScoredRun | None, metric: str, spec: str) -> float:
     return _count(baseline.docs, metric, spec) / len(baseline.docs) if baseline else 0.0
 
 

@@ -14,15 +14,15 @@ from meta_eval.judging.drafts import Draft, conclude_judgement
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
 from meta_eval.judging.judge import RUN_A, draft_task
-from meta_eval.judging.model import Alarmed, Judgement
-from meta_eval.judging.sides import Side, build_sides, shared_questions, verdict_spec
+from meta_eval.judging.judgement import Alarmed, Judgement
+from meta_eval.judging.sides import ScoredRun, build_sides, shared_questions, verdict_spec
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
+from meta_eval.results.doc_results import Doc, ResultsError
+from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.results.metrics import NO_SHARE
-from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.provenance import Provenance
-from meta_eval.results.run import Run, TaskRun
 from meta_eval.thresholds import NAMED
 
 
@@ -107,7 +107,7 @@ def _task(
     a = sides.first
     for number, task_run in enumerate(before):
         assert a is not None  # noqa: S101 (it is the side of ``before``)
-        other = Side([after[0].docs], after[0].lower_is_better)
+        other = ScoredRun([after[0].docs], after[0].lower_is_better)
         raised += [
             (kind, replace(alarmed, run="A"))
             for kind, alarmed in find_alarms(name, task_run, a, number, spec, baseline=other, reference=None)

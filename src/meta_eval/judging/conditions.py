@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from meta_eval.judging.model import Alarmed
-from meta_eval.results.model import Doc
+from meta_eval.judging.judgement import Alarmed
+from meta_eval.results.doc_results import Doc
 
 # What it means for the decision, as the kind of its alarm (`meta_eval.judging.alarms`).
 Severity = Literal["gate failed", "gate not met"]

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval import stats
-from meta_eval.judging.evidence import Evidence, Settling, plan_repeats
+from meta_eval.judging.evidence import Settling, TaskDrop, plan_repeats
 from meta_eval.stats import Drop, Interval
 from meta_eval.thresholds import ALPHA, MARGIN
 
@@ -49,8 +49,15 @@ Outcome = Literal["shown to hold", "shown below", "not shown"]
 Overall = Literal["SHIP", "DON'T", "NOT SHOWN"]
 
 __all__ = [
-    "EXIT_CODES", "Decision", "Evidence", "Outcome", "Overall", "Settling", "TaskDecision",
-    "Veto", "decide_outcome",
+    "EXIT_CODES",
+    "Decision",
+    "Outcome",
+    "Overall",
+    "Settling",
+    "TaskDecision",
+    "TaskDrop",
+    "Veto",
+    "decide_outcome",
 ]  # fmt: skip
 
 EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T": 1, "NOT SHOWN": 3}
@@ -154,11 +161,11 @@ class Decision:
 
 
 def decide_outcome(
-    tasks: Sequence[Evidence],
+    tasks: Sequence[TaskDrop],
     margin: float = MARGIN,
     vetoes: Sequence[Veto] = (),
     caveats: Sequence[str] = (),
-    groups: Sequence[Evidence] = (),
+    groups: Sequence[TaskDrop] = (),
 ) -> Decision:
     """Decide.
 
@@ -227,7 +234,7 @@ def decide_outcome(
 
 
 def _task(
-    evidence: Evidence, margin: float, p: float, p_corrected: float, weight: float, count: int, *, valid: bool
+    evidence: TaskDrop, margin: float, p: float, p_corrected: float, weight: float, count: int, *, valid: bool
 ) -> TaskDecision:
     drop, interval = evidence.drop, evidence.drop.interval()
     outcome: Outcome = "not shown"

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval.judging.alarms import Raised, find_caveats, find_vetoes, group_alarms
-from meta_eval.judging.apart import mean_apart
-from meta_eval.judging.decide import Evidence, decide_outcome
+from meta_eval.judging.decide import TaskDrop, decide_outcome
+from meta_eval.judging.drop_breakdown import mean_apart
 from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.model import Judgement, Task
-from meta_eval.judging.sides import Side
+from meta_eval.judging.judgement import Judgement, Task
+from meta_eval.judging.sides import ScoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Draft:
     """
 
     task: Task
-    evidence: Evidence | None
+    evidence: TaskDrop | None
     raised: tuple[Raised, ...]
-    pair: tuple[Side, Side] | None = None
+    pair: tuple[ScoredRun, ScoredRun] | None = None
     clusters: Clusters | None = None
     filters: tuple[FilterDrop, ...] = ()
 

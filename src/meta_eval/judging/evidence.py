@@ -13,7 +13,7 @@ from meta_eval.thresholds import LEVEL, MAX_PLANNED_RUNS, POWER
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TaskDrop:
     """What is known of one task.
 
     Attributes:
@@ -75,7 +75,7 @@ class _Part:
         return self.docs + ours + theirs
 
 
-def _part(evidence: Evidence, weight: float) -> _Part:
+def _part(evidence: TaskDrop, weight: float) -> _Part:
     drop = evidence.drop
     shares = 1 / evidence.runs + 1 / (evidence.baseline_runs or 1)
     # Without a flip nothing is the engine's. Else at most all is: both sides' runs have its noise, and nothing else.
@@ -86,7 +86,7 @@ def _part(evidence: Evidence, weight: float) -> _Part:
     return _Part(weight**2 * max(0.0, variance - reducible), weight**2 * noise, evidence.runs, evidence.baseline_runs)
 
 
-def plan_repeats(tasks: Sequence[Evidence], weights: Sequence[float], drop: Drop, margin: float) -> Settling | None:
+def plan_repeats(tasks: Sequence[TaskDrop], weights: Sequence[float], drop: Drop, margin: float) -> Settling | None:
     """What would settle an open question on a mean drop; None where it has no spread that repeats could narrow."""
     if not drop.freedom:
         return None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from meta_eval import stats
 from meta_eval.judging.alarms import Raised
-from meta_eval.judging.model import Alarmed
-from meta_eval.judging.sides import Side, paired_scores
-from meta_eval.results.model import Doc
+from meta_eval.judging.judgement import Alarmed
+from meta_eval.judging.sides import ScoredRun, paired_scores
+from meta_eval.results.doc_results import Doc
 from meta_eval.thresholds import ALPHA, ZERO_POINTS
 
 Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
@@ -40,7 +40,7 @@ class FilterDrop:
 
 
 def filter_drops(
-    before: Side, after: Side, spec: str, filters: Iterable[str], clusters: Clusters
+    before: ScoredRun, after: ScoredRun, spec: str, filters: Iterable[str], clusters: Clusters
 ) -> Iterator[FilterDrop]:
     """The drops by all other filters, in the same metric and over the same docs.
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from meta_eval.boundary.yaml_files import read_yaml
-from meta_eval.errors import ConfigError, suggestion
 from meta_eval.judging.conditions import CONDITIONS
+from meta_eval.messages.errors import ConfigError, suggestion
 from meta_eval.thresholds import MARGIN
 
 Against = Literal["published", "recorded", "baseline"]

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meta_eval import stats
-from meta_eval.judging.decide import Evidence
+from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft
 from meta_eval.judging.gate import Gate
-from meta_eval.judging.model import Score, Task
+from meta_eval.judging.judgement import Score, Task
 from meta_eval.judging.sides import paired_scores
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice
-from meta_eval.results.results_file import Group
-from meta_eval.results.run import Run
+from meta_eval.results.lm_eval_run import Run
+from meta_eval.results.results_file import GroupTotal
 from meta_eval.stats import Drop
 from meta_eval.thresholds import SAME_VALUE
 
@@ -41,7 +41,7 @@ def draft_groups(run: Run, drafts: Sequence[Draft], gate: Gate) -> list[Draft]:
     return [draft for draft in group_drafts if draft is not None]
 
 
-def _draft(group: Group, parts: Sequence[Draft], run: Run, gate: Gate) -> Draft | None:
+def _draft(group: GroupTotal, parts: Sequence[Draft], run: Run, gate: Gate) -> Draft | None:
     docs = sum(part.task.docs for part in parts)
     for spec, aggregate in group.aggregates.items():
         drops = [_drop(part, spec) for part in parts]
@@ -64,10 +64,10 @@ def _draft(group: Group, parts: Sequence[Draft], run: Run, gate: Gate) -> Draft 
     return None
 
 
-def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> Evidence:
+def _evidence(name: str, drop: Drop, parts: Sequence[Draft], gate: Gate) -> TaskDrop:
     parts_evidence = [part.evidence for part in parts if part.evidence is not None]
     baseline_runs = [evidence.baseline_runs for evidence in parts_evidence if evidence.baseline_runs is not None]
-    return Evidence(
+    return TaskDrop(
         name, drop, gate.rule_of(name).share, min((evidence.runs for evidence in parts_evidence), default=1),
         min(baseline_runs) if len(baseline_runs) == len(parts) else None,
     )  # fmt: skip

@@ -18,16 +18,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from meta_eval import stats
-from meta_eval.errors import ConfigError
 from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_run_problems
-from meta_eval.judging.apart import apart
 from meta_eval.judging.conditions import check_conditions
-from meta_eval.judging.decide import Evidence
+from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
+from meta_eval.judging.drop_breakdown import apart
 from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
-from meta_eval.judging.model import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
+from meta_eval.judging.judgement import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
 from meta_eval.judging.numbers import (
     explain_incomparable,
     list_known_gaps,
@@ -36,7 +35,7 @@ from meta_eval.judging.numbers import (
     score_without_cut,
 )
 from meta_eval.judging.sides import (
-    Side,
+    ScoredRun,
     Sides,
     align_sides,
     build_sides,
@@ -45,11 +44,12 @@ from meta_eval.judging.sides import (
     shared_questions,
     verdict_spec,
 )
+from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
-from meta_eval.results.model import Doc
-from meta_eval.results.run import Run, TaskRun
+from meta_eval.results.doc_results import Doc
+from meta_eval.results.lm_eval_run import Run, TaskRun
 from meta_eval.thresholds import ALPHA, MIN_RECORDED, SAME_VERDICT
 
 ANSWERS = f"{META} recorded answers, graded by the pack"
@@ -67,7 +67,7 @@ def judge_run(
 ) -> Judgement:
     """Judge every task of the pack and of the run, in the order of their names.
 
-    Call `meta_eval.results.run.check_pack` first: this takes the docs for those of the pack.
+    Call `meta_eval.results.lm_eval_run.check_pack` first: this takes the docs for those of the pack.
 
     Args:
         run: The run, or several of them.
@@ -203,8 +203,8 @@ class _Reference:
 
     words: str
     spec: str
-    after: Side
-    before: Side | None = None
+    after: ScoredRun
+    before: ScoredRun | None = None
     published: float = 0.0
 
 
@@ -235,7 +235,7 @@ def _reference(sides: Sides, rule: Rule) -> _Reference | str:
     return reasons[-1]
 
 
-def _paired(sides: tuple[Side, Side], metrics: Sequence[str], words: str) -> _Reference | str:
+def _paired(sides: tuple[ScoredRun, ScoredRun], metrics: Sequence[str], words: str) -> _Reference | str:
     for spec in metrics:
         if paired_scores(*sides, spec) is not None:
             return _Reference(words, spec, sides[1], sides[0])
@@ -250,7 +250,7 @@ def _metrics(result: TaskRun, entry: TaskEntry | None) -> list[str]:
     return [*published, *([verdict] if verdict else ())]
 
 
-def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset[str]) -> Evidence:
+def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset[str]) -> TaskDrop:
     ours = reference.after.scores(reference.spec)
     assert ours is not None  # noqa: S101 (that is how it was chosen)
     names = cluster_names(sides.name, [reference.after.docs[position] for position in ours.positions], shared)
@@ -267,7 +267,7 @@ def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset
         if len(scores_by_run) > 1:
             noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], ours.labels)
     baseline_runs = len(sides.before) if reference.words == RUN_A else None
-    return Evidence(sides.name, drop, rule.share, len(reference.after.runs), baseline_runs, noise)
+    return TaskDrop(sides.name, drop, rule.share, len(reference.after.runs), baseline_runs, noise)
 
 
 def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
@@ -293,7 +293,7 @@ def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> lis
 # Doc by doc
 
 
-def _flips(sides: tuple[Side, Side], spec: str, whose: str) -> Flips | None:
+def _flips(sides: tuple[ScoredRun, ScoredRun], spec: str, whose: str) -> Flips | None:
     """``whose`` recorded verdicts; the empty text where two runs are compared."""
     first, second = sides[::-1] if whose else sides
     before, after = first.scores_of_run(0, spec), second.scores_of_run(0, spec)
@@ -304,7 +304,7 @@ def _flips(sides: tuple[Side, Side], spec: str, whose: str) -> Flips | None:
     return Flips(*(("ours", whose) if whose else ("A", "B")), len(changes), down, up)
 
 
-def _subtasks(ours: Side, spec: str, sides: tuple[Side, Side] | None) -> tuple[Subtask, ...]:
+def _subtasks(ours: ScoredRun, spec: str, sides: tuple[ScoredRun, ScoredRun] | None) -> tuple[Subtask, ...]:
     scores = ours.scores(spec)
     if scores is None:
         return ()

@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meta_eval import catalog
+from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.judging.alarms import explain_unfinished, find_other_settings
-from meta_eval.judging.model import BaselineDistance, Cut, LmEvalAverage, Published, Score
-from meta_eval.judging.sides import Side, list_shares, paired_scores, verdict_spec
+from meta_eval.judging.judgement import BaselineDistance, Cut, LmEvalAverage, Published, Score
+from meta_eval.judging.sides import ScoredRun, list_shares, paired_scores, verdict_spec
 from meta_eval.pack.manifest import PublishedEntry, TaskEntry
+from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import NO_SHARE
 from meta_eval.results.results_file import Aggregate
-from meta_eval.results.run import TaskRun
-from meta_eval.source.lookup import SAMPLE
 from meta_eval.thresholds import MIN_BASELINE_DOCS, ROUNDING
 
 
 def list_scores(
-    name: str, result: TaskRun, ours: Side, entry: TaskEntry | None, meta: Side | None, spec: str | None = None
-) -> tuple[Score, ...]:
+    name: str, result: TaskRun, ours: ScoredRun, entry: TaskEntry | None,
+    meta: ScoredRun | None, spec: str | None = None,
+) -> tuple[Score, ...]:  # fmt: skip
     """The scores of a task beside its published numbers; without a pack the one in the metric of its drop.
 
     Args:
@@ -45,7 +46,7 @@ def list_scores(
     return tuple(replace(score, averaging=score.metric) for score in scores) if len(scores) > 1 else scores
 
 
-def score_without_cut(ours: Side, sides: tuple[Side, Side] | None, spec: str) -> Cut | None:
+def score_without_cut(ours: ScoredRun, sides: tuple[ScoredRun, ScoredRun] | None, spec: str) -> Cut | None:
     """The scores with and without the answers that were cut at their limit; None where none was.
 
     Args:
@@ -68,7 +69,7 @@ def score_without_cut(ours: Side, sides: tuple[Side, Side] | None, spec: str) ->
     )  # fmt: skip
 
 
-def _whole(side: Side) -> list[int]:
+def _whole(side: ScoredRun) -> list[int]:
     """The places of the docs that no run of a side was cut at."""
     return [place for place in range(len(side.docs)) if not any(docs[place].limit_hit for docs in side.runs)]
 
@@ -76,11 +77,11 @@ def _whole(side: Side) -> list[int]:
 def _score(
     name: str,
     result: TaskRun,
-    ours: Side,
+    ours: ScoredRun,
     entry: TaskEntry | None,
     number: PublishedEntry | None,
     spec: str,
-    meta: Side | None,
+    meta: ScoredRun | None,
 ) -> Score:
     scores = ours.scores(spec) if spec else None
     value, interval = (scores.value, scores.interval) if scores else (None, None)
@@ -111,7 +112,7 @@ def _score(
     )
 
 
-def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: Side) -> BaselineDistance | None:
+def _distance(name: str, entry: TaskEntry, number: PublishedEntry, meta: ScoredRun) -> BaselineDistance | None:
     scores = meta.scores(number.our_metric)
     if entry.dataset_id == SAMPLE or scores is None or len(meta.docs) < MIN_BASELINE_DOCS * entry.docs:
         return None
@@ -141,7 +142,7 @@ def baseline_distance(
 
 
 def explain_incomparable(
-    result: TaskRun, ours: Side, entry: TaskEntry | None, number: PublishedEntry | None
+    result: TaskRun, ours: ScoredRun, entry: TaskEntry | None, number: PublishedEntry | None
 ) -> str | None:
     """Why a score is not put beside a published number, the first reason that there is; None when it is."""
     if not result.docs:

@@ -11,20 +11,20 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval import stats
-from meta_eval.judging.model import Source
+from meta_eval.judging.judgement import Source
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.baseline import Baseline
+from meta_eval.results.doc_results import Doc, FilterResult
+from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import LOWER_IS_BETTER, Value
-from meta_eval.results.model import Answer, Doc
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts, restore_recorded_docs
-from meta_eval.results.run import TaskRun
 from meta_eval.results.scores import Scores, compute_scores, list_metric_keys
 from meta_eval.thresholds import SAME_VERDICT
 
 Key = Callable[[Doc], Hashable]
 
 
-class Side:
+class ScoredRun:
     """One side.
 
     Attributes:
@@ -61,11 +61,11 @@ class Side:
             self._averaged[spec] = _averaged(scores_by_run) if scores_by_run else None
         return self._averaged[spec]
 
-    def select_docs(self, places: Sequence[int]) -> Side:
+    def select_docs(self, places: Sequence[int]) -> ScoredRun:
         """The side of these docs alone, in this order."""
         if list(places) == list(range(len(self.docs))):
             return self
-        return Side([[docs[place] for place in places] for docs in self.runs], self.lower_is_better)
+        return ScoredRun([[docs[place] for place in places] for docs in self.runs], self.lower_is_better)
 
 
 @dataclass(slots=True)
@@ -93,13 +93,13 @@ class Sides:
     runs: tuple[TaskRun, ...]
     before: tuple[TaskRun, ...]
     spec: str | None
-    ours: Side
-    answers: Side | None = None
-    verdicts: Side | None = None
-    recorded: Side | None = None
+    ours: ScoredRun
+    answers: ScoredRun | None = None
+    verdicts: ScoredRun | None = None
+    recorded: ScoredRun | None = None
     missing: str | None = None
-    first: Side | None = None
-    pair: tuple[Side, Side] | None = None
+    first: ScoredRun | None = None
+    pair: tuple[ScoredRun, ScoredRun] | None = None
     source: Source | None = None
 
 
@@ -114,20 +114,20 @@ def build_sides(
     result = runs[0] if runs else None
     spec = verdict_spec(result, entry)
     lower = result.lower_is_better if result else LOWER_IS_BETTER
-    sides = Sides(name, entry, tuple(runs), tuple(before), spec, Side([run.docs for run in runs], lower))
+    sides = Sides(name, entry, tuple(runs), tuple(before), spec, ScoredRun([run.docs for run in runs], lower))
     if result is None:
         return sides
     if baseline and baseline.docs.get(name):
-        sides.answers = Side([baseline.docs[name]], lower)
+        sides.answers = ScoredRun([baseline.docs[name]], lower)
     named = baseline.recorded.get(name) if baseline else None
     if named:
-        sides.recorded = sides.verdicts = Side([named], lower)
+        sides.recorded = sides.verdicts = ScoredRun([named], lower)
     elif spec:
         sides.verdicts = recorded_side(result.docs, spec, entry, reading_of(result, entry))
     if not named and entry is not None and entry.record is not None and (known := restore_recorded_docs(result.docs)):
-        sides.recorded = Side([known], lower)
+        sides.recorded = ScoredRun([known], lower)
     sides.missing = baseline.missing.get(name) if baseline and not before else None
-    sides.first = Side([run.docs for run in before], lower) if before else sides.answers or sides.verdicts
+    sides.first = ScoredRun([run.docs for run in before], lower) if before else sides.answers or sides.verdicts
     if sides.first:
         keys = (prompt_key, question_key, _by_content(sides.first, sides.ours)) if before else (number_key,)
         sides.pair = align_sides(sides.first, sides.ours, *keys)
@@ -145,7 +145,7 @@ def _averaged(scores_by_run: Sequence[Scores]) -> Scores:
     return replace(scores_by_run[0], values=values, raw=raw, shares=shares)
 
 
-def align_sides(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
+def align_sides(before: ScoredRun, after: ScoredRun, *keys: Key) -> tuple[ScoredRun, ScoredRun]:
     """The docs that both sides have, in one order: docs with the same key, by the first key that finds one.
 
     Of several docs with one key the first goes with the first, and so on.
@@ -164,7 +164,7 @@ def align_sides(before: Side, after: Side, *keys: Key) -> tuple[Side, Side]:
     return before.select_docs([place for place, _ in pairs]), after.select_docs([place for _, place in pairs])
 
 
-def paired_scores(before: Side, after: Side, spec: str) -> tuple[Scores, Scores] | None:
+def paired_scores(before: ScoredRun, after: ScoredRun, spec: str) -> tuple[Scores, Scores] | None:
     """The scores of two aligned sides in one metric; None unless both have them, of the same docs."""
     first, second = before.scores(spec), after.scores(spec)
     if first is None or second is None or first.kind != second.kind or first.positions != second.positions:
@@ -172,7 +172,7 @@ def paired_scores(before: Side, after: Side, spec: str) -> tuple[Scores, Scores]
     return first, second
 
 
-def recorded_side(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, reading: str | None) -> Side | None:
+def recorded_side(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, reading: str | None) -> ScoredRun | None:
     """Meta's recorded verdicts as a side, in the metric of single verdicts and its macro average.
 
     Of the docs that have one. They are published with few decimals: one that is the same as ours but for that is taken
@@ -188,8 +188,8 @@ def recorded_side(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, readi
             return None
         ours = doc.answers[name].metrics
         given = {key: _like(ours[key], theirs) for key in (metric, f"{metric}_macro") if key in ours}
-        recorded.append(replace(doc, answers={name: Answer(None, given, 0, 0)}))
-    return Side([recorded]) if recorded else None
+        recorded.append(replace(doc, answers={name: FilterResult(None, given, 0, 0)}))
+    return ScoredRun([recorded]) if recorded else None
 
 
 def _like(ours: Value, theirs: float) -> Value:
@@ -222,7 +222,7 @@ def prompt_key(doc: Doc) -> Hashable:
     return doc.question_hash, doc.gold, doc.prompt_hashes
 
 
-def _by_content(before: Side, after: Side) -> Key:
+def _by_content(before: ScoredRun, after: ScoredRun) -> Key:
     """What the model was given and the right answer, where one doc of each side alone has them: a dataset that got
     another column has other docs by lm-eval's hashes, and asks the same."""
     counts = [Counter((doc.sent_hash, doc.gold) for doc in side.docs) for side in (before, after)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meta_eval.config import Config
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.templates.spec import Template
 

@@ -11,10 +11,10 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import DataError
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import DataError
+from meta_eval.messages.escaping import quoted
 from meta_eval.pack.row_checks import Check, allow_null, is_text, is_texts
-from meta_eval.source.rows import Place
+from meta_eval.source.rows import RowPlace
 from meta_eval.templates.spec import Template
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _ADDED: dict[str, tuple[Check, str]] = {
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def check_docs(table: pa.Table, template: Template, place: Place) -> dict[str, int]:
+def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str, int]:
     """Check all docs of a task.
 
     Args:
@@ -93,11 +93,11 @@ def check_docs(table: pa.Table, template: Template, place: Place) -> dict[str, i
     return {"gold_is_no_choice_in_every_row": strange} if strange else {}
 
 
-def _where(doc: Doc, number: int, place: Place) -> str:
+def _where(doc: Doc, number: int, place: RowPlace) -> str:
     return f"{place}, doc {number} (question hash {doc.get('input_question_hash')})"
 
 
-def _check_types(doc: Doc, number: int, place: Place) -> None:
+def _check_types(doc: Doc, number: int, place: RowPlace) -> None:
     for column, (fits, wanted) in (_DOC | _ADDED).items():
         if column in ("prompt", "gold") and not _full(doc[column]):
             raise DataError(f"has no {column}", where=_where(doc, number, place))
@@ -107,7 +107,7 @@ def _check_types(doc: Doc, number: int, place: Place) -> None:
             )
 
 
-def _check_recorded(doc: Doc, number: int, metric: str, place: Place) -> None:
+def _check_recorded(doc: Doc, number: int, metric: str, place: RowPlace) -> None:
     """The recorded metric that stands for Meta's verdict is a share; what else is recorded is nobody's number."""
     text = doc["recorded_metrics"]
     try:
@@ -124,7 +124,7 @@ def _check_recorded(doc: Doc, number: int, metric: str, place: Place) -> None:
         )
 
 
-def _check_gold_index(doc: Doc, number: int, place: Place) -> None:
+def _check_gold_index(doc: Doc, number: int, place: RowPlace) -> None:
     if "gold_index" not in doc or "continuations" not in doc:
         return
     index, choices = doc["gold_index"], doc["continuations"]

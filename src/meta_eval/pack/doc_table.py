@@ -136,17 +136,17 @@ _FILL: Mapping[type, Any] = {
 
 def have_one_layout(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all rows have the same keys at every level, each with values of a single arrow type."""
-    return all(map(_Kind().takes, rows))
+    return all(map(_ColumnKind().takes, rows))
 
 
-class _Kind:
+class _ColumnKind:
     """The type of a column, at any level. None fits every type."""
 
     __slots__ = ("inner", "kind")
 
     def __init__(self) -> None:
         self.kind: type | tuple[str, ...] | None = None  # of a dict its keys
-        self.inner: list[_Kind] = []  # of a dict by its keys, of a list one
+        self.inner: list[_ColumnKind] = []  # of a dict by its keys, of a list one
 
     def takes(self, value: object) -> bool:
         """Whether it is of the kind of those before it, and one that arrow has."""
@@ -156,7 +156,7 @@ class _Kind:
         if kind != self.kind:
             if self.kind is not None:
                 return False
-            self.kind, self.inner = kind, [_Kind() for _ in (kind if isinstance(kind, tuple) else (None,))]
+            self.kind, self.inner = kind, [_ColumnKind() for _ in (kind if isinstance(kind, tuple) else (None,))]
         if isinstance(value, str):
             return True
         if isinstance(value, dict):

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import POINTER, is_pointer, read_regular
-from meta_eval.boundary.names import join_names
-from meta_eval.errors import PackError
+from meta_eval.boundary.pack_names import join_names
+from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.punkt import NLTK_DATA
 

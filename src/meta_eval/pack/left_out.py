@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.source.hub_faults import UnreachableError
 
 T = TypeVar("T")

@@ -14,11 +14,11 @@ from meta_eval.backends.registry import UnknownBackendError, find_backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import InputError, describe_error, read_text
 from meta_eval.boundary.model_errors import Public
-from meta_eval.boundary.names import PackPath, TaskName
 from meta_eval.boundary.ownership import finish_folder
-from meta_eval.errors import PackError
-from meta_eval.escaping import quoted
-from meta_eval.joins.base import Original
+from meta_eval.boundary.pack_names import PackPath, TaskName
+from meta_eval.joins.join import Original
+from meta_eval.messages.errors import PackError
+from meta_eval.messages.escaping import quoted
 
 MANIFEST = "manifest.json"
 _MAX_BYTES = 64 * 2**20

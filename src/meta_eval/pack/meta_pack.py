@@ -1,7 +1,7 @@
 """prepare, of Meta's evals datasets: from a configuration to a pack and the command that runs it.
 
 The story of one doc, in order: fetched, read, checked, joined, made into a doc by the template (`docs`), measured and
-given its YAML (`task`), put beside the others (`build`); `records/prepare.py` writes it (`write`).
+given its YAML (`task`), put beside the others (`build`); `records/preparation.py` writes it (`write`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any
 
 from meta_eval import assets, catalog
 from meta_eval.backends.registry import find_backend
+from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.config import Config
-from meta_eval.errors import ConfigError
 from meta_eval.joins.original_reader import Originals
-from meta_eval.logs import Progress, log
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.logs import Progress, log
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.task_docs import read_docs
 from meta_eval.pack.task_preparation import Context, prepare_task
-from meta_eval.source.lookup import SAMPLE, open_evals_dataset
-from meta_eval.templates.folder import TemplateFolder, read_templates
-from meta_eval.templates.selection import Selection, find_withheld_tasks, select_tasks
+from meta_eval.source.lookup import open_evals_dataset
+from meta_eval.templates.task_selection import Selection, find_withheld_tasks, select_tasks
+from meta_eval.templates.template_folder import TemplateFolder, read_templates
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
 from meta_eval.config import Config
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.templates import task_yaml
 from meta_eval.templates.checks import defines_function

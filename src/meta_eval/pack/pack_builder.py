@@ -9,9 +9,9 @@ from meta_eval import assets
 from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import read_text
-from meta_eval.boundary.names import split_excluded
-from meta_eval.errors import DataError, TemplateError
-from meta_eval.logs import log
+from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.messages.errors import DataError, TemplateError
+from meta_eval.messages.logs import log
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import (
     LM_EVAL_BELOW,
@@ -26,7 +26,7 @@ from meta_eval.pack.manifest import (
 from meta_eval.pack.punkt import read_punkt
 from meta_eval.pack.task_preparation import Context, PreparedTask
 from meta_eval.templates import task_yaml
-from meta_eval.templates.folder import TemplateFolder
+from meta_eval.templates.template_folder import TemplateFolder
 from meta_eval.version import __version__
 
 

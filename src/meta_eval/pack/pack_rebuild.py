@@ -15,14 +15,14 @@ from typing import Any
 from meta_eval import assets
 from meta_eval.boundary.paths import lies_in
 from meta_eval.config import Config, load_config
-from meta_eval.errors import ConfigError, DataError, PackError, TemplateError
 from meta_eval.joins import JOINS
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import ConfigError, DataError, PackError, TemplateError
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.meta_pack import Prepared, assemble_pack
 from meta_eval.pack.pack_writer import check_target, write_pack
 from meta_eval.pack.publication import PUBLICATION, Publication, describe_pack, find_differences, read_publication
 from meta_eval.pack.punkt import NLTK_DATA
-from meta_eval.templates.folder import read_templates
+from meta_eval.templates.template_folder import read_templates
 
 _MOST = 5
 

@@ -17,10 +17,10 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from meta_eval.boundary.inputs import InputError, describe_error, parse_json, read_text
 from meta_eval.boundary.model_errors import Public
-from meta_eval.boundary.names import PackPath, TaskName
-from meta_eval.errors import PackError
+from meta_eval.boundary.pack_names import PackPath, TaskName
+from meta_eval.catalog.dataset_names import SAMPLE
+from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import FileEntry, Manifest
-from meta_eval.source.lookup import SAMPLE
 
 PUBLICATION = "publication.json"
 
@@ -36,7 +36,7 @@ HubId = Annotated[str, Field(pattern=f"^{_HUB_ID.pattern}$")]
 Commit = Annotated[str, Field(pattern=f"^{_COMMIT.pattern}$")]
 
 
-class _Entry(Public):
+class _PublicationEntry(Public):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
@@ -45,14 +45,14 @@ class _Entry(Public):
         return PackError(fault.what, where=fault.where)
 
 
-class OriginalCommit(_Entry):
+class OriginalCommit(_PublicationEntry):
     """An original dataset of the hub, as a join read it."""
 
     id: HubId
     revision: Commit
 
 
-class Publication(_Entry):
+class Publication(_PublicationEntry):
     """A pack without its rows.
 
     Attributes:

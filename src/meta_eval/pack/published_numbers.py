@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from meta_eval import catalog
-from meta_eval.errors import DataError, SourceError
-from meta_eval.escaping import quoted
-from meta_eval.logs import log
+from meta_eval.messages.errors import DataError, SourceError
+from meta_eval.messages.escaping import quoted
+from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry
-from meta_eval.source.base import EvalsDataset
+from meta_eval.source.dataset import EvalsDataset
 from meta_eval.source.rows import Row, read_rows
 from meta_eval.templates.spec import PublishedMetric, Template
 from meta_eval.thresholds import SAME_PUBLISHED

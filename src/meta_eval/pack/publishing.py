@@ -15,12 +15,12 @@ from meta_eval import assets
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import read_regular
 from meta_eval.boundary.ownership import list_name, replace_folder
-from meta_eval.errors import TemplateError
+from meta_eval.messages.errors import TemplateError
+from meta_eval.messages.secrets import holds_secret
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, PreparedFrom, read_manifest
 from meta_eval.pack.publication import PUBLICATION, Publication, describe_pack
-from meta_eval.secrets import holds_secret
-from meta_eval.templates.folder import locate_file, read_templates
+from meta_eval.templates.template_folder import locate_file, read_templates
 
 TEMPLATES = "templates"
 README = "README.md"
@@ -28,7 +28,7 @@ _KIND = "publication"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class RecipeExport:
     """The files of a publication that were written.
 
     Attributes:
@@ -46,7 +46,7 @@ class Published:
     kept: tuple[str, ...]
 
 
-def publish_pack(pack: Path, folder: Path) -> Published:
+def publish_pack(pack: Path, folder: Path) -> RecipeExport:
     """Write what may be published of a pack, whole or not at all.
 
     Args:
@@ -72,7 +72,7 @@ def publish_pack(pack: Path, folder: Path) -> Published:
         new.write(README, _card(publication).encode(), optional=True)
     withheld = tuple(name for name in manifest.files if name not in templates)
     written = sorted([*files, README, list_name(_KIND)])
-    return Published(folder, publication, tuple(written), withheld, tuple(_kept(folder, set(written))))
+    return RecipeExport(folder, publication, tuple(written), withheld, tuple(_kept(folder, set(written))))
 
 
 def _kept(folder: Path, ours: set[str]) -> Iterator[str]:

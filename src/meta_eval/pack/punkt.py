@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.inputs import read_regular
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 
 # A pack is whole without it: nltk then looks for its own copy.
 NLTK_DATA = "nltk_data"

@@ -14,8 +14,8 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog.families import list_bos_tokens
-from meta_eval.errors import DataError
-from meta_eval.source.rows import Place, Row
+from meta_eval.messages.errors import DataError
+from meta_eval.source.rows import Row, RowPlace
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ _WELCOME: dict[str, tuple[Check, str]] = {
 }
 
 
-def check_rows(rows: Sequence[Row], place: Place, *, output_type: str, needs_gold: bool) -> Checked:
+def check_rows(rows: Sequence[Row], place: RowPlace, *, output_type: str, needs_gold: bool) -> Checked:
     """Check all rows of a subset for a task.
 
     Args:
@@ -142,7 +142,7 @@ def check_rows(rows: Sequence[Row], place: Place, *, output_type: str, needs_gol
     return Checked([_without_bos(row, warnings) for row in rows], dict(sorted(warnings.items())), _settings(rows))
 
 
-def _check_types(row: Row, number: int, place: Place) -> None:
+def _check_types(row: Row, number: int, place: RowPlace) -> None:
     for column, (fits, wanted) in (_NEEDED | _WELCOME).items():
         value = row.get(column)
         if not fits(value):
@@ -151,7 +151,7 @@ def _check_types(row: Row, number: int, place: Place) -> None:
             )
 
 
-def _check_prompts(row: Row, number: int, place: Place, output_type: str) -> None:
+def _check_prompts(row: Row, number: int, place: RowPlace, output_type: str) -> None:
     prompts = row["input_final_prompts"]
     if output_type == "multiple_choice":
         if len(prompts) < 2:
@@ -168,13 +168,13 @@ def _check_prompts(row: Row, number: int, place: Place, output_type: str) -> Non
             raise DataError("has an empty prompt", where=place.row(number, row))
 
 
-def _check_gold(row: Row, number: int, place: Place) -> None:
+def _check_gold(row: Row, number: int, place: RowPlace) -> None:
     responses = row.get("input_correct_responses") or []
     if not any(response.strip() for response in responses):
         raise DataError("has no correct response, so every answer would be wrong", where=place.row(number, row))
 
 
-def _check_hashes(rows: Sequence[Row], place: Place, warnings: Counter[str]) -> None:
+def _check_hashes(rows: Sequence[Row], place: RowPlace, warnings: Counter[str]) -> None:
     """Compare the question and every prompt with its recorded SHA-256.
 
     Some differing among good ones are corruption and stop. All of them differing is a convention that nobody has seen
@@ -199,7 +199,7 @@ def _check_hashes(rows: Sequence[Row], place: Place, warnings: Counter[str]) -> 
             )
 
 
-def _prompt_hashes(row: Row, number: int, place: Place) -> list[tuple[str, str | None]]:
+def _prompt_hashes(row: Row, number: int, place: RowPlace) -> list[tuple[str, str | None]]:
     prompts, digests = row["input_final_prompts"], row["input_final_prompts_hash"]
     if not digests:
         return [(prompt, None) for prompt in prompts]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meta_eval.boundary.names import split_excluded
-from meta_eval.errors import ConfigError, suggestion
-from meta_eval.logs import log
+from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import Manifest
 
 # The log-likelihood of a whole text, which only lm_eval itself asks for.

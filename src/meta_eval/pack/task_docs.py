@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.boundary.inputs import describe_error, read_regular
 from meta_eval.boundary.isolation import contained
 from meta_eval.boundary.memory import release_memory
-from meta_eval.errors import DataError, TemplateError, UserError
-from meta_eval.escaping import quoted
-from meta_eval.joins.base import Joined
+from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
-from meta_eval.logs import Progress, silent
+from meta_eval.messages.errors import DataError, TemplateError, UserError
+from meta_eval.messages.escaping import quoted
+from meta_eval.messages.logs import Progress, silent
 from meta_eval.pack.doc_checks import check_docs
 from meta_eval.pack.doc_clusters import cluster_docs
 from meta_eval.pack.doc_table import begin_parquet, have_one_layout, make_column, make_table
 from meta_eval.pack.row_checks import Checked
 from meta_eval.pack.task_rows import read_task_rows
-from meta_eval.source.base import EvalsDataset
-from meta_eval.source.rows import Place, Row
-from meta_eval.templates.folder import locate_file
+from meta_eval.source.dataset import EvalsDataset
+from meta_eval.source.rows import Row, RowPlace
 from meta_eval.templates.spec import Template
+from meta_eval.templates.template_folder import locate_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +101,7 @@ def read_docs(
     read = functools.partial(
         read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first, progress=progress
     )
-    place = Place(dataset.dataset_id, template.spec.subset)
+    place = RowPlace(dataset.dataset_id, template.spec.subset)
     task_rows = read()
     matched = len(task_rows.rows)
     table = make_docs(root, template, task_rows.rows, place, again=lambda: read().rows)
@@ -143,7 +143,7 @@ def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | N
 
 
 def make_docs(
-    root: Path, template: Template, rows: Sequence[Row], place: Place, *, again: Callable[[], Sequence[Row]]
+    root: Path, template: Template, rows: Sequence[Row], place: RowPlace, *, again: Callable[[], Sequence[Row]]
 ) -> pa.Table:
     """Rows through the template's own ``process_docs``, and what comes out checked against the contract of a doc.
 
@@ -186,7 +186,7 @@ def make_docs(
     return table
 
 
-def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: Place, where: str) -> pa.Table:
+def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: RowPlace, where: str) -> pa.Table:
     """What the template makes of all rows, as lm-eval would call it."""
     import datasets
 
@@ -247,7 +247,7 @@ def _whole(root: Path, template: Template) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _dataset(rows: Sequence[Row], place: Place) -> Any:
+def _dataset(rows: Sequence[Row], place: RowPlace) -> Any:
     """Rows as the template's function takes them, with every column that any of them has.
 
     Raises:

@@ -12,10 +12,10 @@ from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.config import Config
-from meta_eval.errors import ConfigError
-from meta_eval.joins.base import Joined
+from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.left_out import LeftOut
@@ -26,12 +26,12 @@ from meta_eval.pack.published_numbers import find_published_numbers, read_metric
 from meta_eval.pack.punkt import INSTRUCTIONS
 from meta_eval.pack.row_checks import describe_warning
 from meta_eval.pack.task_docs import TaskDocs, read_docs
-from meta_eval.source.base import EvalsDataset
+from meta_eval.source.dataset import EvalsDataset
 from meta_eval.source.rows import Row
 from meta_eval.templates import task_yaml
 from meta_eval.templates.checks import check_functions
-from meta_eval.templates.folder import TemplateFolder, locate_file
 from meta_eval.templates.spec import Template
+from meta_eval.templates.template_folder import TemplateFolder, locate_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

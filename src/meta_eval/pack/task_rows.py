@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from meta_eval.joins import JOINS
-from meta_eval.joins.base import Joined
+from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
-from meta_eval.logs import Progress, silent
+from meta_eval.messages.logs import Progress, silent
 from meta_eval.pack.row_checks import Checked, check_rows
-from meta_eval.source.base import EvalsDataset
-from meta_eval.source.rows import Place, Row, read_rows
+from meta_eval.source.dataset import EvalsDataset
+from meta_eval.source.rows import Row, RowPlace, read_rows
 from meta_eval.templates.spec import Template
 
 
@@ -57,7 +57,7 @@ def read_task_rows(
         DataError: A row holds something that would make a wrong number, or does not match its original.
     """
     subset, name = template.spec.subset, template.spec.join
-    place = Place(dataset.dataset_id, subset)
+    place = RowPlace(dataset.dataset_id, subset)
     progress(f"{template.name}: reading {place}")
     rows = read_rows(dataset.fetch(subset), dataset_id=dataset.dataset_id, subset=subset)[:first]
     join = JOINS[name] if name is not None else None

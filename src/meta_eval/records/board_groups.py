@@ -35,7 +35,9 @@ def find_board_groups(
     return groups
 
 
-def _members(name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.Part) -> tuple[str, ...]:
+def _members(
+    name: str, tasks: set[str], known: Mapping[str, tuple[str, ...]], part: boards.BoardColumn
+) -> tuple[str, ...]:
     """The tasks of a name on a board: its listed choices, or else the tasks of the group."""
     if name in tasks:
         return (name,)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meta_eval.config import Config
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

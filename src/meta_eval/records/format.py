@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.recorded_docs import RecordedDocs
 from meta_eval.records.task_code import TaskCode
-from meta_eval.source.base import Repository
+from meta_eval.source.dataset import Repository
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -77,7 +77,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class RecordedScore:
     """A score that a record gives to a task.
 
     Attributes:
@@ -89,6 +89,9 @@ class Score:
     value: float
     averaging: str | None = "micro"
     is_mean: bool = True
+
+
+Score = RecordedScore  # the name by which formats of other packages import it
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class RecordedTask:
     revision: str
     entry: RecordEntry
     benchmark: str
-    scores: Mapping[str, Score] = field(default_factory=dict)
+    scores: Mapping[str, RecordedScore] = field(default_factory=dict)
     specs: Sequence[str] = ()
     warnings: Sequence[str] = ()
     about: object = None

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.logs import Progress, log
+from meta_eval.messages.logs import Progress, log
 from meta_eval.records.details.details_record import DetailsFormat
 from meta_eval.records.format import Place, RecordFormat
 from meta_eval.records.lm_eval.run_record import LmEvalFormat
-from meta_eval.records.selection import find_snapshot
+from meta_eval.records.run_selection import find_snapshot
 
 ENTRY_POINTS = "meta_eval.record_formats"
 

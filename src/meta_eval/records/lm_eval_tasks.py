@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_pieces, hash_text
-from meta_eval.boundary.names import is_name, split_excluded
+from meta_eval.boundary.pack_names import is_name, split_excluded
 from meta_eval.catalog import boards
-from meta_eval.errors import ConfigError, DataError, PackError, SourceError, suggestion
-from meta_eval.logs import log
+from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceError, suggestion
+from meta_eval.messages.logs import log
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, split_unconditional
-from meta_eval.records.selection import leave_tasks_out
+from meta_eval.records.run_selection import leave_tasks_out
 from meta_eval.records.task_code import TaskCode, has_task, list_group_members
 
 # The evals dataset of this name is whatever tasks the installed lm-eval has.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, find_shared_ids, list_tokenizer_models
 from meta_eval.pack.task_preparation import Context, PreparedTask

@@ -18,7 +18,7 @@ from ruamel.yaml.comments import TaggedScalar
 
 from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes, hash_text
-from meta_eval.errors import TemplateError
+from meta_eval.messages.errors import TemplateError
 from meta_eval.pack.doc_table import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
@@ -28,8 +28,9 @@ from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_do
 from meta_eval.records.task_code import TaskCode, copied_yaml_name
 from meta_eval.records.text_checks import check_rows
 from meta_eval.results.clusters import find_field, missing_field_error, read_field
-from meta_eval.templates.spec import MAX_GEN_TOKS, TaskSpec, Template
+from meta_eval.templates.spec import TaskSpec, Template
 from meta_eval.templates.task_yaml import LOADER_MODULE, PUNKT_MODULE
+from meta_eval.thresholds import MAX_GEN_TOKS
 
 if TYPE_CHECKING:
     import pyarrow as pa

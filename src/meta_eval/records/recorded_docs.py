@@ -13,16 +13,16 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import format_json
-from meta_eval.errors import DataError
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import DataError
+from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
+from meta_eval.results.doc_results import Doc
+from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.results.metrics import to_plain_number
-from meta_eval.results.model import Doc
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import ResultsFile
-from meta_eval.results.run import TaskRun
+from meta_eval.results.sample_files import open_samples
 from meta_eval.results.sample_parser import list_metrics, read_arguments
-from meta_eval.results.samples import open_samples
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where
         ResultsError: A sample cannot be read.
     """
     bos = find_bos(results)
-    reading = _Reading(output_type, bos, where)
+    reading = _SampleReading(output_type, bos, where)
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as whole:
         for doc in run.docs:
@@ -159,7 +159,7 @@ def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Seq
 
 
 @dataclass(slots=True)
-class _Reading:
+class _SampleReading:
     output_type: str
     bos: str | None
     where: str

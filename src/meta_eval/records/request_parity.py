@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import DataError, UserError
-from meta_eval.logs import Progress
+from meta_eval.messages.errors import DataError, UserError
+from meta_eval.messages.logs import Progress
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.task_preparation import PreparedTask
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs

@@ -20,13 +20,11 @@ from typing import Any
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
+from meta_eval.boundary.pack_names import COPIED_SUFFIX
 from meta_eval.boundary.yaml_files import MAX_BYTES, parse_yaml
-from meta_eval.errors import ConfigError, SourceError, TemplateError
-from meta_eval.templates.folder import Reading, list_needed_files, locate_file, merge_includes
+from meta_eval.messages.errors import ConfigError, SourceError, TemplateError
 from meta_eval.templates.spec import FunctionRef, find_functions
-
-# After the name of a YAML that is copied: lm-eval reads it where another includes it, and never as a task.
-COPIED_SUFFIX = ".lm_eval"
+from meta_eval.templates.template_folder import FolderReader, list_needed_files, locate_file, merge_includes
 
 # Where the installed lm-eval's files go in a pack.
 FOLDER = "lm_eval_tasks"
@@ -111,7 +109,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
     if installed is not None:
         places.append((installed[0], installed[1], PurePosixPath(FOLDER)))
     for root, origin, prefix in places:
-        reading = Reading(root)
+        reading = FolderReader(root)
         files = [
             file
             for file in _of_name(root, "task", name)
@@ -218,7 +216,7 @@ def _tagged(root: Path, tag: str) -> tuple[str, ...]:
     tagged = {file.parent for file, text in _texts(root) if tag.encode() in text}
     folders = {folder for folder, above in _folders(root).items() if folder in tagged or not tagged.isdisjoint(above)}
     tasks: dict[str, None] = {}
-    reading = Reading(root)
+    reading = FolderReader(root)
     for file, _ in _texts(root):
         if file.suffix != ".yaml" or file.parent not in folders:
             continue

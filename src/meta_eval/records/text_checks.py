@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from meta_eval.errors import DataError
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import DataError
+from meta_eval.messages.escaping import quoted
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 
 _HINT = "The record is damaged: take the file as its run wrote it"

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval.boundary.hashing import hash_pieces, hash_text
-from meta_eval.errors import DataError
+from meta_eval.messages.errors import DataError
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.details.graded_docs import make_grader_code
-from meta_eval.records.format import ALL, Grader, Reading, Record, RecordedTask, Score
+from meta_eval.records.format import ALL, Grader, Reading, Record, RecordedScore, RecordedTask
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.stats import mean
 
@@ -76,7 +76,7 @@ class TextRecord(Record):
                 chat_template=False, shots=None, task_version=None,
             ),
             benchmark=task,
-            scores={VERDICT: Score(mean(verdicts))} if len(verdicts) == len(answers) else {},
+            scores={VERDICT: RecordedScore(mean(verdicts))} if len(verdicts) == len(answers) else {},
             specs=[VERDICT],
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A report: its data in ``model`` and `meta_eval.judging.model`, put together in ``build``; a module for each view.
+"""A report: its data in ``model`` and `meta_eval.judging.judgement`, put together in ``build``; a module for each view.
 
 Views read nothing else, so that terminal, Markdown, JSON and HTML cannot say different things.
 """

@@ -9,8 +9,8 @@ from meta_eval.reports import text
 from meta_eval.reports.tables import Column, Row, Table
 
 if TYPE_CHECKING:
-    from meta_eval.judging.model import Task
-    from meta_eval.stats import Decomposition, Drop, Part
+    from meta_eval.judging.judgement import Task
+    from meta_eval.stats import Decomposition, Drop, DropPart
 
 LEGEND = (
     "Points, positive for worse. Grader: the recorded answers under today's grader. Model: new answers to the recorded "
@@ -36,7 +36,7 @@ def apart_table(tasks: Iterable[Task], mean: Decomposition | None) -> Table[Deco
     return Table("apart", title, columns, tuple(rows), LEGEND, tuple((name, note) for name, note in notes if note))
 
 
-def _part(key: str, part: Callable[[Decomposition], Drop | Part | None]) -> Column[Decomposition]:
+def _part(key: str, part: Callable[[Decomposition], Drop | DropPart | None]) -> Column[Decomposition]:
     """The column of a part, with its interval below; a part that nothing tells is missing."""
 
     def value(one: Decomposition) -> float | None:
@@ -57,16 +57,16 @@ def figures(one: Decomposition) -> dict[str, Any]:
     return {**{name: None if part is None else _plain(part) for name, part in named.items()}, **counts}
 
 
-def _plain(part: Drop | Part) -> dict[str, Any]:
+def _plain(part: Drop | DropPart) -> dict[str, Any]:
     interval = _interval(part)
     return {"value": part.value, "interval": {"lower": interval.lower, "upper": interval.upper}}
 
 
-def _interval(part: Drop | Part) -> Any:
+def _interval(part: Drop | DropPart) -> Any:
     return part.interval() if callable(part.interval) else part.interval
 
 
-def _bounds(part: Drop | Part) -> str:
+def _bounds(part: Drop | DropPart) -> str:
     interval = _interval(part)
     return "" if interval.lower == interval.upper else text.drop_interval(interval)
 

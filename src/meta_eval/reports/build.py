@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.judging.boards import board_values
-from meta_eval.judging.model import Judgement
+from meta_eval.judging.board_scores import board_values
+from meta_eval.judging.judgement import Judgement
 from meta_eval.judging.numbers import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.reports import model
 from meta_eval.reports.fidelity_build import beside_results
 from meta_eval.reports.text import visible
+from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.provenance import Provenance
-from meta_eval.results.run import Run
 
 
 def build_report(

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from meta_eval.judging.model import Score, Task
+from meta_eval.judging.judgement import Score, Task
 from meta_eval.reports.model import Report
 from meta_eval.reports.text import interval, percent, visible
 from meta_eval.thresholds import LEVEL_TEXT

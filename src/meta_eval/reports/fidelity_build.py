@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.reports import fidelity_text as write
 from meta_eval.reports.fidelity import Answer, Change, FidelityReport, Token
 from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS

@@ -17,7 +17,7 @@ from urllib.parse import quote_plus
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.judging.alarms import describe_alarm
-from meta_eval.judging.model import Subtask, Task
+from meta_eval.judging.judgement import Subtask, Task
 from meta_eval.reports import text
 from meta_eval.reports.fidelity_tables import fidelity_tables_by_key
 from meta_eval.reports.model import Report, Sample

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.judging.model import Score
+from meta_eval.judging.judgement import Score
 from meta_eval.reports import fidelity_text, tables, text
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_tables import fidelity_tables_by_key

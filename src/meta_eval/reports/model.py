@@ -1,4 +1,4 @@
-"""A report: what was judged, and where it comes from. Views read only this and `meta_eval.judging.model`."""
+"""A report: what was judged, and where it comes from. Views read only this and `meta_eval.judging.judgement`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from meta_eval.judging.decide import Decision, Settling, TaskDecision
-from meta_eval.judging.model import META, Alarm, LmEvalAverage, Task
+from meta_eval.judging.judgement import META, Alarm, LmEvalAverage, Task
 from meta_eval.reports import apart
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.text import headline

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from meta_eval.judging.model import Score, Task
+from meta_eval.judging.judgement import Score, Task
 from meta_eval.reports.model import Report
 from meta_eval.reports.tables import Row
 from meta_eval.reports.task_tables import DropRow, drop_table

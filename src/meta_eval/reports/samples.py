@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import parse_json
-from meta_eval.judging.model import Task
+from meta_eval.judging.judgement import Task
 from meta_eval.reports.model import Sample, ShownAnswer
-from meta_eval.results import model, sample_parser
+from meta_eval.results import doc_results, sample_parser
 from meta_eval.results.metrics import Weighted
-from meta_eval.results.samples import open_samples
+from meta_eval.results.sample_files import open_samples
 from meta_eval.results.scores import compute_scores
 
 Counter = Callable[[str], int]
@@ -62,7 +62,7 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
 
 def _sample(
     task: str,
-    doc: model.Doc,
+    doc: doc_results.Doc,
     whole: Mapping[str, Any],
     answers: tuple[ShownAnswer, ...],
     recorded: float | None,
@@ -92,8 +92,8 @@ def _sample(
 
 
 def _answer(
-    doc: model.Doc,
-    ours: model.Answer,
+    doc: doc_results.Doc,
+    ours: doc_results.FilterResult,
     verdict: float,
     whole: Mapping[str, Any],
     count_tokens: Counter | None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from meta_eval.judging.model import Task
+from meta_eval.judging.judgement import Task
 from meta_eval.reports import text as write
 from meta_eval.reports.model import Report
 

@@ -13,7 +13,7 @@ from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, TaskDecision
-    from meta_eval.judging.model import Flips, Score, Task
+    from meta_eval.judging.judgement import Flips, Score, Task
     from meta_eval.reports.model import Report
     from meta_eval.stats import Drop, Interval
 

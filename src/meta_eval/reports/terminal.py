@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from meta_eval.judging.model import Score, Task
+from meta_eval.judging.judgement import Score, Task
 from meta_eval.reports import tables
 from meta_eval.reports import text as write
 from meta_eval.reports.model import Report

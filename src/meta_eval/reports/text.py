@@ -1,17 +1,17 @@
-"""Numbers as people read them; foreign texts are made visible by `meta_eval.escaping`."""
+"""Numbers as people read them; foreign texts are made visible by `meta_eval.messages.escaping`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from meta_eval.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.judging.alarms import describe_alarm
+from meta_eval.messages.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, Settling
-    from meta_eval.judging.model import Alarm, LmEvalAverage, Score, Task
+    from meta_eval.judging.judgement import Alarm, LmEvalAverage, Score, Task
     from meta_eval.stats import Interval
 
 MINUS = "\N{MINUS SIGN}"

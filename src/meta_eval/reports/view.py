@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from meta_eval.boundary.outputs import replace_file
-from meta_eval.judging.model import Alarm
+from meta_eval.judging.judgement import Alarm
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_tables import fidelity_tables
 from meta_eval.reports.model import Report, Sample

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from meta_eval.errors import ConfigError
+from meta_eval.messages.errors import ConfigError
 from meta_eval.reports.shipped_views import EvalResultsView, HtmlView, JsonView, MarkdownView, TextView
 from meta_eval.reports.view import View
 

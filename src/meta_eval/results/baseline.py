@@ -20,7 +20,7 @@ from meta_eval.boundary.inputs import open_regular
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline_answers import read_named, restore_recorded_answers
 from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
-from meta_eval.results.model import EXTRACTED, Answer, Doc, ResultsError
+from meta_eval.results.doc_results import EXTRACTED, Doc, FilterResult, ResultsError
 from meta_eval.results.raw_samples import MAX_PIECE
 from meta_eval.results.sample_parser import list_metrics, read_arguments, read_extraction, read_metrics
 
@@ -212,7 +212,7 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
 def _doc(line: Mapping[str, Any], where: str) -> Doc:
     answers = {
         # What is no number is left out, as the task's own average of it does.
-        name: Answer(answer["extracted"], read_metrics(answer["metrics"], where, answer["metrics"]), 0, 0)
+        name: FilterResult(answer["extracted"], read_metrics(answer["metrics"], where, answer["metrics"]), 0, 0)
         for name, answer in line["answers"].items()
     }
     return Doc(

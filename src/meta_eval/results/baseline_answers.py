@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import describe_error, read_table
-from meta_eval.errors import PackError
+from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.model import Doc
+from meta_eval.results.doc_results import Doc
 from meta_eval.results.recorded_verdicts import read_filter_results
 
 

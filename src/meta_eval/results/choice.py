@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Self
 
-from meta_eval.boundary.names import split_excluded
-from meta_eval.errors import ConfigError, suggestion
+from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.messages.errors import ConfigError, suggestion
 
 Groups = Mapping[str, Sequence[str]]
 

@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from meta_eval.boundary.hashing import hash_bytes
-from meta_eval.errors import ConfigError, suggestion
-from meta_eval.results.model import ResultsError
+from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.results.doc_results import ResultsError
 
 # Before an id that is given: it sorts before every hash, so that a cluster keeps it as its name.
 _GIVEN = "!"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_eval.results.model import ResultsError
+from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.results_file import ResultsFile, as_mapping, looks_like_results, read_results_file
 
 # lm_eval writes the time with hyphens for colons.

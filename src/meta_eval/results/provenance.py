@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meta_eval.messages.secrets import HIDDEN, is_secret
 from meta_eval.results.results_file import ResultsFile, as_mapping, finite_number, to_datetime
-from meta_eval.secrets import HIDDEN, is_secret
-from meta_eval.templates.spec import MAX_GEN_TOKS
+from meta_eval.thresholds import MAX_GEN_TOKS
 
 # The model arguments that make another model of the same name.
 _IDENTITY = ("revision", "dtype", "quantization", "load_in_4bit", "load_in_8bit", "peft", "delta", "gguf_file")

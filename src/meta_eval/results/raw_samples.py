@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from meta_eval.boundary.inputs import open_regular
-from meta_eval.results.model import ResultsError
+from meta_eval.results.doc_results import ResultsError
 
 # Longer than any sample: 100,000 tokens of context, repeated for each of four choices, are a tenth of it.
 MAX_PIECE = 64 * 2**20

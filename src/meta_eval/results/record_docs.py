@@ -9,7 +9,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import read_table
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.results.model import Doc
+from meta_eval.results.doc_results import Doc
 
 _HASHES = ("input_question_hash", "input_final_prompts_hash")
 _COLUMNS = (*_HASHES, "gold", "subtask_name", "cluster", "recorded_is_correct", "recorded_metrics")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from meta_eval.results.model import Answer, Doc, ResultsError
+from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
 from meta_eval.results.sample_parser import read_metrics
 
 
@@ -68,7 +68,7 @@ def restore_recorded_docs(docs: Sequence[Doc]) -> list[Doc]:
     return recorded
 
 
-def read_filter_results(metrics: Mapping[str, Any], where: str) -> dict[str, Answer]:
+def read_filter_results(metrics: Mapping[str, Any], where: str) -> dict[str, FilterResult]:
     """What each filter's metrics gave an answer; ``metrics`` by ``metric,filter``, as lm-eval wrote them.
 
     Raises:
@@ -79,4 +79,6 @@ def read_filter_results(metrics: Mapping[str, Any], where: str) -> dict[str, Ans
         metric, _, name = spec.partition(",")
         by_filter.setdefault(name, {})[metric] = value
     # What is no number is left out, as the task's own average of it does.
-    return {name: Answer(None, read_metrics(metrics, where, metrics), 0, 0) for name, metrics in by_filter.items()}
+    return {
+        name: FilterResult(None, read_metrics(metrics, where, metrics), 0, 0) for name, metrics in by_filter.items()
+    }

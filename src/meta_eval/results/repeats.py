@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meta_eval.results.model import ResultsError
+from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.task_run import TaskRun
 
 

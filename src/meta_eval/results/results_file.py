@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import PointerError, TooDeepError, check_tree, open_regular, read_regular
-from meta_eval.boundary.names import RULE, is_name
-from meta_eval.escaping import quoted
+from meta_eval.boundary.pack_names import RULE, is_name
+from meta_eval.messages.escaping import quoted
+from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.embedded_samples import split_samples
 from meta_eval.results.metrics import LOWER_IS_BETTER, NO_SHARE
-from meta_eval.results.model import ResultsError
 from meta_eval.stats import Interval
 from meta_eval.stats.intervals import normal_quantile
 from meta_eval.thresholds import LEVEL
@@ -57,7 +57,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupTotal:
     """A group's total, as lm-eval averaged it over its tasks.
 
     Attributes:
@@ -134,7 +134,7 @@ class ResultsFile:
         digest = as_mapping(self.tree.get("task_hashes")).get(task)
         return digest if isinstance(digest, str) else None
 
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, GroupTotal]:
         """The groups that have a score: all before 0.4.4, since then those that say how to average."""
         children = dict(as_mapping(self.tree.get("group_subtasks")))
         for task in () if children else self.tasks:  # 0.4.0 and 0.4.1 have only what each task says
@@ -146,7 +146,7 @@ class ResultsFile:
         for name, averages in as_mapping(self.tree.get("groups")).items():
             aggregates = _aggregates(as_mapping(averages))
             if aggregates:
-                groups[name] = Group(name, aggregates, list_leaf_tasks(name, children), self.path)
+                groups[name] = GroupTotal(name, aggregates, list_leaf_tasks(name, children), self.path)
         return groups
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import parse_loose_json
 from meta_eval.results.clusters import read_field
+from meta_eval.results.doc_results import EXTRACTED, TAIL, Doc, FilterResult, ResultsError, not_a_sample_error
 from meta_eval.results.metrics import NO_METRIC, Value, read_value
-from meta_eval.results.model import EXTRACTED, TAIL, Answer, Doc, ResultsError, not_a_sample_error
-from meta_eval.templates.spec import MAX_GEN_TOKS
+from meta_eval.thresholds import MAX_GEN_TOKS
 
 # The names under which lm-eval takes the limit of an answer's tokens; the first that is there counts.
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
@@ -48,7 +48,7 @@ def read_sample(
     where: str,
     may_be_nan: Container[str] = (),
     cluster_field: str | None = None,
-) -> tuple[Doc, str, Answer]:
+) -> tuple[Doc, str, FilterResult]:
     """Read a sample: its doc, still without answers, the name of its filter, and the filter's result.
 
     Args:
@@ -69,7 +69,7 @@ def read_sample(
         doc = _doc(doc_id, sample, where, cluster_field)
         extraction = read_extraction(sample)
         metrics = read_metrics(sample, where, may_be_nan)
-        return doc, name, Answer(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
+        return doc, name, FilterResult(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
     except RecursionError:
         raise not_a_sample_error("is nested too deeply", where) from None
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from meta_eval import stats
+from meta_eval.results.doc_results import Doc, ResultsError
 from meta_eval.results.metrics import NO_SHARE, Value, Weighted
-from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.results_file import ResultsFile
-from meta_eval.results.samples import SamplesFile
+from meta_eval.results.sample_files import SamplesFile
 from meta_eval.thresholds import SAME_VALUE
 
 Kind = Literal["mean", "macro", "pooled", "mean of four"]

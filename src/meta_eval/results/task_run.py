@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from meta_eval.results.doc_results import Doc
 from meta_eval.results.metrics import LOWER_IS_BETTER
-from meta_eval.results.model import Doc
 from meta_eval.results.provenance import Provenance
 from meta_eval.results.results_file import Aggregate
 
@@ -25,7 +25,7 @@ class TaskRun:
             without samples and of metrics that are no shares (perplexity, BLEU).
         only_aggregated: The ``metric,filter`` whose average the values of the docs do not give, because the task has a
             way of its own to average (an F1 of the whole, a weighted mean). Their values are not kept in the docs.
-        samples_file: Where the docs stand; `meta_eval.results.samples.open_samples` reads a whole one.
+        samples_file: Where the docs stand; `meta_eval.results.sample_files.open_samples` reads a whole one.
         skipped: Damaged samples and docs that were left out.
         published_metrics: The metrics that answer published numbers, from the template.
         verdict: The ``metric,filter`` that says whether one answer is right, from the template.

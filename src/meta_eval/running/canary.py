@@ -34,7 +34,7 @@ from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.catalog.families import find_family, list_families
-from meta_eval.running.canary_evidence import Evidence, evidence, forced_asks, other_bos, other_number
+from meta_eval.running.canary_evidence import CanaryEvidence, evidence, forced_asks, other_bos, other_number
 from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
 # How many docs are asked again in another way.
@@ -210,7 +210,7 @@ class Summary:
     logprob: float | None = None
 
     @classmethod
-    def of(cls, seen: Sequence[Compared], found: Evidence | None = None) -> Summary:
+    def of(cls, seen: Sequence[Compared], found: CanaryEvidence | None = None) -> Summary:
         texts = [one for one in seen if one.same is None]
         choices = [one for one in seen if one.same is not None]
         shares = [one.alike / max(one.of, 1) for one in texts]
@@ -317,7 +317,7 @@ class Canary:
     def _compared(self, given: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[Compared]:
         return [compared(ask, one, self.recorded[one.request.id], self.cut) for ask, one in given]
 
-    def _cause(self, asks: Sequence[EngineRequest], seen: Sequence[Compared], found: Evidence | None) -> str:
+    def _cause(self, asks: Sequence[EngineRequest], seen: Sequence[Compared], found: CanaryEvidence | None) -> str:
         """The likeliest cause, from a few docs asked with another number of BOS."""
         ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
         if ids:

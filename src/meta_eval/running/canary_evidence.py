@@ -28,7 +28,7 @@ ENOUGH_TOKENS, ENOUGH_DOCS = 64, 6
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CanaryEvidence:
     """What was found of some recorded answers.
 
     Attributes:
@@ -79,7 +79,7 @@ def forced_asks(
     return found
 
 
-def evidence(client: Client, asks: Sequence[EngineRequest]) -> Evidence | None:
+def evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvidence | None:
     """What an engine finds; None where it forces nothing, or would load the model for it once more."""
     docs, tokens, top, total = {}, 0, 0, 0.0
     if client.backend.reloads_model or "force" not in client.backend.kinds or not asks:
@@ -92,10 +92,10 @@ def evidence(client: Client, asks: Sequence[EngineRequest]) -> Evidence | None:
             # Of two that are alike, which bfloat16 makes many of, either may come first.
             top += sum(own >= best for own, best in zip(one.logprobs, one.top_logprobs, strict=True))
             total += math.fsum(one.logprobs)
-    return Evidence(docs, tokens, top / tokens, total / tokens) if tokens else None
+    return CanaryEvidence(docs, tokens, top / tokens, total / tokens) if tokens else None
 
 
-def other_bos(client: Client, asks: Sequence[EngineRequest], found: Evidence, bos: int) -> str | None:
+def other_bos(client: Client, asks: Sequence[EngineRequest], found: CanaryEvidence, bos: int) -> str | None:
     """Whether the recorded answers are likelier with another number of BOS, and what that means.
 
     `meta_eval.token_fidelity.bos_likelihood` has the rule.

@@ -11,8 +11,8 @@ from typing import Any
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.escaping import one_line
-from meta_eval.logs import log
+from meta_eval.messages.escaping import one_line
+from meta_eval.messages.logs import log
 from meta_eval.running import completions
 from meta_eval.running.completions import FORCED, PROBE, Abilities
 from meta_eval.running.connection import Connection, NoPageError

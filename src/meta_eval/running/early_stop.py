@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_eval.answers.answer_files import Answer, Answers
+from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.grading import Grading
 from meta_eval.answers.requests import Request
-from meta_eval.errors import ConfigError
 from meta_eval.judging.judge import cluster_names
-from meta_eval.judging.sides import Side, shared_questions
-from meta_eval.logs import Progress
+from meta_eval.judging.sides import ScoredRun, shared_questions
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.logs import Progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import graded_docs, read_baseline
-from meta_eval.results.model import Doc
+from meta_eval.results.doc_results import Doc
 from meta_eval.results.results_file import ResultsFile
 from meta_eval.results.scores import Scores
-from meta_eval.stats.sequential import Sequential, State, TaskDocs, plan_rounds
+from meta_eval.stats.sequential import PairableDocs, Sequential, State, plan_rounds
 
 # Docs of the first batch; each later one is a quarter of what was asked before, so that an engine is kept busy and no
 # more than a fifth is asked beyond the decision.
@@ -103,7 +103,7 @@ class Stopping:
             progress: Called with what is being done.
         """
         for name, task in self._tasks.items():
-            fresh: dict[int, list[Answer]] = {}
+            fresh: dict[int, list[EngineAnswer]] = {}
             for doc, requests in self._requests[name].items():
                 if doc in task.new:
                     continue
@@ -124,7 +124,7 @@ class Stopping:
     def _add(self, name: str, task: _Task, fresh: Mapping[int, object]) -> None:
         # Scores that weigh docs differently need all docs: those that were not asked stand in as Meta answered them.
         mixed = [task.new.get(doc.doc_id, doc) for doc in task.docs]
-        scores = Side([mixed]).scores(task.spec)
+        scores = ScoredRun([mixed]).scores(task.spec)
         scores = replace(scores, lower_is_better=task.recorded.lower_is_better) if scores else None
         shares = dict(zip(scores.positions, scores.good_shares, strict=True)) if scores else {}
         for position, recorded in zip(task.recorded.positions, task.recorded.good_shares, strict=True):
@@ -147,13 +147,13 @@ def _metric(docs: Sequence[Doc], entry: TaskEntry) -> Scores | None:
     """The metric of the drop, as report chooses it: one that is published for such docs, else the verdict."""
     published = sorted(entry.published, key=lambda number: not number.same_settings)
     for spec in (*(number.our_metric for number in published), entry.verdict):
-        scores = Side([docs]).scores(spec)
+        scores = ScoredRun([docs]).scores(spec)
         if scores is not None:
             return scores
     return None
 
 
-def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozenset[str]) -> TaskDocs:
+def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozenset[str]) -> PairableDocs:
     """What a plan needs to know of one task.
 
     Args:
@@ -163,9 +163,9 @@ def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozense
         shared: See `sides.shared_questions`.
     """
     scored = [docs[position] for position in recorded.positions]
-    right = Side([[_all_right(doc) for doc in docs]]).scores(recorded.spec)
+    right = ScoredRun([[_all_right(doc) for doc in docs]]).scores(recorded.spec)
     clusters = cluster_names(name, scored, shared)
-    return TaskDocs(
+    return PairableDocs(
         name,
         [doc.doc_id for doc in scored],
         labels=recorded.labels,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meta_eval.backends.base import BackendError
 from meta_eval.boundary.inputs import open_regular
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 
 # Lines of a log that are shown, and bytes that are searched.
 _LINES = 8

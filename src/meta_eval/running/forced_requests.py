@@ -7,13 +7,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from meta_eval.answers.answer_files import Answer, Answers
+from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.recorded_answers import Recordings, build_scoring_requests
 from meta_eval.answers.requests import Request, docs_to_run
 from meta_eval.backends.base import Backend, BackendError
 from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import Manifest
 from meta_eval.running.canary_docs import chosen
 from meta_eval.running.capabilities import find_refusals
@@ -64,7 +64,7 @@ class ToForce:
     def docs(self) -> dict[str, int]:
         return {name: len(numbers) for name, numbers in self._numbers.items()}
 
-    def is_whole(self, answer: Answer) -> bool:
+    def is_whole(self, answer: EngineAnswer) -> bool:
         """Whether an answer holds all that is wanted."""
         return bool(answer.choices) or (answer.tokens is not None and answer.tokens.top_k >= self.top_k)
 

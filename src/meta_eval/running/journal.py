@@ -22,8 +22,8 @@ from typing import Any, Self
 from meta_eval.answers.answer_files import FORMAT, VERSION, Answers, read_answers
 from meta_eval.boundary.hashing import hash_json
 from meta_eval.boundary.inputs import open_regular
-from meta_eval.errors import ConfigError, PackError
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import ConfigError, PackError
+from meta_eval.messages.escaping import quoted
 from meta_eval.running.client import EngineResponse
 
 # Bytes from which of a file of weights only samples are read, how many, and how large each is.

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.pack.prompt_lengths import make_token_counter
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.engine_faults import diagnose_engine

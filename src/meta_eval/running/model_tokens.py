@@ -8,8 +8,8 @@ from pathlib import Path
 from meta_eval.answers.requests import Encoder
 from meta_eval.backends.base import BackendError
 from meta_eval.boundary.inputs import parse_json, read_regular
-from meta_eval.errors import SourceError
-from meta_eval.logs import log
+from meta_eval.messages.errors import SourceError
+from meta_eval.messages.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 
 # The last is what tells the commit, of which a run is: it must be there before the first answer is kept.
@@ -17,7 +17,7 @@ _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class ModelTokens:
     """What is known of a model's tokens.
 
     Attributes:
@@ -35,7 +35,7 @@ class Tokens:
         return (self.end,) if self.end else ()
 
 
-def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool = True) -> Tokens:
+def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool = True) -> ModelTokens:
     """The tokenizer of a model, from its folder, the hub's cache or the hub.
 
     Args:
@@ -57,10 +57,10 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
             hint = f"{fault.hint}; or {own}" if fault and fault.hint else own.capitalize()
             raise BackendError(what, where=where, hint=hint)
         log.warning(f"{where}: {what}; {own}. Without it prompts go out as text, and the server must add the BOS")
-        return Tokens(None, None)
+        return ModelTokens(None, None)
     end = _end_token(model)
     try:
-        return Tokens(Encoder(tokenizer, needs_bos=needs_bos, add_bos=add_bos, end=end), end)
+        return ModelTokens(Encoder(tokenizer, needs_bos=needs_bos, add_bos=add_bos, end=end), end)
     except ValueError as error:
         raise BackendError(f"its tokenizer {error}", where=model) from None
 

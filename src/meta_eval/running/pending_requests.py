@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from meta_eval.answers.answer_files import Answers
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.base import Backend, BackendError
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
 from meta_eval.running.prefix_order import Beginnings, interleave_docs

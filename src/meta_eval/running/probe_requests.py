@@ -27,7 +27,7 @@ SHORT, LONG = 16, 8
 Docs = Mapping[str, Sequence[int]]
 
 
-class Probing:
+class ProbeRequests:
     """What is asked of the docs of a run besides.
 
     Args:

@@ -21,7 +21,7 @@ from meta_eval.answers.token_logprobs import collect_tokens
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.inputs import open_regular
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running import ray_rows
 from meta_eval.running.client import EngineRequest, EngineResponse, explain_too_long

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from meta_eval.answers.requests import Request
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.running.client import EngineRequest, EngineResponse
 
 # How often a request that failed is asked in all, and the seconds before each further round: what fails together

@@ -22,7 +22,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
 from meta_eval.running.connection import Connection
 from meta_eval.running.prefix_order import count_shared_blocks

@@ -18,7 +18,7 @@ from meta_eval.answers.requests import Encoder, Request
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.errors import PackError, UserError
+from meta_eval.messages.errors import PackError, UserError
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer

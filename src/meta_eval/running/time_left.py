@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from meta_eval.boundary.inputs import read_table
-from meta_eval.logs import Progress
+from meta_eval.messages.logs import Progress
 from meta_eval.pack.manifest import Manifest
 from meta_eval.running.client import EngineResponse
 

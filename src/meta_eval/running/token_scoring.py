@@ -18,21 +18,21 @@ from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.canary import counted
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
-from meta_eval.running.fidelity_tables import Tables, hash_tokenizer, write_tables
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.journal import Journal, check_shard
-from meta_eval.running.model_tokens import Tokens, tokens_of
-from meta_eval.running.probe_requests import Probing, choose_probed_docs
+from meta_eval.running.model_tokens import ModelTokens, tokens_of
+from meta_eval.running.pipeline import Interrupted, collect_identity
+from meta_eval.running.probe_requests import ProbeRequests, choose_probed_docs
 from meta_eval.running.retry_rounds import ask_in_rounds
-from meta_eval.running.run import Interrupted, collect_identity
 from meta_eval.running.time_left import Pace
+from meta_eval.running.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.token_fidelity.table_pairing import check_same_tokenizer
 
 # Where its answers and tables lie, in the output folder.
@@ -113,7 +113,7 @@ def score_recorded_answers(
         progress("looking for what is not answered yet")
         wanted = ToForce(pack, manifest, names, settings, docs, shard, top_k, journal.read())
         done = FidelityResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        probing = Probing(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
+        probing = ProbeRequests(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
         probe = probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
         if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
             wanted.check_backend(backend)
@@ -160,7 +160,7 @@ def score_recorded_answers(
     return done
 
 
-def _probe(client: Client, journal: Journal, probing: Probing, tokens: Tokens) -> int:
+def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: ModelTokens) -> int:
     """Ask what of the probes has no answer, once: how many. What an engine does to a probe's BOS is not counted."""
     asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().given)
     asked = 0
@@ -188,6 +188,6 @@ def _of_files(
     journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"{journal.stem}.parquet"
-    probing = Probing(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
+    probing = ProbeRequests(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
     tables = write_tables(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)
     return FidelityResult(pack, list(files), tables, before=tables.answers)

@@ -17,7 +17,7 @@ from pathlib import Path
 from meta_eval.backends.base import BackendError
 from meta_eval.backends.server import ADAPTER, serve_arguments
 from meta_eval.backends.settings import RunSettings
-from meta_eval.logs import log
+from meta_eval.messages.logs import log
 from meta_eval.running.engine_faults import diagnose_engine
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")

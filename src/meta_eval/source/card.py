@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from meta_eval.boundary.names import join_names
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.boundary.yaml_files import YamlError, parse_yaml
-from meta_eval.errors import SourceError, suggestion
-from meta_eval.source.base import Subset
+from meta_eval.messages.errors import SourceError, suggestion
+from meta_eval.source.dataset import Subset
 
 CARD = "README.md"
 

@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import describe_error, read_regular
-from meta_eval.boundary.names import is_name, stays_inside
-from meta_eval.catalog.names import NOBODY, Identity, merge_identities
-from meta_eval.errors import SourceError
-from meta_eval.logs import without_secrets
+from meta_eval.boundary.pack_names import is_name, stays_inside
+from meta_eval.catalog.dataset_names import NOBODY, Identity, merge_identities
+from meta_eval.messages.errors import SourceError
+from meta_eval.messages.logs import without_secrets
 from meta_eval.source import card as cards
-from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Repository
+from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset, Repository
 from meta_eval.source.hub_faults import (
     HubPlace,
     UnreachableError,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from meta_eval.errors import SourceError
+from meta_eval.messages.errors import SourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class UnreachableError(SourceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class HubFault:
     """``passes``: another attempt may succeed. ``wait``: seconds that the hub asks to be left alone."""
 
     error: SourceError
@@ -79,7 +79,7 @@ _ANSWERS = {
 }
 
 
-def diagnose_fault(exc: BaseException, place: HubPlace) -> Fault:
+def diagnose_fault(exc: BaseException, place: HubPlace) -> HubFault:
     """Turn a failure of the library into a message, and decide whether to try again."""
     from huggingface_hub import errors
 
@@ -115,10 +115,10 @@ def diagnose_fault(exc: BaseException, place: HubPlace) -> Fault:
             where=place.where,
             hint="Check the network, the proxy and HF_ENDPOINT",
         )
-    return Fault(error, passes)
+    return HubFault(error, passes)
 
 
-def _diagnose_answer(response: Any, place: HubPlace) -> Fault:
+def _diagnose_answer(response: Any, place: HubPlace) -> HubFault:
     """The same for an answer with an error status."""
     status: int = response.status_code
     code = response.headers.get("X-Error-Code")
@@ -133,7 +133,7 @@ def _diagnose_answer(response: Any, place: HubPlace) -> Fault:
         said = response.headers.get("X-Error-Message")
         what += f" (status {status}: {said})" if said else f" (status {status})"
     error = SourceError(what, where=place.where, hint=hint.format(page=place.page))
-    return Fault(error, passes, _wanted_wait(response.headers) if passes else None)
+    return HubFault(error, passes, _wanted_wait(response.headers) if passes else None)
 
 
 def _wanted_wait(headers: Mapping[str, str]) -> float | None:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from meta_eval import catalog
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.errors import ConfigError, SourceError, suggestion
-from meta_eval.logs import log
-from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Subset
-
-SAMPLE = "sample"
+from meta_eval.catalog.dataset_names import SAMPLE
+from meta_eval.messages.errors import ConfigError, SourceError, suggestion
+from meta_eval.messages.logs import log
+from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset, Subset
 
 
 def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[EvalsDataset]:
@@ -31,9 +30,9 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
         return sample.list_parts()
     dataset: EvalsDataset
     if _is_path(name, "evals_dataset"):
-        from meta_eval.source import folder
+        from meta_eval.source import local_folder
 
-        dataset = folder.open_evals_dataset(name, identity=catalog.identify_dataset(name))
+        dataset = local_folder.open_evals_dataset(name, identity=catalog.identify_dataset(name))
     else:
         from meta_eval.source import hub
 
@@ -78,9 +77,9 @@ def open_original(name: str, *, revision: str | None, where: str) -> OriginalDat
         SourceError: The hub does not have it or does not give it.
     """
     if _is_path(name, where):
-        from meta_eval.source import folder
+        from meta_eval.source import local_folder
 
-        return folder.open_original(name)
+        return local_folder.open_original(name)
     from meta_eval.source import hub
 
     return hub.open_original(name, revision=revision)

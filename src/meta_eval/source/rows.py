@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 from meta_eval.boundary.inputs import MAX_DEPTH, MAX_FILE, describe_error, is_deep, open_parquet
-from meta_eval.errors import SourceError
-from meta_eval.escaping import quoted
-from meta_eval.source.base import DataFile
+from meta_eval.messages.errors import SourceError
+from meta_eval.messages.escaping import quoted
+from meta_eval.source.dataset import DataFile
 
 Row = dict[str, Any]
 
@@ -28,7 +28,7 @@ _HINT = "Fetch or copy the file again; if it stays so, the dataset itself is dam
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPlace:
     """The dataset and subset of rows, for messages."""
 
     dataset_id: str

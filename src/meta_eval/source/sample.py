@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from meta_eval.boundary.hashing import hash_bytes, hash_text
-from meta_eval.catalog.names import Identity
-from meta_eval.errors import SourceError
+from meta_eval.catalog.dataset_names import Identity
+from meta_eval.messages.errors import SourceError
 from meta_eval.source import sample_rows
-from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset, Subset
+from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset, Subset
 
 DATASET_ID: Final = "sample"
 
@@ -54,7 +54,7 @@ def open_sample_original(name: str) -> OriginalDataset:
 
 
 @cache
-def read_tables() -> Mapping[tuple[str, str], sample_rows.Table]:
+def read_tables() -> Mapping[tuple[str, str], sample_rows.SampleTable]:
     """All subsets and originals, by folder (``<model>-evals`` or ``originals``) and name.
 
     Raises:
@@ -81,7 +81,7 @@ def _incomplete(where: str) -> SourceError:
     )
 
 
-def _data_file(table: sample_rows.Table) -> DataFile:
+def _data_file(table: sample_rows.SampleTable) -> DataFile:
     content = table.content()
     name = f"{table.folder}/{table.name}.jsonl"
     return DataFile(table.source, name, hash_bytes(content), content)

@@ -49,7 +49,7 @@ _DEFAULTS: Final[Row] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SampleTable:
     """One subset or original of the sample.
 
     Attributes:
@@ -71,7 +71,7 @@ class Table:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows).encode()
 
 
-def make_tables(folder: Path) -> Iterator[Table]:
+def make_tables(folder: Path) -> Iterator[SampleTable]:
     """Everything that the YAML files of a folder define, sorted by file.
 
     Raises:
@@ -90,7 +90,7 @@ def make_tables(folder: Path) -> Iterator[Table]:
             for name, columns in originals.items():
                 asked = enumerate(questions.values())
                 rows = [templates.fill(columns, {**question, "number": number}) for number, question in asked]
-                yield Table("originals", name, path, rows, {})
+                yield SampleTable("originals", name, path, rows, {})
 
 
 class _Templates:
@@ -132,7 +132,7 @@ class _Subset:
         self.fill = templates.fill
         self.shots: dict[tuple[str | None, int], str] = {}
 
-    def table(self, source: Path) -> Table:
+    def table(self, source: Path) -> SampleTable:
         rows, disagreements = [], {}
         for number, recorded in enumerate(self.settings["rows"]):
             try:
@@ -143,7 +143,7 @@ class _Subset:
             rows.append(row)
             if "disagrees" in recorded:
                 disagreements[row["input_question_hash"]] = recorded["disagrees"]
-        return Table(f"{self.settings['model']}-evals", self.settings["name"], source, rows, disagreements)
+        return SampleTable(f"{self.settings['model']}-evals", self.settings["name"], source, rows, disagreements)
 
     def _row(self, recorded: Row, number: int) -> Row:
         """One row. What it and its question say is taken to the letter; what its subset and subtask say is filled."""

@@ -12,7 +12,7 @@ on, with bounds (`betting`) that hold at every look. `decomposition`: the parts 
 model's and the prompts'.
 """
 
-from meta_eval.stats.decomposition import Decomposition, Part, average_decompositions, decompose_drop
+from meta_eval.stats.decomposition import Decomposition, DropPart, average_decompositions, decompose_drop
 from meta_eval.stats.drop import (
     Drop,
     average_runs,
@@ -37,8 +37,27 @@ from meta_eval.stats.score import (
 )
 
 __all__ = [
-    "Decomposition", "Drop", "Interval", "Part", "average_decompositions", "average_runs", "correct_by_holm",
-    "decompose_drop", "heterogeneity_p", "instruction_shares", "macro_mean", "mean", "mean_drop",
-    "mean_of_four_contributions", "mean_of_four_shares", "paired_drop", "pooled_contributions", "precision_weights",
-    "run_noise", "score_interval", "stratified_wilson", "unpaired_drop", "wilson_interval",
+    "Decomposition",
+    "Drop",
+    "DropPart",
+    "Interval",
+    "average_decompositions",
+    "average_runs",
+    "correct_by_holm",
+    "decompose_drop",
+    "heterogeneity_p",
+    "instruction_shares",
+    "macro_mean",
+    "mean",
+    "mean_drop",
+    "mean_of_four_contributions",
+    "mean_of_four_shares",
+    "paired_drop",
+    "pooled_contributions",
+    "precision_weights",
+    "run_noise",
+    "score_interval",
+    "stratified_wilson",
+    "unpaired_drop",
+    "wilson_interval",
 ]  # fmt: skip

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DropPart:
     """What the prompts have of a drop, positive for worse, with its interval at `LEVEL`.
 
     From -2 to 2: where the docs of D lost all that there is and those of S won as much, it is twice the share of D.
@@ -67,7 +67,7 @@ class Decomposition:
     grader: Drop
     rest: Drop
     model: Drop | None
-    prompts: Part | None
+    prompts: DropPart | None
     docs: int
     regraded: int
     changed: int
@@ -110,7 +110,7 @@ def decompose_drop(
 
     model, prompts = None, None
     if all(same):
-        model, prompts = rest, Part(0.0, Interval(0.0, 0.0))
+        model, prompts = rest, DropPart(0.0, Interval(0.0, 0.0))
     elif any(same):
         model = of(True)
         weights = average_docs(regraded, labels).weights
@@ -155,21 +155,21 @@ def average_decompositions(parts: Sequence[Decomposition], weights: Sequence[flo
     )
 
 
-def _prompts(rest: Drop, model: Drop, others: Drop, share: float) -> Part:
+def _prompts(rest: Drop, model: Drop, others: Drop, share: float) -> DropPart:
     (below_d, above_d), (below_s, above_s) = _reach(others, others.interval()), _reach(model, model.interval())
     value = rest.value - model.value
-    return Part(value, _around(value, share * math.hypot(below_d, above_s), share * math.hypot(above_d, below_s)))
+    return DropPart(value, _around(value, share * math.hypot(below_d, above_s), share * math.hypot(above_d, below_s)))
 
 
-def _sum(parts: Sequence[Part], weights: Sequence[float]) -> Part:
+def _sum(parts: Sequence[DropPart], weights: Sequence[float]) -> DropPart:
     """Of independent parts; the MOVER again."""
     value = math.fsum(w * part.value for w, part in zip(weights, parts, strict=True))
     ends = [_reach(part, part.interval) for part in parts]
     below, above = (math.hypot(*(w * each[side] for w, each in zip(weights, ends, strict=True))) for side in (0, 1))
-    return Part(value, _around(value, below, above))
+    return DropPart(value, _around(value, below, above))
 
 
-def _reach(drop: Drop | Part, interval: Interval) -> tuple[float, float]:
+def _reach(drop: Drop | DropPart, interval: Interval) -> tuple[float, float]:
     return drop.value - interval.lower, interval.upper - drop.value
 
 

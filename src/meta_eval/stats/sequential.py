@@ -46,7 +46,7 @@ _Stratum = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDocs:
+class PairableDocs:
     """The docs of one task that have a recorded score: what can be asked and compared.
 
     Attributes:
@@ -77,7 +77,7 @@ class Plan:
         ends: How many docs of ``order`` have been asked at the end of each round; the last is all.
     """
 
-    tasks: tuple[TaskDocs, ...]
+    tasks: tuple[PairableDocs, ...]
     order: tuple[Doc, ...]
     ends: tuple[int, ...]
     _rounds: tuple[tuple[tuple[Doc, ...], ...], ...] = field(repr=False)
@@ -116,7 +116,7 @@ class State:
     tasks: tuple[TaskState, ...]
 
 
-def plan_rounds(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND) -> Plan:
+def plan_rounds(tasks: Sequence[PairableDocs], seed: int = SEED, batch: int = ROUND) -> Plan:
     """The order in which the docs of these tasks are asked, all tasks and subtasks in proportion, and its rounds.
 
     Places come from SHA-256 of the seed, the task and the doc (of a cluster: its name), so that they are the same on
@@ -171,7 +171,7 @@ def plan_rounds(tasks: Sequence[TaskDocs], seed: int = SEED, batch: int = ROUND)
     return Plan(tuple(tasks), order, ends, by_round, targets, reach)
 
 
-def _rows(task_docs: TaskDocs) -> Iterator[tuple[int | str, str | None, str | None, float]]:
+def _rows(task_docs: PairableDocs) -> Iterator[tuple[int | str, str | None, str | None, float]]:
     n = len(task_docs.docs)
     if not n or len(set(task_docs.docs)) < n:
         raise ValueError(f"{task_docs.task}: {'a doc is there twice' if n else 'there is no doc'}")
@@ -182,7 +182,7 @@ def _rows(task_docs: TaskDocs) -> Iterator[tuple[int | str, str | None, str | No
 
 
 def _doc_weights(
-    tasks: Sequence[TaskDocs], subtask: Mapping[Doc, tuple[str, str | None]], units: Mapping[str, Sequence[Doc]]
+    tasks: Sequence[PairableDocs], subtask: Mapping[Doc, tuple[str, str | None]], units: Mapping[str, Sequence[Doc]]
 ) -> tuple[dict[Doc, float], list[float]]:
     """What each doc counts in its task's average, and each task's precision: as `stats.precision_weights` has it."""
     size: dict[tuple[str, str | None], int] = defaultdict(int)

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from meta_eval.boundary.inputs import describe_error, read_regular
-from meta_eval.errors import TemplateError, suggestion
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import TemplateError, suggestion
+from meta_eval.messages.escaping import quoted
 from meta_eval.templates.spec import FunctionRef, Template, find_functions
 
 # The fields of lm-eval's TaskConfig, 0.4.11 to 0.4.13, and what a YAML may hold besides.

@@ -8,11 +8,11 @@ from typing import Any
 
 from meta_eval import catalog
 from meta_eval.catalog import grader_validation
-from meta_eval.catalog.names import Identity
-from meta_eval.source.base import EvalsDataset
-from meta_eval.templates.folder import TemplateFolder
-from meta_eval.templates.selection import explain_refusal
+from meta_eval.catalog.dataset_names import Identity
+from meta_eval.source.dataset import EvalsDataset
 from meta_eval.templates.spec import Template
+from meta_eval.templates.task_selection import explain_refusal
+from meta_eval.templates.template_folder import TemplateFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,23 @@ from pathlib import Path, PurePosixPath
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
-from meta_eval.boundary.names import RULE, is_name
-from meta_eval.errors import ConfigError, TemplateError, suggestion
-from meta_eval.escaping import quoted
+from meta_eval.boundary.pack_names import RULE, is_name
+from meta_eval.messages.errors import ConfigError, TemplateError, suggestion
+from meta_eval.messages.escaping import quoted
 from meta_eval.templates import task_yaml
-from meta_eval.templates.folder import TemplateFolder, locate_file, read_templates
 from meta_eval.templates.spec import Template
+from meta_eval.templates.template_folder import TemplateFolder, locate_file, read_templates
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class NewTask:
     """The new file, and the lines that a user should edit, each with file and line number."""
 
     files: tuple[Path, ...]
     edits: tuple[str, ...]
 
 
-def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> Written:
+def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> NewTask:
     """Write ``template_dir/<name>/``: the YAML of ``like`` under a new name, with what it needs of its own folder.
 
     ``like`` is looked for in the template folder, then among the shipped templates; what it shares with others is
@@ -62,7 +62,7 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         path.write_text(content, encoding="utf-8")
         files.append(path)
     yaml = target / f"{name}.yaml"
-    return Written(tuple(files), tuple(_edits(yaml)))
+    return NewTask(tuple(files), tuple(_edits(yaml)))
 
 
 def _find(folders: Sequence[TemplateFolder], like: str) -> tuple[TemplateFolder, Template]:

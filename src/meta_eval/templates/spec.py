@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from meta_eval.catalog.names import Variant
-from meta_eval.errors import suggestion
+from meta_eval.catalog.dataset_names import Variant
 from meta_eval.joins import JOINS
-from meta_eval.thresholds import MIN_AGREEMENT
+from meta_eval.messages.errors import suggestion
+from meta_eval.thresholds import MAX_GEN_TOKS, MIN_AGREEMENT
 
 FormatStatus = Literal["verified", "documented", "assumed"]
 GradedBy = Literal["program", "judge"]
@@ -96,10 +96,6 @@ class TaskSpec(_Block):
     def _list_means_all_families(cls, value: object) -> object:
         names = isinstance(value, list) and all(isinstance(item, str) for item in value)
         return dict.fromkeys(value, ()) if names else value  # type: ignore[call-overload]
-
-
-# The tokens that an answer may have where nothing says how many: the default of lm-eval's engines.
-MAX_GEN_TOKS = 256
 
 
 @dataclass(frozen=True, slots=True)

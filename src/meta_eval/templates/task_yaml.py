@@ -15,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from meta_eval.boundary.inputs import describe_error
-from meta_eval.errors import TemplateError
+from meta_eval.messages.errors import TemplateError
 
 # Beside each task's YAML; see assets/pack_docs.py.
 LOADER_MODULE = "pack_docs"

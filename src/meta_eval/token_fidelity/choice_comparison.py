@@ -16,7 +16,7 @@ import numpy as np
 from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS
 from meta_eval.token_fidelity.comparison import Against, against
 from meta_eval.token_fidelity.table_pairing import AgainstError, Pair
-from meta_eval.token_fidelity.token_columns import Answer, Columns
+from meta_eval.token_fidelity.token_columns import AnswerRows, Columns
 from meta_eval.token_fidelity.token_table import Choices, Floats
 
 
@@ -71,7 +71,9 @@ def _columns(docs: Sequence[Choices], weights: Floats) -> Columns:
     logprobs = np.concatenate([one.logprobs for one in docs]).astype(np.float32)
     tops = np.array([float(one.logprobs.max()) for one in docs], np.float32)
     return Columns(
-        answers=tuple(Answer(one.task, None, one.doc, 0, len(one.logprobs), False, one.request_sha256) for one in docs),
+        answers=tuple(
+            AnswerRows(one.task, None, one.doc, 0, len(one.logprobs), False, one.request_sha256) for one in docs
+        ),
         row=row, at=at, position=at, ids=at.astype(np.int32), logprobs=weights * logprobs,
         margins=tops[row] - logprobs, ranks=np.zeros(len(row), np.int32), top_ids=best[row],
     )  # fmt: skip

@@ -40,7 +40,7 @@ CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TokenChange:
     """A token whose likeliest one is another for the copy than for the baseline.
 
     Attributes:
@@ -153,7 +153,7 @@ class Against:
     tasks: tuple[Paired, ...]
     divergence: Divergence | None
     kinds: tuple[KindPair, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[TokenChange, ...]
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
     min_docs: int = FIDELITY_MIN_DOCS
@@ -270,14 +270,14 @@ def _mean_divergence(both: Pair) -> Divergence | None:
     return Divergence(mean.value, mean.positive_interval(FIDELITY_LEVEL), left_out, both.most_left_out, both.k)
 
 
-def _changes(both: Pair, difference: NDArray[np.float64]) -> tuple[Change, ...]:
+def _changes(both: Pair, difference: NDArray[np.float64]) -> tuple[TokenChange, ...]:
     before, after = both.before, both.after
     moved = np.flatnonzero((before.top_ids >= 0) & (after.top_ids >= 0) & (before.top_ids != after.top_ids))
     found = []
     for token in moved[np.argsort(-difference[moved], kind="stable")][:CHANGES].tolist():
         own = before.answers[int(before.row[token])]
         found.append(
-            Change(
+            TokenChange(
                 task=own.task,
                 doc=own.doc,
                 at=int(before.at[token]) + 1,

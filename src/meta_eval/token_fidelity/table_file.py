@@ -13,7 +13,7 @@ import numpy as np
 
 from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json
 from meta_eval.boundary.outputs import replace_file
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.token_fidelity.token_columns import Columns, columns, same_order
 from meta_eval.token_fidelity.token_table import Forced, Tokens, choices_path, read_choices, read_tokens
 

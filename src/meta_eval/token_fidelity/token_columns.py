@@ -18,7 +18,7 @@ EDGES = (1024, 4096, 8192)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerRows:
     """Whose tokens some rows of `Columns` are."""
 
     task: str
@@ -46,7 +46,7 @@ class Columns:
         top_ids: N; -1 where the engine does not say.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerRows, ...]
     row: NDArray[np.int64]
     at: NDArray[np.int64]
     position: NDArray[np.int64]
@@ -87,21 +87,21 @@ class Columns:
         return mean_of_tokens(*self.sums(values, where), copies(self.answers))
 
 
-def copies(answers: Iterable[Answer | Choices]) -> list[Hashable] | None:
+def copies(answers: Iterable[AnswerRows | Choices]) -> list[Hashable] | None:
     """What answers share where some are of one doc in several copies; None where each stands alone."""
     found: list[Hashable] = [
-        (one.task, one.request if isinstance(one, Answer) else one.request_sha256) for one in answers
+        (one.task, one.request if isinstance(one, AnswerRows) else one.request_sha256) for one in answers
     ]
     return found if len(set(found)) < len(found) else None
 
 
 def columns(table: Iterable[Forced]) -> Columns:
     """All of a table at once: about fifty bytes a token."""
-    answers: list[Answer] = []
+    answers: list[AnswerRows] = []
     parts: list[Forced] = []
     for one in table:
         answers.append(
-            Answer(
+            AnswerRows(
                 one.task,
                 one.subtask,
                 one.doc,

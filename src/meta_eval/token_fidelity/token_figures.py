@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from meta_eval.stats import Interval, mean, score_interval
 from meta_eval.stats.ratio import mean_of_tokens
 from meta_eval.thresholds import LEVEL
-from meta_eval.token_fidelity.token_columns import Answer, Columns, Vocabulary, copies, kinds_of
+from meta_eval.token_fidelity.token_columns import AnswerRows, Columns, Vocabulary, copies, kinds_of
 from meta_eval.token_fidelity.token_table import Choices
 
 # Of the margins: which quantiles are given; and margins, in nats, beyond which the share of tokens is.
@@ -65,7 +65,7 @@ class Margins:
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
+class FirstDivergence:
     """The first token of each answer that is not the likeliest one.
 
     Attributes:
@@ -105,7 +105,7 @@ class Figures:
     logprob: Figure
     margins: Margins
     greedy: Figure
-    divergence: Divergence
+    divergence: FirstDivergence
     kinds: tuple[Kind, ...]
 
     @property
@@ -160,7 +160,7 @@ def _figure(table: Columns, values: NDArray[Any], where: NDArray[np.bool_]) -> F
     return Figure(found.value, found.interval(LEVEL))
 
 
-def _share(values: Sequence[float], answers: Sequence[Answer | Choices]) -> Figure:
+def _share(values: Sequence[float], answers: Sequence[AnswerRows | Choices]) -> Figure:
     """The mean over answers, of which copies of one doc are not independent."""
     return Figure(mean(values), score_interval(values, clusters=copies(answers)))
 
@@ -179,7 +179,7 @@ def _first_misses(
     return found[own], event[own]
 
 
-def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> Divergence:
+def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:
     """The survival of answers from where each diverged, or ended.
 
     Args:
@@ -195,7 +195,7 @@ def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> Diverg
     # Where all have diverged none is left at any later place either, and a curve reaches the ground.
     beyond = next((step for step in STEPS if step > last), last) if alive[last] <= 0 else last
     survival = {step: float(alive[min(step, last)]) for step in STEPS if step <= beyond}
-    return Divergence(int(diverged.sum()), len(places), int(below[0]) if len(below) else None, survival)
+    return FirstDivergence(int(diverged.sum()), len(places), int(below[0]) if len(below) else None, survival)
 
 
 @dataclass(frozen=True, slots=True)

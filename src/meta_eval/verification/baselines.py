@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.results.baseline import AGAIN, read_baseline
 from meta_eval.verification.pack_verification import verify

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from meta_eval.boundary.code_lock import divided, outside
-from meta_eval.logs import Progress
+from meta_eval.messages.logs import Progress
 
 # Of lm-eval: each thousand draws has a generator of its own.
 _CHUNK = 1000

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.boundary.code_lock import exclusive, is_inside, outside, redirected
 from meta_eval.boundary.isolation import contained
-from meta_eval.errors import PackError, TemplateError, UserError
-from meta_eval.logs import Progress, silent
-from meta_eval.replay import Answers, ReplayLM
+from meta_eval.messages.errors import PackError, TemplateError, UserError
+from meta_eval.messages.logs import Progress, silent
 from meta_eval.verification.bootstraps import replace_bootstrap
+from meta_eval.verification.replay import Answers, ReplayLM
 from meta_eval.verification.sample_hashes import replace_hashing
 
 if TYPE_CHECKING:

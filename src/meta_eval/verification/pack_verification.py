@@ -10,18 +10,18 @@ from typing import Any
 from meta_eval.boundary.isolation import contained
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import replace_file
-from meta_eval.errors import ConfigError, PackError, UserError, documented
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import ConfigError, PackError, UserError, documented
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
-from meta_eval.replay import has_recorded_answer
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, pack_keys, verify_folder
 from meta_eval.results.baseline_answers import read_named
 from meta_eval.results.output_index import OutputIndex
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.proof import Proof, Status, TaskProof
 from meta_eval.verification.record_check import tally_record
+from meta_eval.verification.replay import has_recorded_answer
 from meta_eval.verification.saved_answers import Saved, find_samples, read_saved
 from meta_eval.verification.tallies import Explanations, Tallies, tally_task
 

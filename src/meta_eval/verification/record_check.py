@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meta_eval.errors import PackError
+from meta_eval.messages.errors import PackError
 from meta_eval.pack.manifest import TaskEntry
+from meta_eval.results.doc_results import TAIL
 from meta_eval.results.metrics import to_plain_number
-from meta_eval.results.model import TAIL
 from meta_eval.results.sample_parser import list_metrics, read_extraction, read_output
 from meta_eval.thresholds import SAME_VALUE
 from meta_eval.verification.tallies import Explanations, Tallies, Tally

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.errors import PackError
-from meta_eval.replay import Answers
+from meta_eval.messages.errors import PackError
+from meta_eval.results.doc_results import Doc, ResultsError
+from meta_eval.results.lm_eval_run import check_one_model, read_newest
 from meta_eval.results.metrics import to_plain_number
-from meta_eval.results.model import Doc, ResultsError
 from meta_eval.results.output_index import OutputIndex, index_outputs
 from meta_eval.results.provenance import read_provenance
-from meta_eval.results.run import check_one_model, read_newest
-from meta_eval.results.samples import open_samples
+from meta_eval.results.sample_files import open_samples
+from meta_eval.verification.replay import Answers
 
 
 @dataclass(slots=True)

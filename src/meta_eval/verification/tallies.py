@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meta_eval.errors import TemplateError
+from meta_eval.messages.errors import TemplateError
 from meta_eval.pack.manifest import TaskEntry
-from meta_eval.replay import has_recorded_answer
+from meta_eval.results.doc_results import TAIL
 from meta_eval.results.metrics import to_plain_number
-from meta_eval.results.model import TAIL
 from meta_eval.results.recorded_verdicts import read_recorded_verdicts
 from meta_eval.results.sample_parser import list_metrics, read_extraction, read_output
 from meta_eval.thresholds import SAME_VERDICT
+from meta_eval.verification.replay import has_recorded_answer
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from meta_eval.catalog import Fact, Percent, read_catalog
-from meta_eval.catalog.names import Variant
+from meta_eval.catalog.dataset_names import Variant
 from meta_eval.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 
 Status = Literal["verified", "documented", "assumed"]

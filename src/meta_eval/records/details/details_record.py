@@ -16,15 +16,15 @@ from typing import Any
 from meta_eval import stats
 from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json, read_regular
-from meta_eval.errors import SourceError
+from meta_eval.messages.errors import SourceError
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.details.first_board import NESTED, DetailsRow, choose_columns, read_board_row
 from meta_eval.records.details.graded_docs import GradedDocs, choose_verdict_metric, make_grader_code, read_details
 from meta_eval.records.details.lighteval import read_lighteval_row
 from meta_eval.records.details.token_check import TokenCheck
-from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
+from meta_eval.records.format import ALL, Grader, Place, Reading, Record, RecordedScore, RecordedTask, RecordFormat
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs
-from meta_eval.records.selection import choose_runs, normalise_time
+from meta_eval.records.run_selection import choose_runs, normalise_time
 from meta_eval.results.output_index import TaskOutput
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?)\.parquet", re.DOTALL)
@@ -137,11 +137,11 @@ class DetailsRecord(Record):
         return f"sha256:{hash_text(line)}"
 
 
-def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, Score]:
+def _scores(metrics: Iterable[str], rows: RecordedDocs) -> dict[str, RecordedScore]:
     scores = {}
     for spec in (f"{metric},none" for metric in metrics):
         values = [row.metrics[spec] for row in rows.rows if row.metrics and spec in row.metrics]
-        scores[spec] = Score(stats.mean(values))
+        scores[spec] = RecordedScore(stats.mean(values))
     return scores
 
 

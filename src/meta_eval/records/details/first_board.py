@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import DataError
+from meta_eval.messages.errors import DataError
 from meta_eval.records.details.contexts import are_token_ids, recover_contexts
 
 if TYPE_CHECKING:

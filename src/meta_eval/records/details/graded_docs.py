@@ -18,11 +18,11 @@ from meta_eval import assets
 from meta_eval.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog import boards
-from meta_eval.errors import DataError
+from meta_eval.messages.errors import DataError
 from meta_eval.records.details.first_board import DetailsRow
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.records.task_code import TaskCode
-from meta_eval.templates.folder import Reading, list_needed_files, merge_includes
+from meta_eval.templates.template_folder import FolderReader, list_needed_files, merge_includes
 from meta_eval.thresholds import SAME_RECORDED_METRIC
 
 Kind = Literal["choices", "contexts", "truthfulqa_mc", "gsm8k", "lighteval_choices", "exact_match"]
@@ -48,7 +48,7 @@ def make_grader_code(kind: Kind, name: str) -> TaskCode:
     """The code that grades a task of details."""
     root = assets.asset_path(_FOLDER)
     file = PurePosixPath(f"{kind}.yaml")
-    reading = Reading(root)
+    reading = FolderReader(root)
     settings, origins, chain = merge_includes(reading, file, ())
     return TaskCode(
         name, root, file, settings, origins, chain, list_needed_files(reading, chain), "meta-eval",
@@ -205,7 +205,7 @@ def read_details(
     Raises:
         DataError: They cannot be asked or graded again, or a verdict is not what the recorded likelihoods give.
     """
-    reading = _Reading(source_name)
+    reading = _DetailsReading(source_name)
     for number, sample in enumerate(samples):
         check(number, sample)
         reading.add(sample, f"{where}, doc {number}")
@@ -213,7 +213,7 @@ def read_details(
 
 
 @dataclass(slots=True)
-class _Reading:
+class _DetailsReading:
     source_name: str
     kind: Kind | None = None
     delimiter: str | None = None

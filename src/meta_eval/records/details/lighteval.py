@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.errors import DataError
+from meta_eval.messages.errors import DataError
 from meta_eval.records.details.contexts import strip_bos
 from meta_eval.records.details.first_board import DetailsRow
 

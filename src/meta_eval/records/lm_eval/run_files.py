@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from meta_eval.boundary.hashing import hash_file, hash_text
-from meta_eval.boundary.names import RULE, is_name
-from meta_eval.errors import SourceError
-from meta_eval.escaping import quoted
+from meta_eval.boundary.pack_names import RULE, is_name
+from meta_eval.messages.errors import SourceError
+from meta_eval.messages.escaping import quoted
 from meta_eval.records.format import ALL
-from meta_eval.records.selection import choose_runs, select_tasks
-from meta_eval.results.model import ResultsError
+from meta_eval.records.run_selection import choose_runs, select_tasks
+from meta_eval.results.doc_results import ResultsError
+from meta_eval.results.lm_eval_run import check_one_model
 from meta_eval.results.output_index import OutputIndex, TaskOutput, index_outputs, parse_file_name
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.raw_samples import read_raw_samples
 from meta_eval.results.results_file import ResultsFile, as_mapping, list_leaf_tasks, read_results_file
-from meta_eval.results.run import check_one_model
 from meta_eval.results.sample_parser import parse_sample
-from meta_eval.source.base import Repository
+from meta_eval.source.dataset import Repository
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meta_eval import stats
-from meta_eval.errors import DataError
-from meta_eval.logs import log
+from meta_eval.messages.errors import DataError
+from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import RecordEntry
-from meta_eval.records.format import Grader, Place, Reading, Record, RecordedTask, RecordFormat, Score
+from meta_eval.records.format import Grader, Place, Reading, Record, RecordedScore, RecordedTask, RecordFormat
 from meta_eval.records.lm_eval.run_files import RecordFiles, find_hub_run, find_local_run, holds_record, holds_samples
 from meta_eval.records.pack_task import list_filters
 from meta_eval.records.recorded_docs import WARNING_TEXTS, RecordedDocs, find_bos, read_rows, was_asked_with_bos
 from meta_eval.records.task_code import TaskCode, find_allowed_code
+from meta_eval.results.lm_eval_run import TaskRun, read_newest
 from meta_eval.results.results_file import ResultsFile, as_mapping
-from meta_eval.results.run import TaskRun, read_newest
+from meta_eval.results.sample_files import open_samples
 from meta_eval.results.sample_parser import read_arguments
-from meta_eval.results.samples import open_samples
 from meta_eval.results.scores import compute_scores, list_metric_keys
 
 _GENERATED = "generate_until"
@@ -113,14 +113,14 @@ def _output_type(run: TaskRun, of_pack: str) -> str:
     return "multiple_choice" if of_pack == _GENERATED else of_pack
 
 
-def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, Score]:
+def _scores(run: TaskRun, logged: Sequence[str]) -> dict[str, RecordedScore]:
     """The scores of the record itself that are means over docs or averages over labels."""
     entries = {}
     for spec in logged:
         score = compute_scores(run.docs, spec)
         if score is not None:
             value = stats.mean(score.values) if score.labels is None else score.value
-            entries[spec] = Score(value, _AVERAGING.get(score.kind), score.kind == "mean")
+            entries[spec] = RecordedScore(value, _AVERAGING.get(score.kind), score.kind == "mean")
     return entries
 
 

@@ -11,6 +11,9 @@ from meta_eval.catalog.families import list_families
 
 Variant = Literal["instruct", "pretrain"]
 
+# The embedded sample, in the place of an evals dataset.
+SAMPLE = "sample"
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:

@@ -17,8 +17,8 @@ from meta_eval.answers.requests import Request
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
-from meta_eval.errors import ConfigError, UserError
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
@@ -27,7 +27,7 @@ from meta_eval.running.canary_docs import first_of
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
 from meta_eval.running.early_stop import Stopping
 from meta_eval.running.journal import Journal, check_shard, model_fingerprint
-from meta_eval.running.model_tokens import Tokens, tokens_of
+from meta_eval.running.model_tokens import ModelTokens, tokens_of
 from meta_eval.running.pending_requests import PendingRequests, leave_out_tasks, select_answers
 from meta_eval.running.retry_rounds import ask_in_rounds
 from meta_eval.running.time_left import Pace, expected_tokens
@@ -203,7 +203,7 @@ class _Asking:
         self,
         client: Client,
         journal: Journal,
-        tokens: Tokens,
+        tokens: ModelTokens,
         wanted: PendingRequests,
         pace: Pace,
         recordings: Recordings | None,
@@ -321,7 +321,7 @@ def prepare_pack(config: Config, config_place: str, *, edited: bool, progress: P
             check_unchanged(pack, manifest, edited=edited)
             return pack
         log.warning(f"{pack} was prepared with another {', '.join(changed)}: preparing it again")
-    from meta_eval.records.prepare import prepare
+    from meta_eval.records.preparation import prepare
 
     prepare(config, config_place=config_place, progress=progress)
     return pack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.results.metrics import Value
 
 # Characters kept of an answer's end, and of what was extracted from it.
@@ -22,7 +22,7 @@ def not_a_sample_error(what: str, where: str) -> ResultsError:
 
 
 @dataclass(slots=True)
-class Answer:
+class FilterResult:
     """What one filter made of an answer.
 
     Attributes:
@@ -79,7 +79,7 @@ class Doc:
     empty: bool
     limit_hit: bool | None
     completion_tokens: int | None = None
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, FilterResult] = field(default_factory=dict)
     sent_hash: str | None = None
 
     def same_prompt(self, other: Doc) -> bool:

@@ -21,10 +21,10 @@ from pydantic import ValidationError
 
 from meta_eval import assets
 from meta_eval.boundary.inputs import InputError, read_text
-from meta_eval.boundary.names import RULE, is_name, stays_inside
+from meta_eval.boundary.pack_names import RULE, is_name, stays_inside
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
-from meta_eval.errors import TemplateError, suggestion
-from meta_eval.escaping import quoted
+from meta_eval.messages.errors import TemplateError, suggestion
+from meta_eval.messages.escaping import quoted
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
 
@@ -87,7 +87,7 @@ def read_templates(root: Path) -> TemplateFolder:
             where=f"template_dir {root}",
             hint="Run `meta-eval init` to write meta_template/, or set template_dir",
         )
-    reading = Reading(root)
+    reading = FolderReader(root)
     tasks: dict[str, Template] = {}
     groups: dict[str, PurePosixPath] = {}
     for path in sorted(root.rglob("*.yaml")):
@@ -108,7 +108,7 @@ def read_templates(root: Path) -> TemplateFolder:
     return TemplateFolder(root, tasks, groups)
 
 
-class Reading:
+class FolderReader:
     """A template folder while it is read: most tasks need the same files and folders, and each is looked at once.
 
     What it gives is shared, and not to be changed.
@@ -128,7 +128,7 @@ class Reading:
         return PurePosixPath(target.relative_to(self._resolved(self.root)).as_posix())
 
 
-def _template(reading: Reading, file: PurePosixPath) -> Template:
+def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     root = reading.root
     settings, origins, chain = merge_includes(reading, file, ())
     where = str(root / file)
@@ -182,7 +182,7 @@ def _need_name(key: str, name: object, where: str) -> None:
         raise TemplateError(f"{key}: {quoted(name)} is no name", where=where, hint=RULE)
 
 
-def merge_includes(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
+def merge_includes(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
     """A YAML with its includes merged as lm-eval merges them: key by key, the including file wins.
 
     Args:
@@ -211,7 +211,7 @@ def merge_includes(reading: Reading, file: PurePosixPath, above: tuple[PurePosix
     return dict(settings), dict(origins), chain
 
 
-def _merged(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
+def _merged(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
     local = dict(reading.tree(file))
     include = local.pop("include", None)
     settings: dict[str, Any] = {}
@@ -227,7 +227,7 @@ def _merged(reading: Reading, file: PurePosixPath, above: tuple[PurePosixPath, .
     return settings, origins, chain
 
 
-def _include_of(reading: Reading, file: PurePosixPath, tree: Mapping[str, Any]) -> PurePosixPath:
+def _include_of(reading: FolderReader, file: PurePosixPath, tree: Mapping[str, Any]) -> PurePosixPath:
     where = str(reading.root / file)
     include = tree["include"]
     if isinstance(include, list) and len(include) == 1:
@@ -244,7 +244,7 @@ def _include_of(reading: Reading, file: PurePosixPath, tree: Mapping[str, Any]) 
     return target
 
 
-def _below(reading: Reading, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
+def _below(reading: FolderReader, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
     """A path written in a template, relative to the template folder; it must not lead out of it."""
     try:
         return reading.within(folder, relative)
@@ -256,7 +256,7 @@ def _below(reading: Reading, folder: PurePosixPath, relative: str, where: str) -
         ) from None
 
 
-def list_needed_files(reading: Reading, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
+def list_needed_files(reading: FolderReader, chain: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
     """The files that a task needs: its YAML and includes, and all that is no YAML in the folders of their functions.
 
     A function's module may load what lies beside it, and in the ``_common`` beside its folder: both come along whole;

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from meta_eval import stats
-from meta_eval.judging.sides import Side, align_sides, number_key
-from meta_eval.results.model import Doc
+from meta_eval.judging.sides import ScoredRun, align_sides, number_key
+from meta_eval.results.doc_results import Doc
 from meta_eval.results.scores import Scores
 from meta_eval.thresholds import SAME_VALUE
 
 Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 
 
-def apart(recorded: Side, answers: Side, ours: Side, spec: str, clusters: Clusters) -> stats.Decomposition | None:
+def apart(
+    recorded: ScoredRun, answers: ScoredRun, ours: ScoredRun, spec: str, clusters: Clusters
+) -> stats.Decomposition | None:
     """A task's drop told apart; None where no doc has all three values in this metric.
 
     Args:
@@ -41,7 +43,7 @@ def apart(recorded: Side, answers: Side, ours: Side, spec: str, clusters: Cluste
     )
 
 
-def _same_prompts(before: Side, after: Side, scored: Scores) -> list[bool]:
+def _same_prompts(before: ScoredRun, after: ScoredRun, scored: Scores) -> list[bool]:
     """Whether all runs asked with the recorded prompt, to the letter."""
     return [
         all(docs[place].prompt_unchanged is not False for side in (before, after) for docs in side.runs)

@@ -16,7 +16,7 @@ from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
 from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
-from meta_eval.results.model import Answer, Doc, ResultsError, not_a_sample_error
+from meta_eval.results.doc_results import Doc, FilterResult, ResultsError, not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
 from meta_eval.results.sample_parser import is_truncated, parse_sample, read_arguments, read_doc_number, read_sample
 
@@ -76,7 +76,7 @@ def read_samples(
         ResultsError: The file is empty, cut off, no samples file, or says two things of one doc; or no doc has the
             field of clusters.
     """
-    reading = _Reading(path, tuple(filters))
+    reading = _SampleFileReading(path, tuple(filters))
     samples = 0
     for piece in read_raw_samples(path, offset):
         samples += 1
@@ -102,7 +102,7 @@ def read_samples(
 
 
 @contextmanager
-def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
+def open_samples(path: Path) -> Iterator[Callable[[FilterResult], dict[str, Any]]]:
     """A function that reads the whole sample behind an answer: prompt, answer and all.
 
     Raises:
@@ -111,7 +111,7 @@ def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
     try:
         with open_regular(path, buffering=_BUFFER) as file:
 
-            def at(answer: Answer) -> dict[str, Any]:
+            def at(answer: FilterResult) -> dict[str, Any]:
                 file.seek(answer.offset)
                 where = f"{path}, byte {answer.offset}"
                 try:
@@ -131,7 +131,7 @@ def open_samples(path: Path) -> Iterator[Callable[[Answer], dict[str, Any]]]:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _SampleFileReading:
     """The state of reading a file."""
 
     path: Path
@@ -146,7 +146,7 @@ class _Reading:
     hashed: Any = field(default_factory=hashlib.sha256)
     hashes: bool = True
 
-    def add(self, sample: Mapping[str, Any], where: str, doc: Doc, filter_name: str, answer: Answer) -> None:
+    def add(self, sample: Mapping[str, Any], where: str, doc: Doc, filter_name: str, answer: FilterResult) -> None:
         written = [sample.get(name) for name in _HASHES]
         self.hashes = self.hashes and all(isinstance(digest, str) for digest in written)
         self.hashed.update("".join(map(str, written)).encode("utf-8", "surrogatepass"))
@@ -215,5 +215,5 @@ def _cluster_keys(sample: Mapping[str, Any], doc: Doc) -> tuple[str, ...]:
     return own if doc.cluster is None else (make_given_key(doc.cluster), *own)
 
 
-def _agree(known: Answer | None, answer: Answer) -> bool:
+def _agree(known: FilterResult | None, answer: FilterResult) -> bool:
     return known is None or (known.metrics == answer.metrics and known.extracted == answer.extracted)

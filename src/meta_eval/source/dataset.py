@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from meta_eval.boundary.inputs import open_data
-from meta_eval.catalog.names import Identity
-from meta_eval.errors import SourceError, suggestion
+from meta_eval.catalog.dataset_names import Identity
+from meta_eval.messages.errors import SourceError, suggestion
 
 Kind = Literal["hub", "folder", "sample"]
 

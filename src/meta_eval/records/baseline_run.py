@@ -15,8 +15,8 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.config import Config
-from meta_eval.errors import ConfigError, UserError
-from meta_eval.logs import Progress, log
+from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.messages.logs import Progress, log
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
 from meta_eval.pack.pack_builder import Pack

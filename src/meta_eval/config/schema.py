@@ -27,13 +27,13 @@ from pydantic import (
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import Name, RunSettings, Scalar, Settings, make_visible
 from meta_eval.boundary.model_errors import Public
-from meta_eval.boundary.names import split_excluded
-from meta_eval.config.messages import Place, first_error
-from meta_eval.errors import ConfigError
-from meta_eval.escaping import quoted
+from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.config.messages import ValuePlace, first_error
 from meta_eval.joins import JOINS
-from meta_eval.joins.base import Original
-from meta_eval.secrets import holds_secret, is_secret
+from meta_eval.joins.join import Original
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.escaping import quoted
+from meta_eval.messages.secrets import holds_secret, is_secret
 
 # What lm_eval writes as "__" in the name of a folder, and the longest name that file systems take.
 _NOT_IN_FOLDERS = re.compile(r'["<>:/|\\?*\[\]]+')
@@ -276,7 +276,7 @@ class Config(Settings, Public):
 
     @classmethod
     def refusal(cls, error: ValidationError) -> ConfigError:
-        return first_error(error, Place(cls.__name__, {}, {}), Config)
+        return first_error(error, ValuePlace(cls.__name__, {}, {}), Config)
 
     def run_settings(self, tasks: Sequence[str], *, runs_code: bool) -> RunSettings:
         """How a pack of these settings is to be run.

@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.inputs import describe_error
 from meta_eval.catalog.families import list_families
-from meta_eval.errors import DataError, JoinError
 from meta_eval.joins.text_matching import Matching, match_known, match_one_to_one, match_shown
+from meta_eval.messages.errors import DataError, JoinError
 
 if TYPE_CHECKING:
-    from meta_eval.source.rows import Place, Row
+    from meta_eval.source.rows import Row, RowPlace
 
 _T = TypeVar("_T")
 
@@ -120,7 +120,7 @@ class Join(ABC):
     brings_gold: ClassVar[bool] = True
 
     @abstractmethod
-    def join(self, rows: Sequence[Row], place: Place, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
+    def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
         """The rows of a subset with what the original brings.
 
         Raises:
@@ -170,7 +170,7 @@ class RowJoin(Join):
             match_shown(matching, list(map(_last_request, rows)), list(map(self.evidence, originals)))
         return matching
 
-    def join(self, rows: Sequence[Row], place: Place, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
+    def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:
         """One to one; see `meta_eval.joins.text_matching` for the rule.
 
         Raises:
@@ -223,7 +223,7 @@ class TableJoin(Join):
     brings: str
     brings_gold: ClassVar[bool] = False
 
-    def join(self, rows: Sequence[Row], place: Place, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:  # noqa: ARG002
+    def join(self, rows: Sequence[Row], place: RowPlace, originals: OriginalRows, *, allow_unmatched: bool) -> Joined:  # noqa: ARG002
         """Every row, with the name of the file that holds the table: one JSON object a line, in the original's order.
 
         Raises:
@@ -278,7 +278,7 @@ def _join_error(
     rows: Sequence[Row],
     left: Sequence[str],
     right: Sequence[str],
-    place: Place,
+    place: RowPlace,
     original_id: str,
     allow_unmatched: bool,
 ) -> JoinError:

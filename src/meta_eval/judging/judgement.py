@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from meta_eval.judging.decide import Decision, Outcome, TaskDecision
-from meta_eval.results.model import Doc
-from meta_eval.results.run import TaskRun
+from meta_eval.results.doc_results import Doc
+from meta_eval.results.lm_eval_run import TaskRun
 from meta_eval.stats import Decomposition, Interval
 
 # Whose recorded answers and verdicts a run stands beside, where its pack says nothing else.

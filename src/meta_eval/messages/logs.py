@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from meta_eval.escaping import one_line
-from meta_eval.secrets import redacted
+from meta_eval.messages.escaping import one_line
+from meta_eval.messages.secrets import redacted
 
 log = logging.getLogger("meta_eval")
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from meta_eval.catalog import boards
-from meta_eval.judging.model import LmEvalAverage
+from meta_eval.judging.judgement import LmEvalAverage
 from meta_eval.pack.manifest import Manifest
-from meta_eval.results.run import TaskRun
+from meta_eval.results.lm_eval_run import TaskRun
 
 # Under which the mean of a board's parts stands beside them.
 MEAN = "mean"
@@ -67,7 +67,7 @@ def _mean(numbers: Mapping[str, float | None]) -> float | None:
     return fmean(known) if len(known) == len(numbers) else None
 
 
-def _value(part: boards.Part, manifest: Manifest, scores: _Scores, docs: Mapping[str, int]) -> float | None:
+def _value(part: boards.BoardColumn, manifest: Manifest, scores: _Scores, docs: Mapping[str, int]) -> float | None:
     tasks = [task for name in part.tasks for task in manifest.groups.get(name, (name,))]
     if any(task not in scores for task in tasks):
         return None

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from meta_eval.answers.answer_files import Answer, Answers
+from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.boundary.hashing import hash_file
-from meta_eval.errors import UserError
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import MANIFEST
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.running.client import TOO_LONG
 from meta_eval.running.forced_requests import ToForce
-from meta_eval.running.probe_requests import Probing
+from meta_eval.running.probe_requests import ProbeRequests
 from meta_eval.token_fidelity.probe_table import probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
 
 # By task, of each request in the order of the pack its hash and its answer.
-_Found = Mapping[str, Sequence[tuple[str, Answer]]]
+_Found = Mapping[str, Sequence[tuple[str, EngineAnswer]]]
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ def write_tables(
     path: Path,
     wanted: ToForce,
     answers: Answers,
-    probing: Probing | None = None,
+    probing: ProbeRequests | None = None,
     *,
     model: str,
     settings_sha256: str,
@@ -113,7 +113,7 @@ def hash_tokenizer(model: str) -> str:
 
 def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[str, int]]]:
     """By task the answers that are there, and how many are not, by the reason."""
-    answers_by_task: dict[str, list[tuple[str, Answer]]] = {}
+    answers_by_task: dict[str, list[tuple[str, EngineAnswer]]] = {}
     left_out = {}
     for name, hashes in wanted.hashes.items():
         whys = Counter({"no recorded answer": wanted.docs[name] - len(hashes)})
@@ -128,7 +128,7 @@ def _sorted(wanted: ToForce, answers: Answers) -> tuple[_Found, dict[str, dict[s
     return answers_by_task, left_out
 
 
-def _why(failed: Answer | None) -> str:
+def _why(failed: EngineAnswer | None) -> str:
     if failed is None or failed.error is None:
         return "not asked yet"
     return "too long for max_model_len" if TOO_LONG in failed.error else "failed"
@@ -169,7 +169,7 @@ def _choices(answers_by_task: _Found, wanted: ToForce) -> Iterator[Choices]:
                 yield Choices(name, _doc(answer), sha256, ours, given, int(np.argmax(given)))
 
 
-def _doc(answer: Answer) -> int:
+def _doc(answer: EngineAnswer) -> int:
     return int(answer.id.split("/")[1])
 
 

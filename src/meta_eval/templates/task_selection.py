@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meta_eval import assets
-from meta_eval.boundary.names import split_excluded
-from meta_eval.errors import ConfigError, suggestion
-from meta_eval.source.base import EvalsDataset
-from meta_eval.templates.folder import TemplateFolder
+from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.source.dataset import EvalsDataset
 from meta_eval.templates.spec import Template
+from meta_eval.templates.template_folder import TemplateFolder
 
 
 @dataclass(frozen=True, slots=True)

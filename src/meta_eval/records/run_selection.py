@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from meta_eval.boundary.inputs import read_text
-from meta_eval.boundary.names import join_names, split_excluded
-from meta_eval.errors import ConfigError, SourceError, suggestion
-from meta_eval.escaping import quoted
+from meta_eval.boundary.pack_names import join_names, split_excluded
+from meta_eval.messages.errors import ConfigError, SourceError, suggestion
+from meta_eval.messages.escaping import quoted
 from meta_eval.records.format import ALL
 from meta_eval.results.output_index import TaskOutput
 

@@ -19,16 +19,16 @@ from meta_eval.answers.requests import Request, build_requests, docs_to_run
 from meta_eval.boundary.hashing import hash_bytes, hash_file
 from meta_eval.boundary.inputs import read_regular
 from meta_eval.boundary.ownership import replace_folder
+from meta_eval.boundary.pack_names import COPIED_SUFFIX
 from meta_eval.boundary.staging import NewFiles
-from meta_eval.errors import PackError
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import PackError
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_ask
-from meta_eval.records.task_code import COPIED_SUFFIX
-from meta_eval.templates.folder import Reading, merge_includes
 from meta_eval.templates.spec import FunctionRef
+from meta_eval.templates.template_folder import FolderReader, merge_includes
 from meta_eval.verification.evaluator import Evaluator
 
 MODULE = "meta_eval_tasks.py"
@@ -42,7 +42,7 @@ _OPTIONS = ("ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_i
 
 
 @dataclass(slots=True)
-class Written:
+class LightevalExport:
     """What was written: the folder, the docs of each task, and why other tasks were left out."""
 
     folder: Path
@@ -56,7 +56,7 @@ class _CannotError(Exception):
 
 def export_to_lighteval(
     pack: Path, folder: Path, *, tasks: Sequence[str] = (), edited: bool = False, progress: Progress = silent
-) -> Written:
+) -> LightevalExport:
     """Write a pack as custom tasks of lighteval, whole or not at all.
 
     Args:
@@ -75,7 +75,7 @@ def export_to_lighteval(
     chosen = choose_tasks_to_ask(manifest, tasks)
     changed = check_unchanged(pack, manifest, edited=edited)
     evaluator = Evaluator(pack)
-    done = Written(folder)
+    done = LightevalExport(folder)
     with replace_folder(folder, "lighteval", inputs=[pack]) as new:
         listed = []
         for name in chosen:
@@ -114,7 +114,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
         _CannotError: lighteval cannot express it.
     """
     entry = manifest.tasks[name]
-    settings, origins, _ = merge_includes(Reading(pack), PurePosixPath(entry.template), ())
+    settings, origins, _ = merge_includes(FolderReader(pack), PurePosixPath(entry.template), ())
     kind = _kind(entry, settings)
     graders = _graders(settings, origins, kind)
     task = evaluator.load(name)

@@ -1,7 +1,7 @@
 """A model that answers each doc with what Meta's own model answered, so that everything behind a model can be proven.
 
 It needs neither torch nor a GPU. lm-eval versions that look for plug-ins find it as ``--model meta-replay``; for the
-others ``python -m meta_eval.replay`` is ``lm_eval`` with this model in it, and takes the same arguments.
+others ``python -m meta_eval.verification.replay`` is ``lm_eval`` with this model in it, and takes the same arguments.
 """
 
 from __future__ import annotations
@@ -138,6 +138,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     # Run as a script this module is not the one that lm-eval would import by its name.
-    from meta_eval.replay import main as run
+    from meta_eval.verification.replay import main as run
 
     run()

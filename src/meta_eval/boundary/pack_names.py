@@ -15,6 +15,9 @@ _NAME = re.compile(r"\w[\w.:+-]*")
 _MOST_BYTES = 160
 RULE = "Names are made of letters, digits, '_', '-', '.', ':' and '+', and begin with a letter, a digit or '_'"
 
+# After the name of a YAML that is copied: lm-eval reads it where another includes it, and never as a task.
+COPIED_SUFFIX = ".lm_eval"
+
 
 def is_name(name: object) -> bool:
     """Whether something may be the name of a task or a group."""

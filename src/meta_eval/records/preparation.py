@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from meta_eval.backends.registry import find_backend
-from meta_eval.boundary.names import split_excluded
+from meta_eval.boundary.pack_names import split_excluded
+from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.config import Config, load_config
-from meta_eval.errors import ConfigError, UserError, documented
 from meta_eval.joins.original_reader import Originals
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import ConfigError, UserError, documented
+from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack import meta_pack as of_meta
 from meta_eval.pack.manifest import RecordEntry, read_manifest
 from meta_eval.pack.meta_pack import Prepared
@@ -19,7 +20,7 @@ from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.pack_writer import check_target, write_pack
 from meta_eval.pack.published_numbers import make_recorded_number
 from meta_eval.pack.task_preparation import Context, PreparedTask
-from meta_eval.records.baseline import add_baseline, open_baseline
+from meta_eval.records.baseline_run import add_baseline, open_baseline
 from meta_eval.records.board_groups import find_board_groups
 from meta_eval.records.chat_template import Chat, read_chat_template
 from meta_eval.records.format import Place, Reading, Record, RecordFormat
@@ -28,11 +29,10 @@ from meta_eval.records.lm_eval_tasks import LM_EVAL, find_lm_eval_tasks, hash_re
 from meta_eval.records.next_token_choices import add_next_token_choices
 from meta_eval.records.pack_task import choose_first_metric, list_filters, make_task
 from meta_eval.records.request_parity import CandidateTask, check_requests
-from meta_eval.records.selection import select_tasks
+from meta_eval.records.run_selection import select_tasks
 from meta_eval.records.task_code import TaskCode, find_allowed_code, read_group
 from meta_eval.results.clusters import check_fields
-from meta_eval.source.lookup import SAMPLE
-from meta_eval.templates.folder import TemplateFolder
+from meta_eval.templates.template_folder import TemplateFolder
 
 
 @documented

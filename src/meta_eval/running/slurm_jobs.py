@@ -20,12 +20,12 @@ from meta_eval.backends.server import serve_arguments
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.boundary.ownership import check_folder, replace_folder
 from meta_eval.config import Config
-from meta_eval.errors import ConfigError
-from meta_eval.logs import Progress, log, silent
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.secrets import holds_secret
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
-from meta_eval.running.run import prepare_pack, settings_of
-from meta_eval.secrets import holds_secret
+from meta_eval.running.pipeline import prepare_pack, settings_of
 from meta_eval.version import __version__
 
 SCRIPTS = ("answer.sbatch", "grade.sbatch", "submit.sh")

@@ -16,14 +16,14 @@ from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice, Groups
 from meta_eval.results.clusters import Fields, check_fields, find_field
+from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.metrics import LOWER_IS_BETTER
-from meta_eval.results.model import ResultsError
 from meta_eval.results.output_index import OutputIndex, TaskOutput, index_outputs
 from meta_eval.results.provenance import Provenance, read_provenance
 from meta_eval.results.record_docs import match_record_docs
 from meta_eval.results.repeats import check_repeat
-from meta_eval.results.results_file import Group, as_mapping
-from meta_eval.results.samples import SamplesFile, read_samples
+from meta_eval.results.results_file import GroupTotal, as_mapping
+from meta_eval.results.sample_files import SamplesFile, read_samples
 from meta_eval.results.scores import check_averages
 from meta_eval.results.task_run import TaskRun as TaskRun  # noqa: PLC0414 (a run is made of them)
 
@@ -47,7 +47,7 @@ class Run:
 
     tasks: Mapping[str, TaskRun]
     notices: tuple[str, ...]
-    groups: Mapping[str, Group]
+    groups: Mapping[str, GroupTotal]
     repeats: Mapping[str, tuple[TaskRun, ...]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     known_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -331,9 +331,9 @@ def _without_samples(tasks: Mapping[str, TaskRun]) -> list[str]:
     ]
 
 
-def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, Group]:
+def _groups(files: OutputIndex, tasks: Mapping[str, TaskRun]) -> dict[str, GroupTotal]:
     used = {result.provenance.results_file for result in tasks.values()}
-    groups: dict[str, Group] = {}
+    groups: dict[str, GroupTotal] = {}
     for path in sorted(path for path in files.results if path in used):
         for name, group in files.results[path].groups().items():
             here = [task for task in group.tasks if task in tasks and tasks[task].provenance.results_file == path]

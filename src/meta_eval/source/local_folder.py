@@ -14,10 +14,10 @@ from pathlib import Path
 
 from meta_eval.boundary.hashing import hash_bytes, hash_file
 from meta_eval.boundary.inputs import expand_home, read_regular
-from meta_eval.catalog.names import NOBODY, Identity, merge_identities
-from meta_eval.errors import SourceError
+from meta_eval.catalog.dataset_names import NOBODY, Identity, merge_identities
+from meta_eval.messages.errors import SourceError
 from meta_eval.source import card as cards
-from meta_eval.source.base import DataFile, EvalsDataset, OriginalDataset
+from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset
 
 _MOST_FILES = 100_000
 

@@ -1,0 +1,1 @@
+"""What is said to the user: errors, notes and progress, foreign text made visible, no credentials."""
