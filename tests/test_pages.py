@@ -99,6 +99,16 @@ def test_files_that_pages_name_are_there() -> None:
             assert (REPOSITORY / file).exists(), f"{name(page)}: {file}"
 
 
+def test_names_that_python_on_a_page_imports_are_there() -> None:
+    import meta_eval
+
+    for page in HANDMADE:
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            compile(block, name(page), "exec")
+            for names in re.findall(r"^from meta_eval import (.+)$", block, re.MULTILINE):
+                assert set(re.split(r",\s*", names)) <= set(meta_eval.__all__), name(page)
+
+
 def test_the_glossary_has_at_most_forty_terms_each_once() -> None:
     terms = re.findall(r"^\| \*\*(.+?)\*\*", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(set(terms)) == len(terms) <= 40
