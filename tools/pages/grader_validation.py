@@ -19,7 +19,7 @@ def values() -> dict[str, Any]:
     return {
         "titles": TITLES,
         "rows": rows,
-        "checks": grader_validation.checks(),
+        "checks": grader_validation.list_comparisons(),
         "proven": thresholds.MIN_VALIDATED_AGREEMENT,
         "many": thresholds.MIN_VALIDATED_ROWS,
     }
@@ -28,18 +28,18 @@ def values() -> dict[str, Any]:
 def rows(variant: str) -> list[dict[str, Any]]:
     """What is known of each subset."""
     templates = tuple(read_templates(ROOT / "meta_template").tasks.values())
-    words = grader_validation.grading_in_words
+    words = grader_validation.describe_grading
     result = []
     for subset in sorted(
         {subset for family in ("3.1", "3.2", "3.3") for subset in catalog.list_subsets(family, variant)}
     ):  # type: ignore[arg-type]
         here = [t for t in templates if t.spec.subset == subset and variant in t.spec.variants]
         tasks = sorted(task.name for task in here)
-        checks = [check for check in grader_validation.checks() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]
+        checks = [check for check in grader_validation.list_comparisons() if subset in check.subsets.get(variant, ())]  # type: ignore[call-overload]
         result.append({
             "subset": subset,
             "tasks": tasks,
-            "format": " / ".join(sorted(set(map(grader_validation.format_status, tasks)))),
+            "format": " / ".join(sorted(set(map(grader_validation.find_format_status, tasks)))),
             "formats": [check for check in checks if check.aspect == "format"],
             "grading": " / ".join(sorted({words(task.name, task.verdict) for task in here})),
             "gradings": [check for check in checks if check.aspect == "grading"],

@@ -105,5 +105,5 @@ def _line(template: Template, identities: Iterable[Identity], *, every_family: b
         join=spec.join,
         published=tuple((model, n.value, n.averaging, n.same_settings) for model, n in numbers),
         format=spec.format,
-        grading=grader_validation.grading_in_words(template.name, template.verdict),
+        grading=grader_validation.describe_grading(template.name, template.verdict),
     )

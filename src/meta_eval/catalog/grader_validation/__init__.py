@@ -139,7 +139,7 @@ class _File(Fact):
 
 
 @cache
-def checks() -> tuple[Comparison, ...]:
+def list_comparisons() -> tuple[Comparison, ...]:
     """All comparisons, in the order of the files' names.
 
     Raises:
@@ -155,22 +155,22 @@ def checks() -> tuple[Comparison, ...]:
     return tuple(comparisons)
 
 
-def of_task(task: str) -> tuple[Comparison, ...]:
+def list_task_comparisons(task: str) -> tuple[Comparison, ...]:
     """The comparisons that carry the status of a task; none for a task of the user's own."""
-    return tuple(check for check in checks() if task in check.tasks)
+    return tuple(check for check in list_comparisons() if task in check.tasks)
 
 
-def format_status(task: str) -> Status:
+def find_format_status(task: str) -> Status:
     """What a task's idea of the rows rests on: ``verified`` where Meta's own rows went through it, ``documented`` where
     there is another comparison of the format, else ``assumed``. The template's ``format:`` says the same.
     """
-    comparisons = of_task(task)
+    comparisons = list_task_comparisons(task)
     if any(check.saw_rows for check in comparisons):
         return "verified"
     return "documented" if any(check.aspect == "format" for check in comparisons) else "assumed"
 
 
-def grading(task: str, verdict: str) -> Comparison | None:
+def find_grading(task: str, verdict: str) -> Comparison | None:
     """The comparison that says most of a task's verdicts: one that proves them on real answers before any other, and
     among equals the one over most answers.
 
@@ -181,13 +181,15 @@ def grading(task: str, verdict: str) -> Comparison | None:
     Returns:
         None where nothing was compared by that metric, on answers that no rule was read off.
     """
-    comparisons = [check for check in of_task(task) if check.judges_by(verdict) and check.evidence.answers]
+    comparisons = [
+        check for check in list_task_comparisons(task) if check.judges_by(verdict) and check.evidence.answers
+    ]
     return max(comparisons, key=lambda check: (check.proves(verdict), check.evidence.answers), default=None)
 
 
-def grading_in_words(task: str, verdict: str) -> str:
+def describe_grading(task: str, verdict: str) -> str:
     """``verified on 1,324 answers``, ``compared on 4,000 cases`` or ``-``."""
-    check = grading(task, verdict)
+    check = find_grading(task, verdict)
     if check is None:
         return "-"
     word = "verified" if check.proves(verdict) else "compared"
