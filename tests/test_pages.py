@@ -45,7 +45,7 @@ def invocations() -> Iterator[tuple[str, str]]:
         blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
         for block in blocks:
             for line in block.replace("\\\n", " ").splitlines():
-                yield from ((name(page), found) for found in re.findall(r"(?<![\w/.\-])meta-eval [^|#&\n`]*", line))
+                yield from ((name(page), command) for command in re.findall(r"(?<![\w/.\-])meta-eval [^|#&\n`]*", line))
         for code in re.findall(r"`(meta-eval [^`]+)`", text):
             yield name(page), code
 
@@ -56,10 +56,10 @@ def test_every_command_on_a_page_is_one_of_the_command_line() -> None:
         command, words = root, shlex.split(re.sub(r"[\"\'()$]", "", text))[1:]
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
-        options = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         options |= {"-h", "--help"}
         assert command is not root or not words or words[0].startswith("-") or words[0].isupper(), f"{page}: {text}"
-        unknown = [one for one in words if re.match(r"--?[a-z]", one) and one.partition("=")[0] not in options]
+        unknown = [word for word in words if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in options]
         assert not unknown, f"{page}: {text}: {unknown}"
         keys = [value.partition("=")[0] for value in re.findall(r"--set '?([\w.]+=)", text)]
         assert {key.partition(".")[0] for key in keys} <= {*Config.model_fields, "KEY"}, f"{page}: {text}"

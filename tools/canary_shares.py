@@ -28,7 +28,8 @@ def main() -> None:
     encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
     known = [read_known_answer for read_known_answer in read_known_answers() if read_known_answer.group == "answers"]
     pairs = [
-        ([encoder.bos, *encoder.encode_text(one.request.prompt)], encoder.encode_text(one.texts[1][0])) for one in known
+        ([encoder.bos, *encoder.encode_text(answer.request.prompt)], encoder.encode_text(answer.texts[1][0]))
+        for answer in known
     ]
     head = encoder.encode_text("<|start_header_id|>assistant<|end_header_id|>\n\n")
 

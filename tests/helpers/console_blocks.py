@@ -46,8 +46,8 @@ class Command:
 
 def pages() -> list[Path]:
     """Every page with a command that can be run."""
-    found = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-    return [page for page in found if _BLOCK.search(page.read_text(encoding="utf-8"))]
+    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    return [page for page in pages if _BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 def commands(text: str) -> Iterator[Command]:

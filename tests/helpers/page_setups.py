@@ -29,7 +29,9 @@ def two_runs(folder: Path) -> Iterator[Names]:
     base = {task: [float(chance.random() < 0.6) for _ in range(size)] for task, size in sizes.items()}
     for name, lost in (("base", None), ("int8", {}), ("tuned", {"gsm8k": 0.09})):
         for task, verdicts in base.items():
-            some = verdicts if lost is None else [_flipped(one, lost.get(task, 0.0), chance) for one in verdicts]
+            some = (
+                verdicts if lost is None else [_flipped(verdict, lost.get(task, 0.0), chance) for verdict in verdicts]
+            )
             runs.write_run(
                 folder / f"results_{name}" / task, some, task=task, metric="acc", filters=("none",),
                 model_args={"pretrained": f"org/{name}"}, extra={"model_name": f"org/{name}"},

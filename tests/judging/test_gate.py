@@ -225,15 +225,15 @@ def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **
 def test_a_condition_on_the_answers_decides_whatever_the_score_is(
     tmp_path: Path, line: dict[str, Any], limits: dict[str, float], outcome: str, reason: str, of_task: bool
 ) -> None:
-    found = limited(tmp_path, limits, of_task=of_task, line=line)
-    assert found.decision.outcome == outcome
-    assert reason in "; ".join(alarm.tasks[0].note or "" for alarm in found.alarms if alarm.kind.startswith("gate"))
-    assert not reason or reason in reason_of(found)
+    result = limited(tmp_path, limits, of_task=of_task, line=line)
+    assert result.decision.outcome == outcome
+    assert reason in "; ".join(alarm.tasks[0].note or "" for alarm in result.alarms if alarm.kind.startswith("gate"))
+    assert not reason or reason in reason_of(result)
 
 
 def test_without_limits_nothing_is_asked_of_the_answers(tmp_path: Path) -> None:
-    found = limited(tmp_path, {}, line={"metrics": ["exact_match"], "filtered_resps": []})
-    assert [alarm.kind for alarm in found.alarms if alarm.kind.startswith("gate")] == []
+    result = limited(tmp_path, {}, line={"metrics": ["exact_match"], "filtered_resps": []})
+    assert [alarm.kind for alarm in result.alarms if alarm.kind.startswith("gate")] == []
 
 
 @pytest.mark.parametrize(

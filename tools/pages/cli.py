@@ -26,7 +26,7 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
             "name": " ".join(("meta-eval", *here)),
             "text": inspect.cleandoc(child.help or child.short_help or ""),
             "panel": getattr(child, "rich_help_panel", None) if not path else None,
-            "rows": [_row(one) for one in child.params if not getattr(one, "hidden", False)],
+            "rows": [_row(parameter) for parameter in child.params if not getattr(parameter, "hidden", False)],
         }
         if hasattr(child, "commands"):
             yield from _commands(child, here)

@@ -25,7 +25,7 @@ def values() -> dict[str, Any]:
     ]
     return {
         "schema_version": manifest.SCHEMA_VERSION,
-        "entries": [{"name": one.__name__, "fields": _fields(one), "text": _text(one)} for one in entries],
+        "entries": [{"name": entry.__name__, "fields": _fields(entry), "text": _text(entry)} for entry in entries],
     }
 
 
@@ -40,7 +40,7 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, str]]:
 def _kind(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
-        return " or ".join(f"`{one}`" for one in arguments)
+        return " or ".join(f"`{argument}`" for argument in arguments)
     if origin in (types.UnionType, typing.Union):
         return " or ".join(map(_kind, arguments))
     if origin is tuple:

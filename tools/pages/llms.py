@@ -18,7 +18,7 @@ def values() -> dict[str, Any]:
     for entry in site["nav"]:
         if isinstance(entry, dict) and isinstance(next(iter(entry.values())), list):
             ((title, pages),) = entry.items()
-            sections[title] = [_page(one) for one in pages]
+            sections[title] = [_page(page) for page in pages]
         else:
             sections["Start"].append(_page(entry))
     return {"description": site["site_description"], "sections": sections}

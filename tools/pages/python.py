@@ -24,7 +24,11 @@ _CLASSES = {
 def values() -> dict[str, Any]:
     """What python.md.j2 is filled with."""
     functions = {name: getattr(meta_eval, name) for name in sorted(meta_eval.__all__) if name != "__version__"}
-    groups = {"Functions": [_entry(f"meta_eval.{name}", one) for name, one in functions.items() if callable(one)]}
+    groups = {
+        "Functions": [
+            _entry(f"meta_eval.{name}", function) for name, function in functions.items() if callable(function)
+        ]
+    }
     for title, names in _CLASSES.items():
         groups[title] = [_entry(f"meta_eval.{name}", _load(name)) for name in names]
     return {"groups": groups}
@@ -54,20 +58,24 @@ def _signature(thing: Any) -> str:
     if inspect.isclass(thing):
         return f"class {thing.__name__}"
     lines, named = [], False
-    for one in inspect.signature(thing).parameters.values():
-        if one.kind is one.KEYWORD_ONLY and not named:
+    for parameter in inspect.signature(thing).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not named:
             lines.append("*")
-        named = named or one.kind is one.KEYWORD_ONLY
-        lines.append(_parameter(one))
+        named = named or parameter.kind is parameter.KEYWORD_ONLY
+        lines.append(_parameter(parameter))
     inside = "".join(f"    {line},\n" for line in lines)
     return f"{thing.__name__}(\n{inside}) -> {_short(str(inspect.signature(thing).return_annotation))}"
 
 
-def _parameter(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-    kind = "" if one.annotation is one.empty else f": {_short(str(one.annotation))}"
-    default = "" if one.default is one.empty else f" = {getattr(one.default, '__name__', repr(one.default))}"
-    return f"{stars}{one.name}{kind}{default}"
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    kind = "" if parameter.annotation is parameter.empty else f": {_short(str(parameter.annotation))}"
+    default = (
+        ""
+        if parameter.default is parameter.empty
+        else f" = {getattr(parameter.default, '__name__', repr(parameter.default))}"
+    )
+    return f"{stars}{parameter.name}{kind}{default}"
 
 
 def _short(text: str) -> str:
@@ -82,9 +90,9 @@ def _parsed(text: str) -> tuple[str, dict[str, list[tuple[str, str]]]]:
 
 
 def _items(text: str) -> list[tuple[str, str]]:
-    found = re.split(r"\n(?=    \S)", "\n" + text.rstrip())
+    items = re.split(r"\n(?=    \S)", "\n" + text.rstrip())
     pairs = []
-    for item in filter(str.strip, found):
+    for item in filter(str.strip, items):
         name, colon, meaning = item.strip().partition(": ")
         pairs.append((name, meaning) if colon and re.fullmatch(r"[\w., *]+", name) else ("", item.strip()))
     return [(name, _inline(" ".join(meaning.split()))) for name, meaning in pairs]

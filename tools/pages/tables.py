@@ -30,10 +30,13 @@ def _write_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 TABLES = {
     "gate conditions": _write_table(
         ("key of `limits`", "the percent of a task's answers that may be", "more than that"),
-        [(f"`{one.key}`", one.counted, _COMES_TO[one.severity]) for one in CONDITIONS],
+        [(f"`{condition.key}`", condition.counted, _COMES_TO[condition.severity]) for condition in CONDITIONS],
     ),
     "groups of causes": _write_table(
         ("group", "causes in it", "its trace"),
-        [(one.name, "that" if one.causes == (one.name,) else "; ".join(one.causes), one.trace) for one in GROUPS],
+        [
+            (group.name, "that" if group.causes == (group.name,) else "; ".join(group.causes), group.trace)
+            for group in GROUPS
+        ],
     ),
 }

@@ -1,4 +1,4 @@
-"""Which answer is of which request; and what is wrong with those that are of none, told before anything is graded."""
+"""Matching answers with requests, and reporting what is wrong with answers before anything is graded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Matched:
 
 @dataclass(slots=True)
 class Problems:
-    """What stands between answers and a score, by kind: where, in the order of the pack."""
+    """What keeps answers from being scored, by kind: the places, in the order of the pack."""
 
     missing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)

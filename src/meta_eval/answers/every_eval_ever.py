@@ -115,7 +115,7 @@ def _model(name: str) -> tuple[str, str]:
 
 
 def _moment(date: str | None) -> int:
-    """Seconds since 1970 at which the run was started; 0 where nobody wrote it down: the bytes stay the same."""
+    """Seconds since 1970 at which the run was started; 0 where it is unknown, so that the bytes stay the same."""
     if date is None:
         return 0
     try:

@@ -265,7 +265,7 @@ def _match_all(
     given: Answers,
     problems: Problems,
 ) -> dict[str, Matched]:
-    """Every task's answers, before the first is graded: what is wrong is told at once, and not after an hour."""
+    """Match the answers of all tasks before the first is graded, so that faults show at once."""
     matched = {}
     known = set(manifest.tasks) - set(chosen)
     for name in chosen:

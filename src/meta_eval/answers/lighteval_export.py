@@ -108,7 +108,7 @@ def export_to_lighteval(
 
 
 def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tuple[dict[str, Any], bytes]:
-    """What ``tasks.json`` says of a task, and its docs.
+    """The entry of a task in ``tasks.json``, and the file of its docs.
 
     Raises:
         _CannotError: lighteval cannot express it.

@@ -188,7 +188,7 @@ class Encoder:
         return ids
 
     def encode_spelled(self, text: str) -> list[int]:
-        """The tokens of a text in which special tokens are no more than the signs that they are written with."""
+        """The tokens of a text whose special tokens are read as plain characters."""
         self._tokenizer.encode_special_tokens = True
         try:
             return self.encode_text(text)
@@ -196,7 +196,7 @@ class Encoder:
             self._tokenizer.encode_special_tokens = False
 
     def encode_requests(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
-        """The token ids of some requests, as they stand in the file.
+        """Encode requests as the fields of token ids that the file holds.
 
         The continuations of choices are what lm-eval makes of them, the tokens that the whole text has behind those of
         its prompt. That of force is encoded by itself: an engine would have written it behind the tokens of the prompt.

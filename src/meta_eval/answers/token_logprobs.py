@@ -1,4 +1,4 @@
-"""What an engine says of each token of a text that it was given: the answer to a request of kind ``force``."""
+"""The log-probabilities of a text that an engine was given: the answer to a request of kind ``force``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TokenLogprobs:
         return len(self.top_k_ids[0]) if self.top_k_ids else 0
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands in a file of answers."""
+        """The JSON object of a file of answers."""
         values = {own.name: _plain(getattr(self, own.name)) for own in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -61,7 +61,7 @@ Place = Mapping[int, tuple[float, int | None]]
 
 
 def collect_tokens(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) -> TokenLogprobs:
-    """What an engine says of each place of a text, put in order.
+    """Collect what an engine reports for each place of a text.
 
     Args:
         ids: The tokens of the text.

@@ -1,4 +1,4 @@
-"""What a backend is: its name, what it can answer, what it needs, and the client that asks it."""
+"""The base class of backends: name, kinds of requests, needs, and the client that asks."""
 
 from __future__ import annotations
 

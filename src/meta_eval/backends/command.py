@@ -10,7 +10,7 @@ from meta_eval.backends.settings import RunSettings, Settings
 
 
 def model_args_in(command: Sequence[str]) -> list[str]:
-    """What stands behind ``--model_args``, item by item; nothing where a command has none."""
+    """The items of ``--model_args`` of a command; empty where it has none."""
     at = command.index("--model_args") + 1 if "--model_args" in command else len(command)
     return ",".join(command[at : at + 1]).split(",")
 
@@ -22,7 +22,7 @@ class LmEvalBackend(Backend):
 
     @abstractmethod
     def arguments(self, settings: Settings) -> dict[str, object]:
-        """What stands in ``--model_args``, before what the user adds."""
+        """The arguments of ``--model_args``, before those of the user."""
 
     def says_bos(self, command: Sequence[str], *, added: bool) -> bool:
         return f"add_bos_token={added}" in model_args_in(command) and "--apply_chat_template" not in command

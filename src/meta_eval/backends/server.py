@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's ``/v1/completions``: vLLM's above all, and how lm_eval and vLLM are told of it."""
+"""A server that speaks OpenAI's ``/v1/completions``, vLLM's above all, and its ``lm_eval`` and ``vllm`` commands."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Server(LmEvalBackend):
         return ("vllm", *serve_arguments(settings, settings.model_name, url.port or 8000, host=host))
 
     def gpus(self, settings: Settings) -> int:
-        """None where somebody else's server has them."""
+        """The GPUs of the server that the run starts; 0 where the server is already running."""
         return super().gpus(settings) if settings.serve else 0
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:

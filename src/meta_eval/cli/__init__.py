@@ -105,7 +105,7 @@ def main() -> None:
 
 @cache
 def _command() -> Any:
-    """Built once: who calls the command line many times in one process waits for what it does, not for its options."""
+    """Build the command line once for a process that calls it many times."""
     return typer.main.get_command(app)
 
 

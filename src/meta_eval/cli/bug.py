@@ -1,4 +1,4 @@
-"""What is left when every mistake of a user is a message: a bug of meta-eval, said so that somebody can fix it.
+"""Reports of unexpected errors: a bug of meta-eval, with what is needed to fix it.
 
 The report holds where it happened (files, lines, functions) and the versions of what took part. Messages of exceptions
 and values of variables are left out, since rows of gated datasets, answers and tokens stand in them.
@@ -23,7 +23,7 @@ _MOST_FRAMES = 60
 
 
 def tell_bug(error: Exception) -> int:
-    """Say that this is no fault of the user, and where the file to attach is.
+    """Tell the user that this is a bug of meta-eval, and which file to attach to a report.
 
     Returns:
         The exit code.
@@ -69,5 +69,5 @@ def _version(name: str) -> str | None:
 
 
 def _place(filename: str) -> str:
-    """A file by the end of its path: what stands before it names the user and the project."""
+    """The end of a file's path; its beginning would name the user and the project."""
     return "/".join(filename.replace("\\", "/").split("/")[-3:])

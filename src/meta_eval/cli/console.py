@@ -154,7 +154,7 @@ notes = _Notes(logging.WARNING)
 
 @contextlib.contextmanager
 def show_progress(first: str) -> Iterator[Progress]:
-    """A line that says what is being done, for as long as it is."""
+    """Show a line with the current step while the block runs."""
     with err.status(first) as status:
 
         def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
@@ -164,6 +164,6 @@ def show_progress(first: str) -> Iterator[Progress]:
 
 
 def result_console() -> Console:
-    """Where a table that was asked for goes: to the terminal if stdout is one, else to stderr."""
+    """The console for result tables: the terminal if stdout is one, else stderr."""
     out = SafeConsole(_out)
     return out if out.is_terminal else err

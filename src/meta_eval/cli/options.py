@@ -50,7 +50,7 @@ SHARES_AS_JSON = typer.Option(False, "--json", help="Print one JSON object on st
 
 
 def pack_folder(pack: Path | None, config: Path) -> Path:
-    """The pack that was named, else the work_dir of the configuration, or the default one where there is no file."""
+    """The pack that was named, else the work_dir of the configuration, else the default work_dir."""
     if pack is not None:
         return pack
     from meta_eval.config import Config, is_missing_default, load_config

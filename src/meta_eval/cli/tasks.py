@@ -130,7 +130,7 @@ def _open(
 
 
 def _visible(prompt: str) -> Text:
-    """Special tokens stand out; nothing else is changed."""
+    """Highlight special tokens and change nothing else."""
     text = Text(prompt)
     text.highlight_regex(r"<\|[a-z_]+\|>", "reverse")
     return text

@@ -132,12 +132,12 @@ def find_alarms(
 
 
 def count_changed_prompts(docs: Sequence[Doc]) -> int:
-    """The docs whose prompt did not reach the model as it stands in the pack."""
+    """Count the docs that were asked with another prompt than the pack's."""
     return sum(doc.prompt_unchanged is False for doc in docs)
 
 
 def group_alarms(raised: Iterable[Raised]) -> tuple[Alarm, ...]:
-    """Alarms of the same kind as one, those that forbid SHIP first; a task stands once in each."""
+    """Merge alarms of the same kind; those that forbid SHIP come first, and each lists a task once."""
     groups: dict[Kind, dict[tuple[str | None, str | None], Alarmed]] = {}
     for kind, alarmed in raised:
         groups.setdefault(kind, {}).setdefault((alarmed.task, alarmed.run), alarmed)
@@ -149,7 +149,7 @@ def group_alarms(raised: Iterable[Raised]) -> tuple[Alarm, ...]:
 
 
 def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ...]:
-    """One for each kind that forbids SHIP of these tasks."""
+    """Find the vetoes of these tasks, one for each kind of alarm that forbids SHIP."""
     names = set(tasks)
     vetoes = []
     for alarm in alarms:
@@ -168,7 +168,7 @@ def find_vetoes(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[Veto, ..
 
 
 def find_caveats(alarms: Iterable[Alarm], tasks: Iterable[str]) -> tuple[str, ...]:
-    """What is said of these tasks before all figures, and forbids nothing."""
+    """Find the warnings that are shown before all figures of these tasks and forbid nothing."""
     names = set(tasks)
     alarmed_tasks = [alarmed for alarm in alarms if alarm.kind == _FIRST_NAME for alarmed in alarm.tasks]
     return tuple(
@@ -229,7 +229,7 @@ def _share(baseline: ScoredRun | None, metric: str, spec: str) -> float:
 
 
 def find_run_problems(name: str, runs: Sequence[TaskRun], entry: TaskEntry | None, rule: Rule) -> list[Raised]:
-    """What a run lacks, whatever its answers are."""
+    """Find what is wrong with a run whatever its answers are."""
     problems: list[Raised] = []
     for result in runs:
         if not result.docs:

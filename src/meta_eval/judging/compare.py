@@ -141,7 +141,7 @@ def _without(draft: Draft, reason: str, *, veto: bool = True) -> Draft:
 
 
 def _unlike(before: Provenance, after: Provenance, pairs: Sequence[tuple[Doc, ...]]) -> str | None:
-    """What differs besides the model, so that the comparison is invalid; None for nothing."""
+    """Name what differs apart from the model and makes the comparison invalid; None for nothing."""
     prompts = sum(not a.same_prompt(b) for a, b in pairs)
     differences = [f"{prompts:,} of {len(pairs):,} docs had another prompt in B"] if prompts else []
     if None not in (before.shots, after.shots) and before.shots != after.shots:

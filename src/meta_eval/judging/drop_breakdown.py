@@ -1,4 +1,4 @@
-"""A drop from a recorded run told apart: the recorded verdicts, today's on the same answers, today's on the new ones.
+"""The decomposition of a drop from a recorded run: recorded verdicts, recorded answers regraded, new answers.
 
 `meta_eval.stats.decomposition` has the formulas; here stands which docs and values go into them.
 """
@@ -19,7 +19,7 @@ Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 def apart(
     recorded: ScoredRun, answers: ScoredRun, ours: ScoredRun, spec: str, clusters: Clusters
 ) -> stats.Decomposition | None:
-    """A task's drop told apart; None where no doc has all three values in this metric.
+    """Decompose a task's drop; None where no doc has all three values in this metric.
 
     Args:
         recorded: What was recorded.
@@ -44,7 +44,7 @@ def apart(
 
 
 def _same_prompts(before: ScoredRun, after: ScoredRun, scored: Scores) -> list[bool]:
-    """Whether all runs asked with the recorded prompt, to the letter."""
+    """Whether all runs asked with exactly the recorded prompt, doc by doc."""
     return [
         all(docs[place].prompt_unchanged is not False for side in (before, after) for docs in side.runs)
         for place in scored.positions

@@ -271,7 +271,7 @@ def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset
 
 
 def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
-    """What each doc shares with others; None where every doc stands alone.
+    """The cluster of each doc; None where no doc shares anything with another.
 
     Args:
         task: Its name: docs of two tasks are related only through a question that both have.

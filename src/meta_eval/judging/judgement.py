@@ -22,7 +22,7 @@ RECORDED = "recorded: "
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A published number, and what it is a number of."""
+    """A published number and what it measures."""
 
     value: float
     benchmark: str
@@ -34,7 +34,7 @@ class Published:
 
     @property
     def recorded(self) -> bool:
-        """Whether nobody published it: it is the score of a recorded run."""
+        """Whether it is the score of a recorded run, which was never published."""
         return self.source.startswith(RECORDED)
 
 
@@ -63,7 +63,7 @@ class BaselineDistance:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric of one task, beside its published number.
+    """The score of a task in one metric, with the published number that it is compared with.
 
     Attributes:
         metric: ``metric,filter`` as lm-eval names it.
@@ -198,7 +198,7 @@ class Subtask:
 
 @dataclass(frozen=True, slots=True)
 class LmEvalAverage:
-    """lm-eval's own average, of a task in a metric that is no share (perplexity, BLEU) or of a group.
+    """lm-eval's own average: of a task in a metric that is not a fraction (perplexity, BLEU), or of a group.
 
     Attributes:
         name: The task or group.

@@ -1,4 +1,4 @@
-"""A task's scores beside its published numbers, and why a score and a number may not be compared."""
+"""The scores of a task, its published numbers, and why a score cannot be compared with a number."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def baseline_distance(
 def explain_incomparable(
     result: TaskRun, ours: ScoredRun, entry: TaskEntry | None, number: PublishedEntry | None
 ) -> str | None:
-    """Why a score is not put beside a published number, the first reason that there is; None when it is."""
+    """The first reason why a score cannot be compared with a published number; None when it can."""
     if not result.docs:
         return "there are no samples: run lm_eval with --log_samples"
     if entry is None or number is None:
@@ -174,7 +174,7 @@ def list_averages(name: str, aggregates: Mapping[str, Aggregate]) -> tuple[LmEva
 def list_other_averages(
     name: str, result: TaskRun, entry: TaskEntry | None, before: TaskRun | None = None
 ) -> tuple[LmEvalAverage, ...]:
-    """lm-eval's averages that are no shares (perplexity, BLEU), in their own units, beside A's or the recorded ones."""
+    """lm-eval's averages that are not fractions (perplexity, BLEU), with those of run A or the recorded run."""
     if before:
         whose, others = "A", {spec: aggregate.value for spec, aggregate in before.aggregates.items()}
     else:
@@ -206,7 +206,7 @@ def is_share(number: PublishedEntry) -> bool:
 
 
 def _is_plain(result: TaskRun) -> bool:
-    """Whether a task is of no pack of ours, so that nothing says which of its metrics matters."""
+    """Whether a task comes from a plain lm-eval run, where nothing tells which metric matters."""
     return result.verdict is None and all(doc.prompt_unchanged is None for doc in result.docs)
 
 

@@ -110,7 +110,7 @@ def build_sides(
     baseline: Baseline | None,
     before: Sequence[TaskRun] = (),
 ) -> Sides:
-    """The sides of a task; the arguments are what `Sides` says of them."""
+    """Build the sides of a task; `Sides` describes the arguments."""
     result = runs[0] if runs else None
     spec = verdict_spec(result, entry)
     lower = result.lower_is_better if result else LOWER_IS_BETTER
@@ -235,7 +235,7 @@ def _by_content(before: ScoredRun, after: ScoredRun) -> Key:
 
 
 def verdict_spec(result: TaskRun | None, entry: TaskEntry | None) -> str | None:
-    """The ``metric,filter`` that says whether one answer is right: the pack's, the run's, else its first share.
+    """The ``metric,filter`` that tells whether an answer is right: the pack's, the run's, else its first fraction.
 
     None where there is none, as of a task of perplexities alone.
     """

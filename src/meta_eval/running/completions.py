@@ -131,7 +131,7 @@ def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[fl
 
 
 def read_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int = 0) -> TokenLogprobs:
-    """What a server says of each of the last tokens of a prompt.
+    """Read the log-probabilities of the last tokens of a prompt.
 
     Raises:
         GarbledError: They are not all there.

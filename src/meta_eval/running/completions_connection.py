@@ -1,4 +1,4 @@
-"""One server of OpenAI's ``/v1/completions``: what it is and what it takes."""
+"""A connection to a server of OpenAI's ``/v1/completions``, which finds out what the server supports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CompletionsConnection(Connection):
         self._learning = asyncio.Lock()
 
     async def meet(self) -> None:
-        """See that it is there and has the model; the first time also what it takes."""
+        """Check that the server answers and has the model; the first time also what it supports."""
         try:
             status, headers, raw = await self._transport.request("GET", "/models", timeout=_TO_SAY)
             self._refuse_strangers(status, raw)
@@ -62,7 +62,7 @@ class CompletionsConnection(Connection):
         return await self.post("/completions", {"model": self._model, **body})
 
     async def can_label(self) -> bool:
-        """Whether it says the log-probabilities of tokens that are named, found out once."""
+        """Whether it gives the log-probabilities of named tokens; tried once."""
         async with self._learning:
             if self.can.labels is None:
                 ids = [0, 1]
@@ -72,7 +72,7 @@ class CompletionsConnection(Connection):
             return self.can.labels
 
     async def how_forced(self) -> str:
-        """How it says those of a prompt's tokens, found out once; empty if it does not."""
+        """How it gives the log-probabilities of a prompt's tokens; tried once, empty if it does not."""
         async with self._learning:
             for how in FORCED if self.can.forced is None else ():
                 body = completions.build_forced_request(PROBE[:1], PROBE[1:], how)

@@ -62,18 +62,18 @@ class Connection(ABC):
         return self.up.is_set() and self._not_before <= time.monotonic()
 
     async def wait_until_ready(self) -> None:
-        """Until it may be asked."""
+        """Wait until it may be asked."""
         await self.up.wait()
         while (left := self._not_before - time.monotonic()) > 0:
             await asyncio.sleep(left * random.uniform(1.0, 1.1))  # noqa: S311 (no secret)
 
     async def wait_until_down(self) -> None:
-        """Until it is not there."""
+        """Wait until it no longer answers."""
         while self.up.is_set():
             await asyncio.sleep(0.1)
 
     def pause(self, seconds: float) -> None:
-        """Ask nothing for so long."""
+        """Send nothing for so many seconds."""
         self._not_before = max(self._not_before, time.monotonic() + seconds)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Json | str:

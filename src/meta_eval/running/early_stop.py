@@ -175,7 +175,7 @@ def task_docs(name: str, docs: Sequence[Doc], recorded: Scores, shared: frozense
 
 
 def _all_right(doc: Doc) -> Doc:
-    """A doc with every verdict right: what it adds to a score is the most that it can differ by."""
+    """A doc with every verdict right. Its contribution is the most that it can differ by."""
     answers = {
         name: replace(answer, metrics={metric: _right(value) for metric, value in answer.metrics.items()})
         for name, answer in doc.answers.items()

@@ -163,7 +163,7 @@ class Journal:
 
 
 def check_shard(shard: object) -> None:
-    """Refuse what is no part of a run.
+    """Refuse a shard that is not part of a run.
 
     Raises:
         ConfigError: It is not ``(I, N)`` with I from 0 to N - 1.

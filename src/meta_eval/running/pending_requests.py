@@ -73,7 +73,7 @@ class PendingRequests:
         return (request.id, request.sha256) in self._answered
 
     def note(self, request: Request) -> None:
-        """It is answered: who goes through what is left does not meet it again."""
+        """Mark a request as answered, so that iterating skips it."""
         self._answered.add((request.id, request.sha256))
 
     def leave_out(self, tasks: Iterable[str]) -> None:

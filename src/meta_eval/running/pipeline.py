@@ -286,7 +286,7 @@ def _stopping(
 
 
 def _make_baseline(pack: Path, grading: Grading, progress: Progress) -> None:
-    """Grade the recorded answers where nobody has: what fails only is said."""
+    """Grade the recorded answers that were not graded yet; a failure is only a warning."""
     from meta_eval.verification.baselines import refresh_baseline
 
     try:
@@ -296,14 +296,14 @@ def _make_baseline(pack: Path, grading: Grading, progress: Progress) -> None:
 
 
 def _stopped(state: State | None, stopping: Stopping | None) -> dict[str, Any] | None:
-    """What the results file says of a run that stopped; nothing of one that went on to its last doc."""
+    """The entry of the results file for a run that stopped early; empty for a run of all docs."""
     if state is None or stopping is None or state.outcome is None:
         return None
     return {"outcome": state.outcome, "margin": stopping.margin, "docs": state.docs, "of": stopping.docs}
 
 
 def collect_identity(settings: RunSettings) -> dict[str, Any]:
-    """Everything besides its request that an answer depends on, as plain JSON: it tells whose answer may be used."""
+    """Collect everything apart from its request that an answer depends on, as plain JSON: the key of kept answers."""
     dumped = settings.model_dump(mode="json")
     kept = {name: value for name, value in sorted(dumped.items()) if name not in _NO_MATTER | _OF_PACK}
     own = kept.pop("tokenizer")

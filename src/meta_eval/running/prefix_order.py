@@ -38,7 +38,7 @@ class Beginnings:
 
 
 def count_shared_blocks(first: str, second: str) -> int:
-    """How many whole blocks two prompts begin with alike."""
+    """Count the whole blocks at the start that two prompts share."""
     most = min(len(first), len(second)) // BLOCK
     for number in range(most):
         if first[number * BLOCK : (number + 1) * BLOCK] != second[number * BLOCK : (number + 1) * BLOCK]:
@@ -47,7 +47,7 @@ def count_shared_blocks(first: str, second: str) -> int:
 
 
 def interleave_docs(docs: Sequence[int], lanes: int) -> Iterator[int]:
-    """So many stretches of docs, one doc of each at a time: each of several servers can then keep to its own."""
+    """Interleave so many stretches of docs, so that each of several servers can keep to its own."""
     size = -(-len(docs) // lanes)
     stretches = [docs[start : start + size] for start in range(0, len(docs), size or 1)]
     for place in range(size):

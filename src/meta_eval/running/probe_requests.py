@@ -28,7 +28,7 @@ Docs = Mapping[str, Sequence[int]]
 
 
 class ProbeRequests:
-    """What is asked of the docs of a run besides.
+    """The probes that a run asks in addition to its docs.
 
     Args:
         short: Requests of kind ``force`` that are asked in all ways.

@@ -253,7 +253,7 @@ class ServersClient(Client, Generic[_Server]):
         return EngineResponse(job.ask.request, error=said, again=again, started=job.first_asked, ended=time.time())
 
     def _may_be_asked_again(self, job: Job, fault: Exception) -> bool:
-        """Being turned away is no fault of a request, and ends only with its time."""
+        """A request that is turned away is not at fault; it is retried until its time is over."""
         if isinstance(fault, Failed) and fault.turned_away:
             if not self._turned_away:
                 self._turned_away = True
@@ -272,7 +272,7 @@ class ServersClient(Client, Generic[_Server]):
         return draw_backoff(job.failures + job.turned_away)
 
     def _count(self, server: _Server, done: EngineResponse) -> None:
-        """Where nothing at all is answered the requests are not to blame, and hours of trying help nobody.
+        """Give up where nothing at all is answered: the requests are not to blame, and retrying cannot help.
 
         Raises:
             BackendError: So it is.

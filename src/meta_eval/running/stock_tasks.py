@@ -1,4 +1,4 @@
-"""The recorded answers as plain lm-eval tasks: what stock ``lm_eval`` says of them, on any of its backends.
+"""The recorded answers as plain lm-eval tasks, which stock ``lm_eval`` scores on any of its backends.
 
 lm-eval keeps of a text the sum of its log-probabilities and whether each token is the likeliest; so these tasks have no
 ranks and no positions. They stand in a folder of their own, and packs stay as they are.

@@ -101,7 +101,7 @@ class Pace:
         return written / answers if answers >= _ENOUGH else self._expected.get(task, 0.0) * self._ratio()
 
     def _ratio(self) -> float:
-        """How long this model's answers are beside the recorded ones, so far."""
+        """The length of this model's answers so far, relative to the recorded ones."""
         pairs = [
             (written, answers * self._expected.get(task, 0.0)) for task, (answers, written) in self._tokens.items()
         ]

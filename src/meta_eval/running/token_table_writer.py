@@ -57,7 +57,7 @@ def write_tables(
     settings_sha256: str,
     tokenizer: str | None = None,
 ) -> Tables:
-    """Write the tables, in the order of the pack; one that would have no rows is not there.
+    """Write the tables in the order of the pack; a table without rows is not written.
 
     Args:
         path: That of texts; the other lies beside it.

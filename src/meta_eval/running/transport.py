@@ -45,7 +45,7 @@ Json = Mapping[str, Any]
 
 
 class GarbledError(ValueError):
-    """An answer is not what it should look like; asked again it may be."""
+    """An answer has another form than it should; the request may be sent again."""
 
 
 class CutError(Exception):
@@ -189,7 +189,7 @@ def parse_body(raw: bytes) -> Json:
 
 
 def read_complaint(raw: bytes) -> str:
-    """What a server says of a request that it refuses, in one line."""
+    """Read why a server refuses a request, as a single line."""
     try:
         content = parse_body(raw)
     except GarbledError:

@@ -132,7 +132,7 @@ class VllmClient(Client):
                         yield self._said(opened)
 
     def _add(self, ask: EngineRequest, owners: dict[str, tuple[_Open, int]]) -> EngineResponse | None:
-        """Give the engine a request; what it refuses comes back."""
+        """Give the engine a request; a refusal is returned."""
         now = time.time()
         why = explain_too_long(ask, self.settings.max_model_len)
         if why is not None:

@@ -1,4 +1,4 @@
-"""Bounds of a drop by betting on it, which hold however often somebody looks.
+"""Bounds of a drop by betting on it, valid at every look.
 
 Docs come in rounds, and X is what a unit (a doc, or a cluster of docs) adds to its round's sum, scaled so that the sum
 is on average t d, with d the true drop and t the units of a round. A gambler who stakes a share l on less being lost,
@@ -65,7 +65,7 @@ class Target:
 
 
 class Wealth:
-    """Both gamblers on one average: see this module."""
+    """The wealth of both gamblers on one average; the module's docstring has the method."""
 
     def __init__(self, target: Target, margin: float) -> None:
         self.target, self.margin = target, margin
@@ -83,7 +83,7 @@ class Wealth:
         return Bounds(drop, Interval(max(-1.0, self.lower), min(1.0, self.upper)))
 
     def add_round(self, units: Sequence[Sequence[tuple[Doc, float]]]) -> None:
-        """One complete round: of each unit in which anything changed, its docs and what they lost."""
+        """Add a complete round: for each unit in which anything changed, its docs and what they lost."""
         target = self.target
         scales = target.scales
         changes = [math.fsum(scales.get(doc, 0.0) * loss for doc, loss in unit) for unit in units]

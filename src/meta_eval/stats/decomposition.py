@@ -1,4 +1,4 @@
-"""A drop told apart: what the grader, the model and the prompts have of it.
+"""The decomposition of a drop: the parts of the grader, the model and the prompts.
 
 Of each doc there are three values: what was recorded, r; what today's grader gives the recorded answer, g; what it
 gives the new one, n. Some docs, S, were asked with the recorded prompt to the letter, the others, D, with another one.
@@ -49,7 +49,7 @@ class DropPart:
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
-    """A drop told apart.
+    """A drop, split into the parts of the grader, the model and the prompts.
 
     Attributes:
         total: From what was recorded to the run.
@@ -82,13 +82,13 @@ def decompose_drop(
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> Decomposition:
-    """Tell the drop of a run from what was recorded apart; the formulas stand above.
+    """Split the drop from a recorded run into its parts; the module's docstring has the formulas.
 
     Args:
         recorded: What each doc contributed to the recorded score.
         regraded: What its recorded answer contributes under today's grader.
         new: What its new answer contributes under the same.
-        same_prompt: Whether it was asked with the recorded prompt, to the letter.
+        same_prompt: Whether it was asked with exactly the recorded prompt.
         labels, clusters: As of `paired_drop`.
 
     Raises:
@@ -130,7 +130,7 @@ def decompose_drop(
 
 
 def average_decompositions(parts: Sequence[Decomposition], weights: Sequence[float]) -> Decomposition:
-    """The mean over tasks of drops told apart, which adds up as they do.
+    """Average the decompositions of several tasks; the parts still add up to the total.
 
     Args:
         parts: Of each task.

@@ -74,7 +74,7 @@ class Drop:
         return self.lost - self.won
 
     def invert(self) -> Drop:
-        """The same where the lower score is the better one: what is won is what is lost."""
+        """The drop of a metric of which less is better: gains and losses change places."""
         influence = {key: -value for key, value in self.influence.items()}
         return replace(self, lost=self.won, won=self.lost, influence=influence, lower_is_better=True)
 
@@ -138,7 +138,7 @@ class Drop:
         return self.after / self.before if self.before > 0 and not self.lower_is_better else None
 
     def recovery_interval(self, level: float = LEVEL) -> Interval | None:
-        """The interval of `recovery` beside this baseline's score as it was measured: 1 is in it where 0 is in ours."""
+        """The interval of `recovery`, relative to the measured baseline score. It holds 1 where `interval` holds 0."""
         return None if self.recovery is None else self.interval(level).scale(-1 / self.before, 1)
 
     def _reach(self, t: float) -> tuple[float, float]:
@@ -209,7 +209,7 @@ def unpaired_drop(
     labels: Sequence[Hashable] | None = None,
     clusters: Sequence[Hashable] | None = None,
 ) -> Drop:
-    """The drop from a published score, 0 to 1, of which no doc is known, to a run over the same docs.
+    """The drop from a published score, 0 to 1, whose verdicts are unknown, to a run over the same docs.
 
     Both scores have the sampling noise of these docs. How alike both models answer them is not known, so they are
     taken for as unlike as two models that have nothing in common: a share ``published (1 - after)`` of docs lost and

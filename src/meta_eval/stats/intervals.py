@@ -18,7 +18,7 @@ class Interval:
         return self.lower <= value <= self.upper
 
     def scale(self, factor: float, shift: float = 0.0) -> Interval:
-        """Every point times ``factor``, plus ``shift``; a negative factor turns it round."""
+        """Multiply every point by ``factor`` and add ``shift``; a negative factor swaps the ends."""
         ends = sorted((self.lower * factor + shift, self.upper * factor + shift))
         return Interval(ends[0], ends[1])
 

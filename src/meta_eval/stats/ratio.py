@@ -1,4 +1,4 @@
-"""A mean over tokens, with an interval that counts docs: the tokens of one answer are no independent evidence.
+"""A mean over tokens, with an interval that counts docs: the tokens of an answer are not independent evidence.
 
 The mean over all tokens is a ratio, the sum over docs by the tokens over docs. Its variance is the cluster-robust one
 of `meta_eval.stats.clustered_mean` (CR2 of Bell and McCaffrey 2002, Survey Methodology 28:169, with Satterthwaite's

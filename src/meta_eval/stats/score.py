@@ -1,4 +1,4 @@
-"""One score and its interval, and what each doc contributes to a score that is no plain mean."""
+"""A score and its interval, and what each doc contributes to a score that is not a plain mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping when decided: bounds of the drop that hold however often somebody looks, while a run still goes on.
+"""Early stopping: bounds of the drop that are valid at every look while a run still goes on.
 
 The drop is that of `meta_eval.stats.drop`: recorded score less new score, averaged as the published metric is, of docs
 drawn from those that could have been asked. So what a part of a run shows is the same claim as what all of it shows,
@@ -47,7 +47,7 @@ _Stratum = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class PairableDocs:
-    """The docs of one task that have a recorded score: what can be asked and compared.
+    """The docs of a task that have a recorded score, so that a new answer can be compared.
 
     Attributes:
         task: Its name.
@@ -70,7 +70,7 @@ class PairableDocs:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """In which order docs are asked, and after which a look is taken.
+    """The order in which docs are asked, and the docs after which the gate is checked.
 
     Attributes:
         order: Task and doc, those of one cluster one after the other.
@@ -215,7 +215,7 @@ def _target(
 
 
 class Sequential:
-    """The gate of a run that stops when it is decided; `plan_rounds` says in which order its docs are asked.
+    """The gate of a run that stops when it is decided; `plan_rounds` gives the order of its docs.
 
     Docs may come in any order and as many at once as an engine likes: a look is taken wherever a round has become
     complete, in the order of the plan, so that the same scores give the same states after a crash, a retry and on
@@ -244,7 +244,7 @@ class Sequential:
         self._outcome: Literal["SHIP", "DON'T"] | None = None
 
     def add_doc(self, task: str, doc: int | str, recorded: float, new: float) -> None:
-        """One doc's scores: what it adds to the recorded answers' average, and to the new one's (`Scores.shares`).
+        """Add a doc's contributions to the averages of the recorded and of the new answers (`Scores.shares`).
 
         Raises:
             ValueError: The doc is not of the plan, came before with another difference, or differs by more than it can.

@@ -216,5 +216,5 @@ def _write(path: Path, text: str, folder: Path) -> None:
 
 
 def _line(disagreement: dict[str, Any]) -> str:
-    """One line of ``<task>.jsonl``, which is empty where there is no disagreement."""
+    """One line of ``<task>.jsonl``; the file is empty when there is no disagreement."""
     return format_json(disagreement, default=str) + "\n"

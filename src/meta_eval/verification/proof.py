@@ -1,4 +1,4 @@
-"""What verify found out: of each task how it agrees and what it scores, and whether the pack passes."""
+"""The result of verify: agreement and score of each task, and whether the pack passes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TaskProof:
 
     @property
     def published(self) -> PublishedEntry | None:
-        """The published number to put beside our score: of the verdict, of its macro average, else the first."""
+        """The published number to compare our score with: of the verdict, of its macro average, else the first."""
         for wanted in (self.entry.verdict, self._macro):
             for number in self.entry.published:
                 if number.our_metric == wanted:
@@ -68,7 +68,7 @@ class TaskProof:
 
     @property
     def compares_verdicts(self) -> bool:
-        """Whether what was compared are verdicts, and not readings, whose mean is no score."""
+        """Whether verdicts were compared, and not readings, whose mean is not a score."""
         return self.tallies is not None and self.tallies.metric == self.entry.verdict
 
     def mean(self, which: Callable[[Tally], float | None]) -> float | None:
@@ -109,7 +109,7 @@ class Proof:
 
     @property
     def exit_code(self) -> int:
-        """0 passed; 2 a task cannot be run, which somebody must fix; 1 anything else that is no pass."""
+        """0: passed. 2: a task cannot be run, which you can fix. 1: any other failure."""
         if any(report.status == "failed" for report in self.tasks.values()):
             return 2
         return 0 if self.passed else 1

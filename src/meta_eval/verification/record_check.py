@@ -1,4 +1,4 @@
-"""A recorded run's answers under today's graders, beside what they were given then: every metric of every doc.
+"""The answers of a recorded run, graded again and compared with the recorded metrics of every doc.
 
 Pure: lm-eval's samples of the replay in, counts and disagreements out. A doc agrees where each recorded value is the
 same today: numbers to a millionth, sets in any order, all else to the letter. Metrics that came since are no
@@ -27,7 +27,7 @@ def tally_record(
     context: Explanations,
     given: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> Tallies:
-    """Compare what each doc's recorded answer is given with what it was given.
+    """Compare the metrics of each recorded answer today with those that were recorded.
 
     Args:
         entry: The task.
@@ -58,7 +58,7 @@ def tally_record(
 
 
 def _recorded(text: object, number: int) -> Mapping[str, Any]:
-    """The recorded metrics of a doc, as they stand in a pack.
+    """Read the recorded metrics of a doc of a pack.
 
     Raises:
         PackError: They are none: the pack was edited.
@@ -123,7 +123,7 @@ def _line(
 
 
 def _in_file(value: Any) -> Any:
-    """A value as it stands in a file: lm-eval's own rule for what is no JSON."""
+    """A value as lm-eval writes it to a file, by its own rule for what JSON cannot hold."""
     from lm_eval.utils import handle_non_serializable
 
     return json.loads(json.dumps(to_plain_number(value), default=handle_non_serializable))

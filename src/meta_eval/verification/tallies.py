@@ -1,4 +1,4 @@
-"""Our verdicts beside others, doc by doc. Pure: lm-eval's samples in, counts and disagreements out.
+"""Our verdicts compared with others, doc by doc. Pure: lm-eval's samples in, counts and disagreements out.
 
 A verdict is a number: 1 right, 0 wrong, or what an F1 or ROUGE gave. Where Meta's ``is_correct`` says something else
 than whether an answer is right, the template's ``reading`` says the same of ours, and takes the verdict's place.
