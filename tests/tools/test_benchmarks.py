@@ -66,6 +66,8 @@ def test_score_intervals_of_copies_hold_the_truth(drawn: ModuleType) -> None:
         right = rng.random((30, 1)) < 0.5
         alike = rng.random((30, 64)) < 0.6**0.5
         verdicts = drawn.np.where(alike, right, rng.random((30, 64)) < 0.5).astype(float).ravel()
-        scores = drawn.compute_scores(drawn.with_verdicts(drawn.docs_of(task), verdicts.tolist()), drawn.metric_of(task))
+        scores = drawn.compute_scores(
+            drawn.with_verdicts(drawn.docs_of(task), verdicts.tolist()), drawn.metric_of(task)
+        )
         held += 0.5 in scores.interval
     assert held >= 51  # of 60 at 95 %: fewer in one of a thousand
