@@ -14,6 +14,7 @@ import fake_server
 import first_board
 import recorded_runs
 import runs
+import small_model
 from packs import read_docs
 from places import REPOSITORY
 
@@ -66,6 +67,27 @@ def server(folder: Path) -> Iterator[Names]:
         fake_server.completion = usual
 
 
+@contextmanager
+def two_servers(folder: Path) -> Iterator[Names]:
+    """A server of a model and of its copy, whose log-probabilities are off by up to a tenth, and the tokenizer of both."""
+
+    def answer(body: fake_server.Body, encode: Callable[[str], list[int]]) -> fake_server.Body:
+        tree = usual(body, encode)
+        if body["model"] == "my/fp8":
+            for place in filter(None, tree["choices"][0].get("prompt_logprobs") or ()):
+                for one in place.values():
+                    one["logprob"] *= 1 + 0.02 * (round(one["logprob"] * 16) % 5 - 2)
+        return tree
+
+    small_model.write_tokenizer(folder / "tokenizer")
+    usual, fake_server.completion = fake_server.completion, answer
+    try:
+        with fake_server.FakeServer(model="my/bf16") as one, fake_server.FakeServer(model="my/fp8") as other:
+            yield {"http://host1:8000/v1": one.url, "http://host2:8000/v1": other.url}
+    finally:
+        fake_server.completion = usual
+
+
 def _recorded(pack: Path) -> Iterator[tuple[str, str]]:
     tasks = json.loads((pack / "manifest.json").read_text(encoding="utf-8"))["tasks"]
     for number, doc in enumerate(doc for task in sorted(tasks) for doc in read_docs(pack, task)):
@@ -100,5 +122,5 @@ def my_engine(folder: Path) -> Iterator[Names]:
 
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
-    "my_engine": my_engine,
+    "my_engine": my_engine, "two_servers": two_servers,
 }  # fmt: skip
