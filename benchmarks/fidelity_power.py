@@ -26,13 +26,13 @@ from statistics import NormalDist
 import numpy as np
 
 from meta_eval.token_fidelity.causes import FAULTS, GROUPS
-from meta_eval.token_fidelity.comparison import against
+from meta_eval.token_fidelity.comparison import compare_tables
 from meta_eval.token_fidelity.diagnosis import diagnose
 from meta_eval.token_fidelity.diagnosis_case import Probing
 from meta_eval.token_fidelity.perturbations import START as START_PROBE
 from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
-from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
-from meta_eval.token_fidelity.token_columns import Columns, Vocabulary, columns
+from meta_eval.token_fidelity.table_pairing import Pair, PairingError, pair_tables
+from meta_eval.token_fidelity.token_columns import Columns, Vocabulary, make_columns
 from meta_eval.token_fidelity.token_table import Forced, read_tokens
 
 Key = tuple[str, int]
@@ -74,7 +74,7 @@ def read(folder: Path) -> dict[str, Copy]:
     reference = read_tokens(folder / "reference.parquet")
     result = {}
     for name in ("again", *(name for name in NAMES if (folder / f"{name}.parquet").exists())):
-        both = pair(reference, read_tokens(folder / f"{name}.parquet"))
+        both = pair_tables(reference, read_tokens(folder / f"{name}.parquet"))
         sums, tokens = both.before.sums(np.abs(both.difference))
         result[name] = Copy(name, sums, tokens, begins(both.before), begins(both.after))
     return result
@@ -139,8 +139,8 @@ def alarms(folder: Path, docs: int, draws: int = ALARM_DRAWS) -> int:
     rng, wrong = np.random.default_rng(3), 0
     for _ in range(draws):
         some = rng.integers(len(before), size=docs)
-        first, second = (columns([table[at] for at in some]) for table in (before, after))
-        wrong += against(Pair(first, second, None, 0.0, 0, 0, 0)).outcome == "different"
+        first, second = (make_columns([table[at] for at in some]) for table in (before, after))
+        wrong += compare_tables(Pair(first, second, None, 0.0, 0, 0, 0)).outcome == "different"
     return wrong
 
 
@@ -148,8 +148,8 @@ def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAW
     """Verdicts and what is named, over draws with replacement of the docs that were probed: the short and the long."""
     tables = [read_tokens(folder / f"{copy_name}.parquet") for copy_name in ("reference", name)]
     try:
-        pair(*tables)
-    except AgainstError:
+        pair_tables(*tables)
+    except PairingError:
         return Counter({("refused", ()): draws})
     sides = [({(row.task, row.doc): row for row in table}, read_probes(table.path)) for table in tables]
     keys = [sorted({key[:2] for key in sides[0][1] if (key[2] == START_PROBE) == long}) for long in (False, True)]
@@ -158,7 +158,7 @@ def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAW
         some = [of[at] for of in keys for at in rng.integers(len(of), size=len(of))]
         (first, ours), (second, theirs) = (sample(*side, some) for side in sides)
         both = Pair(first, second, None, 0.0, 0, 0, 0)
-        judged = against(both)
+        judged = compare_tables(both)
         finding = diagnose(judged, both, SPECIAL, Probing(both, ours, theirs) if probed else None)
         result[judged.outcome, finding.groups if finding else ()] += 1
     return result
@@ -183,7 +183,7 @@ def sample(answers: dict[Key, Forced], probes: Probes, keys: Sequence[Key]) -> t
     by_doc: dict[Key, list[Probed]] = {}
     for probe in probes.values():
         by_doc.setdefault((probe.task, probe.doc), []).append(probe)
-    table = columns([replace(answers[key], doc=number) for number, key in enumerate(keys)])
+    table = make_columns([replace(answers[key], doc=number) for number, key in enumerate(keys)])
     return table, {
         (key[0], number, probe.probe): replace(probe, doc=number)
         for number, key in enumerate(keys)

@@ -15,7 +15,7 @@ def main() -> None:
     if early:
         signal.signal(signal.SIGINT, _before_anything)
     from meta_eval.boundary.isolation import keep_stdout
-    from meta_eval.boundary.process_guard import begin
+    from meta_eval.boundary.process_guard import begin_exit
 
     keep_stdout()
     from meta_eval.cli import main as run
@@ -25,7 +25,7 @@ def main() -> None:
     try:
         run()
     except SystemExit as end:
-        begin(end.code)
+        begin_exit(end.code)
         raise
 
 

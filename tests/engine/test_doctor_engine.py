@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from tokenizers import Tokenizer
 from meta_eval.answers.requests import Encoder
-from meta_eval.running.canary import Canary, CanaryError, counted
+from meta_eval.running.canary import Canary, CanaryError, check_token_counts
 from meta_eval.running.client import with_token_ids
 from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.doctor.engine_checks import check_engine
@@ -41,7 +41,7 @@ def sing(client):
     asks = with_token_ids([one.request for one in known], encoder)
     try:
         canary = Canary(client, recorded, encoder.encode_text, encoder.bos)
-        return asdict(canary.judge(list(counted(client, asks, check=False))))
+        return asdict(canary.judge(list(check_token_counts(client, asks, check=False))))
     except CanaryError as error:
         return str(error)
 

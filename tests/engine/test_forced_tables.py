@@ -12,11 +12,11 @@ from on_engines import ready
 from places import REPOSITORY
 
 from meta_eval.token_fidelity.causes import PROMPT, WEIGHTS
-from meta_eval.token_fidelity.comparison import against
+from meta_eval.token_fidelity.comparison import compare_tables
 from meta_eval.token_fidelity.diagnosis import diagnose
 from meta_eval.token_fidelity.diagnosis_case import Probing
 from meta_eval.token_fidelity.probe_table import read_probes
-from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
+from meta_eval.token_fidelity.table_pairing import Pair, PairingError, pair_tables
 from meta_eval.token_fidelity.token_table import read_tokens
 
 pytestmark = pytest.mark.engine
@@ -36,43 +36,43 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def beside(tables: Path, copy: str) -> Pair:
-    return pair(*(read_tokens(tables / f"{one}.parquet") for one in ("reference", copy)))
+    return pair_tables(*(read_tokens(tables / f"{one}.parquet") for one in ("reference", copy)))
 
 
 def test_a_model_is_the_same_as_itself_on_another_kernel(tables: Path) -> None:
-    found = against(beside(tables, "again"))
+    found = compare_tables(beside(tables, "again"))
     assert found.outcome == "same"
     assert 0 < found.all.distance.value < 0.01
 
 
 def test_a_coarser_cache_is_farther_than_the_engines_own_noise(tables: Path) -> None:
-    near, far = (against(beside(tables, one)).all.distance.value for one in ("again", "kv4"))
+    near, far = (compare_tables(beside(tables, one)).all.distance.value for one in ("again", "kv4"))
     assert far > 2 * near
 
 
 def test_a_mis_sharded_layer_is_different(tables: Path) -> None:
-    assert against(beside(tables, "shards")).outcome == "different"
+    assert compare_tables(beside(tables, "shards")).outcome == "different"
 
 
 def test_probes_name_it_and_nothing_else(tables: Path) -> None:
     both = beside(tables, "shards")
     probing = Probing(both, *(read_probes(tables / f"{one}.parquet") for one in ("reference", "shards")))
-    found = diagnose(against(both), both, probing=probing)
+    found = diagnose(compare_tables(both), both, probing=probing)
     assert found is not None and found.groups == (WEIGHTS.name,)
 
 
 def test_headers_that_are_left_out_touch_chat_alone(tables: Path) -> None:
     both = beside(tables, "no_template")
-    found = diagnose(against(both), both)
+    found = diagnose(compare_tables(both), both)
     assert found is not None and found.groups[0] == PROMPT.name
 
 
 def test_the_divergence_is_positive_and_says_what_it_leaves_out(tables: Path) -> None:
-    found = against(beside(tables, "shards")).divergence
+    found = compare_tables(beside(tables, "shards")).divergence
     assert found is not None and found.k == 8
     assert found.value > 0 and 0 < found.left_out < 1
 
 
 def test_another_tokenizer_is_refused(tables: Path) -> None:
-    with pytest.raises(AgainstError):
+    with pytest.raises(PairingError):
         beside(tables, "other_tokenizer")

@@ -21,8 +21,8 @@ from meta_eval.backends.vllm import Vllm
 from meta_eval.config import Config, load_config
 from meta_eval.doctor.known_answers import model_folder
 from meta_eval.running import pipeline as story
-from meta_eval.running.canary import CanaryError, at_most
-from meta_eval.running.canary_docs import DOCS, chosen
+from meta_eval.running.canary import CanaryError, binomial_cdf
+from meta_eval.running.canary_docs import DOCS, spread_docs
 from meta_eval.running.client import EngineRequest, EngineResponse
 from meta_eval.running.pipeline import RunResult, run_pack
 
@@ -269,7 +269,7 @@ def test_a_count_that_goes_wrong_later_stops_the_run_too(ask: Callable[..., RunR
 
 @given(st.dictionaries(st.text(max_size=3), st.lists(st.sampled_from(["a", "b", "c", None]), max_size=20), max_size=50))
 def test_chosen_docs_are_spread_over_tasks_and_subtasks(tasks: dict[str, list[str | None]]) -> None:
-    result = chosen(tasks)
+    result = spread_docs(tasks)
     eligible = {task: [doc for doc, name in enumerate(names) if name is not None] for task, names in tasks.items()}
     assert all(set(docs) <= set(eligible[task]) and len(set(docs)) == len(docs) for task, docs in result.items())
     total = sum(len(docs) for docs in result.values())
@@ -286,5 +286,5 @@ def test_chosen_docs_are_spread_over_tasks_and_subtasks(tasks: dict[str, list[st
 
 def test_the_rules_stop_from_as_many_docs_on_as_is_written() -> None:
     for hits, docs, share in ((0, 12, 1 / 3), (2, 24, 1 / 3), (4, 32, 1 / 3), (0, 7, 1 / 2), (8, 32, 1 / 2)):
-        assert at_most(hits, docs, share) < 0.01 < at_most(hits + 1, docs, share)
-    assert at_most(0, 11, 1 / 3) > 0.01 < at_most(0, 6, 1 / 2)
+        assert binomial_cdf(hits, docs, share) < 0.01 < binomial_cdf(hits + 1, docs, share)
+    assert binomial_cdf(0, 11, 1 / 3) > 0.01 < binomial_cdf(0, 6, 1 / 2)

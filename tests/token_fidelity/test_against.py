@@ -10,18 +10,20 @@ import numpy as np
 import pytest
 from forced_tables import HEADER, answer, drawn, moved, table
 
-from meta_eval.token_fidelity.comparison import Against, against
-from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
-from meta_eval.token_fidelity.token_columns import columns
+from meta_eval.token_fidelity.comparison import TableComparison, compare_tables
+from meta_eval.token_fidelity.table_pairing import Pair, PairingError, pair_tables
+from meta_eval.token_fidelity.token_columns import make_columns
 from meta_eval.token_fidelity.token_table import Forced
 
 
 def paired(before: list[Forced], after: list[Forced]) -> Pair:
-    return Pair(columns(before), columns(after), None, 0.0, 0, 0, 0)
+    return Pair(make_columns(before), make_columns(after), None, 0.0, 0, 0, 0)
 
 
-def compared(tmp_path: Path, before: list[Forced], after: list[Forced], margin: float = 0.02) -> Against:
-    return against(pair(table(tmp_path / "a.parquet", before), table(tmp_path / "b.parquet", after)), margin)
+def compared(tmp_path: Path, before: list[Forced], after: list[Forced], margin: float = 0.02) -> TableComparison:
+    return compare_tables(
+        pair_tables(table(tmp_path / "a.parquet", before), table(tmp_path / "b.parquet", after)), margin
+    )
 
 
 def test_the_difference_by_hand(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_three_outcomes(tmp_path: Path, noise: float, outcome: str) -> None:
 
 def test_noise_that_raises_as_much_as_it_lowers_is_seen() -> None:
     before = [answer(doc, np.full(40, -3.0)) for doc in range(60)]
-    found = against(paired(before, moved(before, 0.1)))
+    found = compare_tables(paired(before, moved(before, 0.1)))
     assert found.outcome == "different"
     assert found.all.shift_interval is not None and 0 in found.all.shift_interval
 
@@ -89,8 +91,8 @@ def test_tables_of_other_things_are_refused_with_a_sentence(tmp_path: Path) -> N
     before = table(tmp_path / "a.parquet", drawn(3, 4))
 
     def refused(answers: list[Forced], **header: str) -> str:
-        with pytest.raises(AgainstError) as caught:
-            pair(before, table(tmp_path / "b.parquet", answers, replace(HEADER, **header)))
+        with pytest.raises(PairingError) as caught:
+            pair_tables(before, table(tmp_path / "b.parquet", answers, replace(HEADER, **header)))
         return str(caught.value)
 
     assert "of another tokenizer" in refused(drawn(3, 4), tokenizer_sha256="d" * 64)
@@ -122,7 +124,7 @@ def rates(noise: float, runs: int, docs: int) -> dict[str, float]:
             answer(doc, -30.0 + rng.laplace(0, noise * shared[doc], n).astype(np.float32))
             for doc, n in enumerate(tokens)
         ]
-        said[against(paired(before, after), margin=0.02).outcome] += 1
+        said[compare_tables(paired(before, after), margin=0.02).outcome] += 1
     return {outcome: said[outcome] / runs for outcome in ("same", "not shown", "different")}
 
 

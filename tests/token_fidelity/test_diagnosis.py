@@ -32,14 +32,14 @@ from meta_eval.token_fidelity.causes import (
     Finding,
     Group,
 )
-from meta_eval.token_fidelity.comparison import against
+from meta_eval.token_fidelity.comparison import compare_tables
 from meta_eval.token_fidelity.diagnosis import diagnose
 from meta_eval.token_fidelity.diagnosis_case import Probing
 from meta_eval.token_fidelity.perturbations import ALONE
 from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
 from meta_eval.token_fidelity.table_checks import diagnose_unpaired
-from meta_eval.token_fidelity.table_pairing import AgainstError, Pair, pair
-from meta_eval.token_fidelity.token_columns import Vocabulary, columns
+from meta_eval.token_fidelity.table_pairing import Pair, PairingError, pair_tables
+from meta_eval.token_fidelity.token_columns import Vocabulary, make_columns
 from meta_eval.token_fidelity.token_table import Forced, Tokens, read_tokens, write_tokens
 
 TABLES = REPOSITORY / "tests" / "data" / "fidelity"
@@ -74,8 +74,8 @@ def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
     if noise:
         theirs = tuple(noisy(one, rng, noise) for one in theirs)
         too = {key: noisy_probe(one, rng, noise) for key, one in too.items()}
-    both = Pair(columns(ours), columns(theirs), None, 0.0, 0, 0, 0)
-    return diagnose(against(both), both, SPECIAL, Probing(both, asked, too))
+    both = Pair(make_columns(ours), make_columns(theirs), None, 0.0, 0, 0, 0)
+    return diagnose(compare_tables(both), both, SPECIAL, Probing(both, asked, too))
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
@@ -126,38 +126,38 @@ def test_every_cause_stands_in_a_group_and_a_headline_names_groups_with_all_thei
 
 def test_too_few_probes_name_what_tokens_alone_do() -> None:
     answers, probes = read("shards")
-    both = Pair(columns(read("reference")[0]), columns(answers), None, 0.0, 0, 0, 0)
+    both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
     few = [key for key in probes if key[2] == ALONE][:5]
     probing = Probing(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
-    found = diagnose(against(both), both, SPECIAL, probing)
+    found = diagnose(compare_tables(both), both, SPECIAL, probing)
     assert found is not None and found.groups == names(WEIGHTS, ATTENTION)
 
 
 @pytest.mark.parametrize("copy", ["rope_off", "no_template"])
 def test_where_all_prompts_are_long_attention_and_a_template_are_named_together(copy: str) -> None:
-    sides = [(columns([replace(one, prompt_tokens=one.prompt_tokens + 1024) for one in read(name)[0]]), read(name)[1])
+    sides = [(make_columns([replace(one, prompt_tokens=one.prompt_tokens + 1024) for one in read(name)[0]]), read(name)[1])
              for name in ("reference", copy)]  # fmt: skip
     (first, ours), (second, theirs) = sides
     # With a bit of difference in every doc, as other engines give it.
     second = replace(second, logprobs=second.logprobs - np.float32(1e-4))
     both = Pair(first, second, None, 0.0, 0, 0, 0)
-    found = diagnose(against(both), both, SPECIAL, Probing(both, ours, theirs))
+    found = diagnose(compare_tables(both), both, SPECIAL, Probing(both, ours, theirs))
     assert found is not None and set(found.groups) == set(names(PROMPT, ATTENTION, START))
 
 
 def test_probes_of_other_requests_say_nothing() -> None:
     answers, probes = read("two_bos")
-    both = Pair(columns(read("reference")[0]), columns(answers), None, 0.0, 0, 0, 0)
+    both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
     other = {key: replace(one, request_sha256="0" * 64) for key, one in probes.items()}
     assert not Probing(both, read("reference")[1], other).is_enough
-    assert diagnose(against(both), both, SPECIAL, Probing(both, read("reference")[1], probes)) is not None
-    found = diagnose(against(both), both, SPECIAL, Probing(both, read("reference")[1], other))
+    assert diagnose(compare_tables(both), both, SPECIAL, Probing(both, read("reference")[1], probes)) is not None
+    found = diagnose(compare_tables(both), both, SPECIAL, Probing(both, read("reference")[1], other))
     assert found is not None and len(found.causes) > 1
 
 
 def groups(before: Tokens, after: Tokens, vocabulary: Vocabulary | None = SPECIAL) -> tuple[str, ...]:
-    both = pair(before, after)
-    found = diagnose(against(both), both, vocabulary)
+    both = pair_tables(before, after)
+    found = diagnose(compare_tables(both), both, vocabulary)
     return found.groups if found else ()
 
 
@@ -182,9 +182,9 @@ def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tupl
 
 
 def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
-    with pytest.raises(AgainstError, match="of another tokenizer"):
-        pair(table("reference"), table("other_tokenizer"))
-    found = diagnose_unpaired(columns(table("other_tokenizer")))
+    with pytest.raises(PairingError, match="of another tokenizer"):
+        pair_tables(table("reference"), table("other_tokenizer"))
+    found = diagnose_unpaired(make_columns(table("other_tokenizer")))
     assert found is not None and TOKENIZER in found.causes and WORDS.name in found.groups
 
 
@@ -192,7 +192,7 @@ def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
     ("copy", "named"), [("reference", ()), ("int4", ()), ("no_bos", (PROMPT, NO_BOS, START, ATTENTION))]
 )
 def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[Group, ...]) -> None:
-    found = diagnose_unpaired(columns(table(copy)))
+    found = diagnose_unpaired(make_columns(table(copy)))
     assert (found.groups if found else ()) == names(*named)
 
 
@@ -205,7 +205,7 @@ def test_without_a_baseline_only_what_is_gross_is_named(copy: str, named: tuple[
 )  # fmt: skip
 def test_without_a_baseline_probes_tell_a_bos_and_a_cut(copy: str, named: tuple[Group, ...]) -> None:
     answers, probes = read(copy)
-    found = diagnose_unpaired(columns(answers), probes)
+    found = diagnose_unpaired(make_columns(answers), probes)
     assert (found.groups if found else ()) == names(*named)
 
 
@@ -232,8 +232,8 @@ def test_without_bits_to_compare_a_cut_prompt_is_named_with_what_it_looks_like(t
 
 
 def test_the_tasks_that_an_opening_is_off_in_are_said() -> None:
-    both = pair(table("reference"), table("template_twice"))
-    found = diagnose(against(both), both, SPECIAL)
+    both = pair_tables(table("reference"), table("template_twice"))
+    found = diagnose(compare_tables(both), both, SPECIAL)
     assert found is not None
     assert found.evidence.endswith("; so in meta_base, and hardly in meta_chat, meta_long")
 

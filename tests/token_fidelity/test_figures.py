@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from forced_tables import answer, drawn
 
-from meta_eval.token_fidelity.token_columns import Vocabulary, columns
-from meta_eval.token_fidelity.token_figures import choice_figures, divergence, figures
+from meta_eval.token_fidelity.token_columns import Vocabulary, make_columns
+from meta_eval.token_fidelity.token_figures import divergence, measure_choice_figures, measure_figures
 from meta_eval.token_fidelity.token_table import Choices
 
 
 def test_the_figures_of_two_answers() -> None:
     one = answer(0, [-1.0, -2.0, -3.0, -2.0], [0.0, 0.0, 0.7, 0.0])
     other = answer(1, [-1.0, -1.0], [0.0, 0.0])
-    found = figures(columns([one, other]))
+    found = measure_figures(make_columns([one, other]))
     assert len(found) == 1  # one task: nothing by task
     whole = found[0]
     assert (whole.docs, whole.tokens) == (2, 6)
@@ -32,7 +32,7 @@ def test_the_figures_of_two_answers() -> None:
 
 def test_a_tie_is_the_likeliest_whatever_rank_the_engine_gives_it() -> None:
     tied = answer(0, [-1.0, -1.0], ranks=np.array([2, 0], np.int32))
-    assert figures(columns([tied, tied]))[0].top1.value == 1
+    assert measure_figures(make_columns([tied, tied]))[0].top1.value == 1
 
 
 def test_survival_is_kaplan_and_meiers() -> None:
@@ -48,7 +48,7 @@ def test_survival_is_kaplan_and_meiers() -> None:
 def test_tasks_and_kinds_stand_apart() -> None:
     early = answer(0, [-1.0, -3.0], [0.0, 1.0])
     late = answer(0, [-5.0, -5.0], [2.0, 2.0], task="meta_nih", prompt_tokens=9000)
-    whole, gsm8k, nih = figures(columns([early, late]), Vocabulary(frozenset({11}), frozenset({7})))
+    whole, gsm8k, nih = measure_figures(make_columns([early, late]), Vocabulary(frozenset({11}), frozenset({7})))
     assert (whole.name, gsm8k.name, nih.name) == (None, "meta_gsm8k", "meta_nih")
     assert nih.logprob.value == -5
     kinds = {one.name: (one.tokens, one.top1, one.logprob) for one in whole.kinds}
@@ -65,7 +65,7 @@ def test_an_interval_counts_docs_and_not_tokens() -> None:
     # Within a doc all tokens are alike, so that a thousand of them say no more than one.
     few = [answer(doc, [-1.0 - doc % 2] * 2) for doc in range(20)]
     many = [answer(doc, [-1.0 - doc % 2] * 2000) for doc in range(20)]
-    short, long = (figures(columns(one))[0].logprob.interval for one in (few, many))
+    short, long = (measure_figures(make_columns(one))[0].logprob.interval for one in (few, many))
     assert short is not None and long is not None
     assert short.upper - short.lower == pytest.approx(long.upper - long.lower)
 
@@ -75,7 +75,7 @@ def test_recorded_likelihoods_are_compared_as_numbers() -> None:
         Choices("meta_arc", 0, "0", np.array([-1.0, -2.0], np.float32), np.array([-1.5, -2.5], np.float32), 0),
         Choices("meta_arc", 1, "1", np.array([-4.0, -3.0], np.float32), np.array([-3.0, -3.5], np.float32), 0),
     ]
-    (found,) = choice_figures(docs)
+    (found,) = measure_choice_figures(docs)
     assert (found.docs, found.numbers) == (2, 4)
     assert found.mean_difference.value == pytest.approx((0.5 + 0.5 + 1.0 + 0.5) / 4)
     assert found.median_difference == 0.5
@@ -83,14 +83,14 @@ def test_recorded_likelihoods_are_compared_as_numbers() -> None:
     assert found.same_best.value == 0.5
     assert [(one.doc, one.difference) for one in found.worst] == [(1, 1.0), (0, 0.5)]
     assert found.correlation == pytest.approx(np.corrcoef([-1, -2, -4, -3], [-1.5, -2.5, -3, -3.5])[0, 1])
-    assert choice_figures([]) == []
+    assert measure_choice_figures([]) == []
 
 
 def test_copies_of_one_answer_count_as_one_doc() -> None:
     """Ten docs in eight copies each tell as much as ten."""
     once = drawn(10, 12)
     often = [replace(one, doc=10 * number + one.doc) for number in range(8) for one in once]
-    (few,), (many,) = figures(columns(once)), figures(columns(often))
+    (few,), (many,) = measure_figures(make_columns(once)), measure_figures(make_columns(often))
     assert many.docs == 80
     assert few.logprob.interval is not None
     assert many.logprob.interval is not None

@@ -19,8 +19,8 @@ from meta_eval.token_fidelity.perturbations import (
     SECOND_BOS,
     SHIFTED,
     SPELLED,
-    turned_round,
-    variants,
+    make_perturbations,
+    turn_start_round,
 )
 
 TOKENIZER = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
@@ -33,7 +33,9 @@ def made(prompt: str) -> dict[str, tuple[list[int], list[int]]]:
     assert ENCODER.bos is not None
     ids = [ENCODER.bos, *ENCODER.encode_text(prompt)]
     return dict(
-        variants(prompt, ids, ENCODER.encode_text("a b c"), ENCODER.bos, ENCODER.encode_text, ENCODER.encode_spelled)
+        make_perturbations(
+            prompt, ids, ENCODER.encode_text("a b c"), ENCODER.bos, ENCODER.encode_text, ENCODER.encode_spelled
+        )
     )
 
 
@@ -71,12 +73,12 @@ def test_any_prompt_has_probes_of_tokens(prompt: str) -> None:
 
 
 def test_answers_are_cut_and_an_answer_of_one_token_is_never_alone() -> None:
-    found = dict(variants("x", [0, 5], list(range(100)), 0, ENCODER.encode_text, ENCODER.encode_spelled))
+    found = dict(make_perturbations("x", [0, 5], list(range(100)), 0, ENCODER.encode_text, ENCODER.encode_spelled))
     assert found[NO_BOS][1] == list(range(MOST))
-    assert ALONE not in dict(variants("x", [0, 5], [7], 0, ENCODER.encode_text, ENCODER.encode_spelled))
+    assert ALONE not in dict(make_perturbations("x", [0, 5], [7], 0, ENCODER.encode_text, ENCODER.encode_spelled))
 
 
 def test_a_start_that_is_turned_round_keeps_its_bos_and_its_length() -> None:
     ids = list(range(100))
-    assert turned_round(ids) == [0, *range(10, 0, -1), *range(11, 100)]
-    assert turned_round(ids[:39]) is None
+    assert turn_start_round(ids) == [0, *range(10, 0, -1), *range(11, 100)]
+    assert turn_start_round(ids[:39]) is None

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from meta_eval.boundary.code_lock import outside
+from meta_eval.boundary.code_lock import call_outside
 from meta_eval.verification.evaluator import silence_libraries
 
 
@@ -44,7 +44,7 @@ def test_other_threads_are_heard_as_ever(capsys: pytest.CaptureFixture[str], cap
     told: list[logging.LogRecord] = []
     with ThreadPoolExecutor(1) as threads, silence_libraries(told.append):
         threads.submit(speak).result()
-        outside(speak)
+        call_outside(speak)
     assert capsys.readouterr() == ("drawn\ndrawn\n", "")
     assert [record.getMessage() for record in caplog.records] == ["odd", "odd"]
     assert told == []
@@ -56,5 +56,5 @@ def test_without_a_handler_other_threads_are_heard_as_ever(
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     with silence_libraries():
         logging.getLogger("mine").warning("lost")
-        outside(logging.getLogger("mine").warning, "odd")
+        call_outside(logging.getLogger("mine").warning, "odd")
     assert capsys.readouterr() == ("", "odd\n")

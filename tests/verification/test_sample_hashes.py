@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval import evaluator
 
-from meta_eval.boundary.code_lock import exclusive
+from meta_eval.boundary.code_lock import take_turn
 from meta_eval.verification.sample_hashes import dump_json, replace_hashing
 
 SETTINGS = {"indent": 2, "ensure_ascii": False, "default": str}
@@ -39,7 +39,7 @@ def test_with_other_settings_too(settings: dict[str, Any]) -> None:
 
 
 def test_another_thread_has_lm_evals_own_meanwhile() -> None:
-    with ThreadPoolExecutor(1) as threads, exclusive(), replace_hashing(False):
+    with ThreadPoolExecutor(1) as threads, take_turn(), replace_hashing(False):
         assert evaluator.hash_string("a") == evaluator.json.dumps({}) == ""
         assert threads.submit(evaluator.hash_string, "a").result() == hashlib.sha256(b"a").hexdigest()
         assert threads.submit(evaluator.json.dumps, {}).result() == "{}"

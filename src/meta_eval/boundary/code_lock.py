@@ -30,7 +30,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 @contextmanager
-def exclusive() -> Iterator[None]:
+def take_turn() -> Iterator[None]:
     """Wait for this thread's turn, and hold it until the block ends. Blocks may be nested."""
     with _lock:
         token = _inside.set(True)
@@ -40,12 +40,12 @@ def exclusive() -> Iterator[None]:
             _inside.reset(token)
 
 
-def is_inside() -> bool:
-    """Whether this thread is in a block of `exclusive`."""
+def has_turn() -> bool:
+    """Whether this thread is in a block of `take_turn`."""
     return _inside.get()
 
 
-def outside(call: Callable[..., Any], *arguments: Any) -> Any:
+def call_outside(call: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of the program, such as one that shows progress, with the streams and logs of the program."""
     token = _inside.set(False)
     try:
@@ -54,7 +54,7 @@ def outside(call: Callable[..., Any], *arguments: Any) -> Any:
         _inside.reset(token)
 
 
-def divided(inside: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
+def divide_by_thread(inside: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is ``inside`` for the thread whose turn it is, and ``others`` for the rest."""
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -64,8 +64,8 @@ def divided(inside: Callable[..., Any], others: Callable[..., Any]) -> Callable[
 
 
 @contextmanager
-def redirected(**streams: Any) -> Iterator[None]:
-    """Replace standard streams for this thread, in a block of `exclusive`.
+def redirect_streams(**streams: Any) -> Iterator[None]:
+    """Replace standard streams for this thread, in a block of `take_turn`.
 
     Args:
         streams: By name (``stdout``, ``stderr``); None for nowhere.

@@ -5,9 +5,15 @@ a dataset that is printed there would be executed by ``sh -c "$(meta-eval prepar
 is proven.
 
 A thread, a program or an exit hook that such code starts outlives its call. So a process of the command line keeps its
-stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends, which `ending` sees
-to. The process of a program that calls the API is not ours: there only the thread that runs such code has another
+stdout for itself (`keep_stdout`) and, once such code has run, gives nothing back until it ends, which `process_guard`
+sees to. The process of a program that calls the API is not ours: there only the thread that runs such code has another
 ``sys.stdout`` and another ``os._exit``, and file descriptors stay what they are.
+
+A child process would hold such code in without these guards, and is slower. Isolation costs 0.05 ms a call. A started
+child costs 0.9 s of CPU until it has imported datasets, and 1.1 s until lm_eval's tasks, beside the 1.5 s that prepare
+takes for all of the embedded sample. A forked child costs 0.15 s for 12,000 docs that take 0.02 s, verify would copy
+57 MB of samples from it for as many (0.2 s), and a program with threads cannot be forked. What `staging` guards, two
+commands that write into one folder, a child process does not.
 """
 
 from __future__ import annotations
@@ -24,9 +30,9 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from meta_eval.boundary import process_guard as ending
-from meta_eval.boundary.code_lock import exclusive, is_inside, redirected
-from meta_eval.boundary.sigterm import is_ending
+from meta_eval.boundary import process_guard
+from meta_eval.boundary.code_lock import has_turn, redirect_streams, take_turn
+from meta_eval.boundary.sigterm import is_interrupted
 from meta_eval.messages.errors import TemplateError, UserError
 
 _kept: IO[str] | None = None
@@ -46,7 +52,7 @@ def keep_stdout() -> None:
     _kept = os.fdopen(os.dup(1), "w", encoding=encoding, errors=errors)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_lose_stdout)
-    ending.end_last()
+    process_guard.register_last_exit()
 
 
 def _lose_stdout() -> None:
@@ -62,7 +68,7 @@ def own_stdout() -> Any:
 
 
 @contextmanager
-def contained(folder: Path) -> Iterator[None]:
+def isolate_code(folder: Path) -> Iterator[None]:
     """Run code of a folder, one thread at a time.
 
     What it prints goes to stderr; in a process of the command line also what C code and programs print that it starts.
@@ -76,7 +82,14 @@ def contained(folder: Path) -> Iterator[None]:
     Raises:
         TemplateError: The code ends or interrupts the program.
     """
-    with exclusive(), ending.noted(folder), _interrupts() as pressed, _no_exit(), _no_stdout(), _no_bytecode():
+    with (
+        take_turn(),
+        process_guard.track_threads(folder),
+        _interrupts() as pressed,
+        _no_exit(),
+        _no_stdout(),
+        _no_bytecode(),
+    ):
         try:
             yield
         except UserError:
@@ -108,7 +121,7 @@ def _ended(error: BaseException, folder: Path) -> TemplateError:
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
     """Whether somebody pressed Ctrl-C, or SIGTERM interrupted the block; only the main thread can tell."""
-    pressed, ending_before = threading.Event(), is_ending()
+    pressed, ending_before = threading.Event(), is_interrupted()
     before: Any = None
     if threading.current_thread() is threading.main_thread():
         before = signal.getsignal(signal.SIGINT)
@@ -120,7 +133,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     if callable(before):
         signal.signal(signal.SIGINT, press)
     try:
-        yield lambda: pressed.is_set() or (is_ending() and not ending_before)
+        yield lambda: pressed.is_set() or (is_interrupted() and not ending_before)
     finally:
         if callable(before):
             signal.signal(signal.SIGINT, before)
@@ -140,7 +153,7 @@ def _no_exit() -> Iterator[None]:
 
 
 def _refuse_exit(status: int) -> NoReturn:
-    if os.getpid() != _process or not (_kept or is_inside()):
+    if os.getpid() != _process or not (_kept or has_turn()):
         _leave(status)
     raise SystemExit(status)
 
@@ -149,7 +162,7 @@ def _refuse_exit(status: int) -> NoReturn:
 def _no_stdout() -> Iterator[None]:
     if _kept is not None:
         _give_up_stdout()
-    with redirected(stdout=sys.stderr):
+    with redirect_streams(stdout=sys.stderr):
         yield
 
 

@@ -22,7 +22,7 @@ from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import InputError, read_text
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.pack_names import join_names, stays_inside
-from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, held, is_staged, sync
+from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, hold_staging, is_staged, sync_to_disk
 from meta_eval.messages.logs import log
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -93,7 +93,7 @@ def replace_folder(
     there = target.is_dir()
     try:
         target.mkdir(parents=True, exist_ok=True)
-        with held(target, where) as place:
+        with hold_staging(target, where) as place:
             _finish(target, place)
             check_folder(target, kind, where=where, shared=shared)
             new = NewFiles(place)
@@ -123,7 +123,7 @@ def finish_folder(folder: Path) -> None:
     """
     target = Path(os.path.realpath(folder))
     if (target / STAGING / READY).is_file():
-        with suppress(OSError), held(target, str(folder)) as place:  # OSError: nobody may write here
+        with suppress(OSError), hold_staging(target, str(folder)) as place:  # OSError: nobody may write here
             _finish(target, place)
 
 
@@ -143,7 +143,7 @@ def _finish(target: Path, place: Path) -> None:
     edited = _remove_old(target, ours, new) + _put_new(target, place, new)
     _remove_empty({target / name for name in ours}, target)
     for parent in {(target / name).parent for name in new}:
-        sync(parent)
+        sync_to_disk(parent)
     (place / LIST).write_text(text, encoding="utf-8")
     (place / LIST).rename(target / list_name(kind))
     ready.unlink()
@@ -201,9 +201,9 @@ def _write_list(place: Path, kind: str, sums: Mapping[str, str]) -> None:
         file.write(f"{kind}\n{text}")
         file.flush()
         os.fsync(file.fileno())
-    sync(place)
+    sync_to_disk(place)
     (place / LIST).rename(place / READY)
-    sync(place)
+    sync_to_disk(place)
 
 
 def _read_list(path: Path) -> dict[str, str]:

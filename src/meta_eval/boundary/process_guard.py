@@ -34,13 +34,13 @@ _code = 0
 _began: float | None = None
 
 
-def end_last() -> None:
+def register_last_exit() -> None:
     """At the start of a process that is ours: be the last of its exit hooks."""
     atexit.register(_last)
 
 
 @contextmanager
-def noted(folder: Path) -> Iterator[None]:
+def track_threads(folder: Path) -> Iterator[None]:
     """Remember whose the threads are that begin meanwhile; a process that is forked meanwhile ends here."""
     process, before = os.getpid(), set(threading.enumerate())
     _folders.add(str(folder.resolve()))
@@ -52,7 +52,7 @@ def noted(folder: Path) -> Iterator[None]:
         _threads.update(thread for thread in threading.enumerate() if thread not in before and not thread.daemon)
 
 
-def begin(code: object) -> None:
+def begin_exit(code: object) -> None:
     """From here on the process only ends; with ``code``, unless something keeps it from that."""
     global _code, _began
     if not _folders:

@@ -29,7 +29,7 @@ def interrupt_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def is_ending() -> bool:
+def is_interrupted() -> bool:
     """Whether SIGTERM came in a block of `interrupt_on_sigterm` that is not left yet."""
     return signal.getsignal(signal.SIGTERM) is _pass_over
 

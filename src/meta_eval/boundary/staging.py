@@ -65,7 +65,7 @@ class NewFiles:
     def sums(self) -> dict[str, str]:
         """The SHA-256 of each, hex; all are on the disk then."""
         for number in range(len(self.names)):  # the first takes most of the others along
-            sync(self._place / str(number))
+            sync_to_disk(self._place / str(number))
         return {name: hash_file(self._place / str(number)) for number, name in enumerate(self.names)}
 
     def _staged(self, name: str) -> Path:
@@ -82,7 +82,7 @@ def is_staged(name: str) -> bool:
     return name == LIST or name.isdecimal()
 
 
-def sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Bring a file or folder onto the disk, so that no new name stands for an empty file after a crash.
 
     Raises:
@@ -99,7 +99,7 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def held(target: Path, where: str) -> Iterator[Path]:
+def hold_staging(target: Path, where: str) -> Iterator[Path]:
     """The folder for new files, which one process at a time holds.
 
     Raises:

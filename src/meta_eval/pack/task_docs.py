@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.boundary.inputs import describe_error, read_regular
-from meta_eval.boundary.isolation import contained
+from meta_eval.boundary.isolation import isolate_code
 from meta_eval.boundary.memory import release_memory
 from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
@@ -161,7 +161,7 @@ def make_docs(
     module_file, name = template.process_docs or (template.file, "")
     where = f"{root / module_file}: {name}" if name else str(root / module_file)
     try:
-        with _whole(root, template) as folder, contained(folder):
+        with _whole(root, template) as folder, isolate_code(folder):
             process_docs = getattr(_module(folder, module_file), name) if name else None
             make_doc = getattr(process_docs, "make_doc", None)
             table = _in_batches(make_doc, rows) if make_doc else None

@@ -12,7 +12,7 @@ from meta_eval.reports import fidelity_text as write
 
 if TYPE_CHECKING:
     from meta_eval.token_fidelity.causes import Finding
-    from meta_eval.token_fidelity.comparison import Against, Outcome
+    from meta_eval.token_fidelity.comparison import Outcome, TableComparison
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures
 
 SCHEMA_VERSION = 1
@@ -99,8 +99,8 @@ class FidelityReport:
     choices: tuple[ChoiceFigures, ...] = ()
     baseline: str | None = None
     baseline_figures: tuple[Figures, ...] = ()
-    against: Against | None = None
-    choices_against: Against | None = None
+    against: TableComparison | None = None
+    choices_against: TableComparison | None = None
     finding: Finding | None = None
     answers: tuple[Answer, ...] = ()
     changes: tuple[Change, ...] = ()

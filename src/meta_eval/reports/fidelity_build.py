@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from meta_eval.judging.gate import FidelityRule
-    from meta_eval.token_fidelity.comparison import Against
+    from meta_eval.token_fidelity.comparison import TableComparison
     from meta_eval.token_fidelity.table_pairing import Pair
     from meta_eval.token_fidelity.token_columns import Columns, Vocabulary
 
@@ -47,14 +47,14 @@ def build(
         UserError: A table cannot be read, or they are not of the same tokens.
     """
     from meta_eval.token_fidelity import comparison as beside
-    from meta_eval.token_fidelity.choice_comparison import against_choices
+    from meta_eval.token_fidelity.choice_comparison import compare_choices
     from meta_eval.token_fidelity.diagnosis import diagnose
     from meta_eval.token_fidelity.diagnosis_case import Probing
     from meta_eval.token_fidelity.probe_table import read_probes
     from meta_eval.token_fidelity.table_checks import diagnose_unpaired
-    from meta_eval.token_fidelity.table_pairing import pair
-    from meta_eval.token_fidelity.token_columns import columns
-    from meta_eval.token_fidelity.token_figures import choice_figures, figures
+    from meta_eval.token_fidelity.table_pairing import pair_tables
+    from meta_eval.token_fidelity.token_columns import make_columns
+    from meta_eval.token_fidelity.token_figures import measure_choice_figures, measure_figures
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
     beside_it = choices_path(table)
@@ -63,19 +63,19 @@ def build(
     first = tokens.header if tokens else header
     assert first is not None  # noqa: S101 (one of both was read)
     words = _Words(tokenizer)
-    whole = columns(tokens) if tokens else None
-    some = tuple(figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
+    whole = make_columns(tokens) if tokens else None
+    some = tuple(measure_figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
     found, both, other = None, None, None
     margin = (rule.margin if rule else None) or FIDELITY_MARGIN
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
     of_choices = None
     if against is not None and choices and choices_path(against).exists():
         other, theirs = read_choices(choices_path(against))
-        of_choices = against_choices(theirs, choices, margin, least)
+        of_choices = compare_choices(theirs, choices, margin, least)
     if against is not None and tokens is not None and (against.exists() or of_choices is None):
         baseline = read_tokens(against)
-        both, other = pair(baseline, tokens), baseline.header
-        found = beside.against(both, margin, words.vocabulary, least)
+        both, other = pair_tables(baseline, tokens), baseline.header
+        found = beside.compare_tables(both, margin, words.vocabulary, least)
     if against is not None and found is None and of_choices is None:
         raise UserError(
             "holds choices alone, and the baseline holds none", where=str(beside_it),
@@ -95,9 +95,9 @@ def build(
         engine=first.engine,
         table=str(table if tokens else beside_it),
         figures=some,
-        choices=tuple(choice_figures(choices)),
+        choices=tuple(measure_choice_figures(choices)),
         baseline=None if other is None else f"{other.model} ({other.engine})",
-        baseline_figures=tuple(figures(both.before, words.vocabulary)) if both else (),
+        baseline_figures=tuple(measure_figures(both.before, words.vocabulary)) if both else (),
         against=found,
         choices_against=of_choices,
         finding=finding,
@@ -178,7 +178,7 @@ def _answer(table: Columns, both: Pair | None, row: int, size: float, words: _Wo
     return Answer(own.task, own.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
 
 
-def _changes(both: Pair, found: Against, words: _Words) -> list[Change]:
+def _changes(both: Pair, found: TableComparison, words: _Words) -> list[Change]:
     import numpy as np
 
     rows = {(one.task, one.doc): row for row, one in enumerate(both.before.answers)}
@@ -207,8 +207,8 @@ def beside_results(
     Raises:
         UserError: A table cannot be read.
     """
-    from meta_eval.token_fidelity.token_columns import columns
-    from meta_eval.token_fidelity.token_figures import choice_figures, figures
+    from meta_eval.token_fidelity.token_columns import make_columns
+    from meta_eval.token_fidelity.token_figures import measure_choice_figures, measure_figures
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens, whole_tables
 
     found, notes = [], []
@@ -220,11 +220,13 @@ def beside_results(
         if manifest_sha256 is not None and header.manifest_sha256 != manifest_sha256:
             notes.append(f"{table} is a table of another pack, and left out")
             continue
-        whole = columns(tokens or ())
-        of_texts = tuple(figures(whole)) if len(whole.row) else ()
+        whole = make_columns(tokens or ())
+        of_texts = tuple(measure_figures(whole)) if len(whole.row) else ()
         if of_texts or choices:
             found.append(
-                FidelityReport(header.model, header.engine, str(table), of_texts, tuple(choice_figures(choices)))
+                FidelityReport(
+                    header.model, header.engine, str(table), of_texts, tuple(measure_choice_figures(choices))
+                )
             )
     return tuple(found), tuple(notes)
 

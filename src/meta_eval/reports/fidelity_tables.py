@@ -13,7 +13,7 @@ from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.reports.fidelity import FidelityReport
-    from meta_eval.token_fidelity.comparison import Against, Paired
+    from meta_eval.token_fidelity.comparison import Paired, TableComparison
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figure, Figures
 
 _LONG = ("html", "markdown")
@@ -116,7 +116,7 @@ def _kinds(report: FidelityReport) -> Table[_Kind]:
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
 
 
-def _against(key: str, title: str, found: Against | None, unit: str) -> Table[Paired]:
+def _against(key: str, title: str, found: TableComparison | None, unit: str) -> Table[Paired]:
     changed = "top-1 changed" if unit == "token" else "best changed"
     columns: tuple[Column[Paired], ...] = (
         Column("docs", "docs", lambda one: one.docs, text.count),
@@ -140,7 +140,7 @@ def _against(key: str, title: str, found: Against | None, unit: str) -> Table[Pa
     return Table(key, title, columns, _paired(found), verdict="verdict")
 
 
-def _paired(found: Against | None) -> tuple[Row[Paired], ...]:
+def _paired(found: TableComparison | None) -> tuple[Row[Paired], ...]:
     if found is None:
         return ()
     whole = Row(write.name(None), found.all, found.outcome, whole=True)

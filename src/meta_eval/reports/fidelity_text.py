@@ -10,7 +10,7 @@ from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
     from meta_eval.stats import Interval
-    from meta_eval.token_fidelity.comparison import Against, Divergence
+    from meta_eval.token_fidelity.comparison import Divergence, TableComparison
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures
 
 YARDSTICK = (
@@ -53,7 +53,7 @@ def left_out(found: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
-def beside(one: Against, unit: str) -> str:
+def beside(one: TableComparison, unit: str) -> str:
     """A comparison in one line: ``unit`` is a token of texts, or a choice."""
     clauses = (
         f"{one.outcome}: distance {nats(one.all.distance.value)} nats a {unit} "
@@ -65,7 +65,10 @@ def beside(one: Against, unit: str) -> str:
 
 
 def headline(
-    texts: Against | None, of_choices: Against | None, figures: Sequence[Figures], choices: Sequence[ChoiceFigures]
+    texts: TableComparison | None,
+    of_choices: TableComparison | None,
+    figures: Sequence[Figures],
+    choices: Sequence[ChoiceFigures],
 ) -> str:
     """The whole in one line."""
     if texts is not None or of_choices is not None:

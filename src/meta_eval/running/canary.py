@@ -12,7 +12,7 @@ What stops a run, and why it is certain enough (each number is reasoned; real mo
   opens all its answers in a way of its own (``<think>``) is let go on where it can be forced and finds most tokens of
   the recorded answers; else it is stopped, by mistake: a minute is lost by that, and hours by the contrary.
 * **The recorded answers are likelier with another number of BOS**, where the engine can be forced
-  (`running.evidence`). What share of their tokens is the likeliest one tells of the others what may be wrong.
+  (`running.canary_evidence`). What share of their tokens is the likeliest one tells of the others what may be wrong.
 * **Likelihoods say nothing**: not a number, or alike for all continuations of every doc, to `ALIKE` nats.
 * **The likeliest continuation is the recorded one on so few docs** that one which agrees on half of them would do so
   with a probability below `CHANCE`. Of four choices a broken model agrees on a quarter.
@@ -34,7 +34,13 @@ from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.answers.requests import Request
 from meta_eval.backends.base import BackendError
 from meta_eval.catalog.families import find_family, list_families
-from meta_eval.running.canary_evidence import CanaryEvidence, evidence, forced_asks, other_bos, other_number
+from meta_eval.running.canary_evidence import (
+    CanaryEvidence,
+    change_bos_number,
+    find_other_bos,
+    make_forced_requests,
+    measure_evidence,
+)
 from meta_eval.running.client import Client, EngineRequest, EngineResponse
 
 # How many docs are asked again in another way.
@@ -63,7 +69,7 @@ class CanaryError(BackendError):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class AnswerComparison:
     """An answer beside the recorded one.
 
     Attributes:
@@ -97,7 +103,7 @@ class Compared:
 Cut = Callable[[str], Sequence[Any]]
 
 
-def counted(
+def check_token_counts(
     client: Client, asks: Iterable[EngineRequest], *, check: bool = True
 ) -> Iterator[tuple[EngineRequest, EngineResponse]]:
     """Ask, and hold the engine's own count of each prompt's tokens against what was sent, if it is to be checked.
@@ -131,28 +137,29 @@ _MORE = {
 }
 
 
-def compared(ask: EngineRequest, said: EngineResponse, recorded: Recorded, cut: Cut) -> Compared:
+def compare_answer(ask: EngineRequest, said: EngineResponse, recorded: Recorded, cut: Cut) -> AnswerComparison:
     """Put an answer beside the recorded one."""
     tokens = None if ask.prompt_ids is None else len(ask.prompt_ids)
     if said.choices:
         ours = [value for value, _ in said.choices]
         if not all(math.isfinite(value) for value in ours):
-            return Compared(ask.request, tokens, same=False, off=1.0, flat=True)
+            return AnswerComparison(ask.request, tokens, same=False, off=1.0, flat=True)
         theirs = [-value for value in recorded.nlls]
         pairs = zip(_shares(ours), _shares(theirs), strict=True)
-        return Compared(
+        return AnswerComparison(
             ask.request, tokens, same=ours.index(max(ours)) == theirs.index(max(theirs)),
-            off=max(abs(one - other) for one, other in pairs), flat=max(ours) - min(ours) < ALIKE,
+            off=max(abs(own - right) for own, right in pairs), flat=max(ours) - min(ours) < ALIKE,
         )  # fmt: skip
     text, right = said.text or "", cut_at_stop(recorded.text or "", ask.request.stop)
-    one, other = cut(text), cut(right)
+    said_tokens, right_tokens = cut(text), cut(right)
     alike = next(
-        (number for number, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (number for number, (a, b) in enumerate(zip(said_tokens, right_tokens, strict=False)) if a != b),
+        min(len(said_tokens), len(right_tokens)),
     )
-    return Compared(
-        ask.request, tokens, alike=alike, of=len(other), equal=text.strip() == right.strip(),
+    return AnswerComparison(
+        ask.request, tokens, alike=alike, of=len(right_tokens), equal=text.strip() == right.strip(),
         empty=_degenerate(text) if right.strip() else "", header=text.lstrip().startswith(_heads()),
-        opening=one[0] if one else None,
+        opening=said_tokens[0] if said_tokens else None,
     )  # fmt: skip
 
 
@@ -210,16 +217,18 @@ class Summary:
     logprob: float | None = None
 
     @classmethod
-    def of(cls, seen: Sequence[Compared], found: CanaryEvidence | None = None) -> Summary:
-        texts = [one for one in seen if one.same is None]
-        choices = [one for one in seen if one.same is not None]
-        shares = [one.alike / max(one.of, 1) for one in texts]
+    def of(cls, seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None = None) -> Summary:
+        texts = [comparison for comparison in seen if comparison.same is None]
+        choices = [comparison for comparison in seen if comparison.same is not None]
+        shares = [comparison.alike / max(comparison.of, 1) for comparison in texts]
         return cls(
-            texts=len(texts), begin=sum(one.alike > 0 for one in texts), prefix=sum(shares) / max(len(shares), 1),
-            equal=sum(one.equal for one in texts), choices=len(choices), same=sum(bool(one.same) for one in choices),
-            off=sorted(one.off for one in choices)[len(choices) // 2] if choices else 0.0,
-            forced=found.tokens if found else 0, top=found.top if found else None,
-            logprob=found.logprob if found else None,
+            texts=len(texts), begin=sum(comparison.alike > 0 for comparison in texts),
+            prefix=sum(shares) / max(len(shares), 1),
+            equal=sum(comparison.equal for comparison in texts), choices=len(choices),
+            same=sum(bool(comparison.same) for comparison in choices),
+            off=sorted(comparison.off for comparison in choices)[len(choices) // 2] if choices else 0.0,
+            forced=evidence.tokens if evidence else 0, top=evidence.top if evidence else None,
+            logprob=evidence.logprob if evidence else None,
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -239,30 +248,30 @@ class Summary:
         return ", ".join(words) or "nothing to compare"
 
 
-def suspicion(seen: Sequence[Compared], *, own_opening: bool = False) -> str | None:
+def find_suspicion(seen: Sequence[AnswerComparison], *, own_opening: bool = False) -> str | None:
     """What is certainly wrong with some answers, or None.
 
     Args:
         seen: The answers.
         own_opening: Whether the model is known to open its answers in a way of its own; they then need not begin alike.
     """
-    texts = [one for one in seen if one.same is None]
-    choices = [one for one in seen if one.same is not None]
-    ways = {one.empty for one in texts}
+    texts = [comparison for comparison in seen if comparison.same is None]
+    choices = [comparison for comparison in seen if comparison.same is not None]
+    ways = {comparison.empty for comparison in texts}
     if len(texts) >= FEWEST and "" not in ways:
         return f"every answer is degenerate ({', '.join(sorted(ways))})"
-    begin = sum(one.alike > 0 for one in texts)
-    if texts and not own_opening and at_most(begin, len(texts), BEGINS_ALIKE) < CHANCE:
+    begin = sum(comparison.alike > 0 for comparison in texts)
+    if texts and not own_opening and binomial_cdf(begin, len(texts), BEGINS_ALIKE) < CHANCE:
         return f"{begin} of {len(texts)} answers begin as the recorded one"
-    if len(choices) >= FEWEST and all(one.flat for one in choices):
+    if len(choices) >= FEWEST and all(comparison.flat for comparison in choices):
         return "the likelihoods of the continuations are all alike, or no numbers"
-    same = sum(bool(one.same) for one in choices)
-    if choices and at_most(same, len(choices), CHOOSES_ALIKE) < CHANCE:
+    same = sum(bool(comparison.same) for comparison in choices)
+    if choices and binomial_cdf(same, len(choices), CHOOSES_ALIKE) < CHANCE:
         return f"the likeliest of the choices is the recorded one on {same} of {len(choices)} docs"
     return None
 
 
-def at_most(hits: int, of: int, share: float) -> float:
+def binomial_cdf(hits: int, of: int, share: float) -> float:
     """The probability of so few hits or fewer, of independent trials: the binomial distribution."""
     return sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(hits + 1))
 
@@ -289,81 +298,91 @@ class Canary:
         Raises:
             CanaryError: The set-up is broken.
         """
-        given = [(ask, one) for ask, one in said if one.error is None]
+        given = [(ask, answer) for ask, answer in said if answer.error is None]
         if said and not given:
             raise CanaryError(f"none of {len(said)} first requests is answered: {said[0][1].error}", hint=_GO_ON)
         seen = self._compared(given)
         long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
-        long = [one for one in seen if (one.tokens or 0) > long_from]
-        forced = forced_asks([ask for ask, _ in given], self.recorded, self.cut) if self.bos is not None else []
-        found = evidence(self.client, forced)
-        other = other_bos(self.client, forced, found, self.bos or 0) if found is not None else None
+        long = [comparison for comparison in seen if (comparison.tokens or 0) > long_from]
+        forced = (
+            make_forced_requests([ask for ask, _ in given], self.recorded, self.cut) if self.bos is not None else []
+        )
+        evidence = measure_evidence(self.client, forced)
+        other = find_other_bos(self.client, forced, evidence, self.bos or 0) if evidence is not None else None
         if other is not None:
             raise CanaryError(other, where="canary", hint=_GO_ON)
-        own = found is not None and found.is_sound and _opens_alike(seen)
-        why = suspicion(seen, own_opening=own)
+        own = evidence is not None and evidence.is_sound and _opens_alike(seen)
+        why = find_suspicion(seen, own_opening=own)
         if why is not None:
             raise CanaryError(
-                f"{why}. {self._cause([ask for ask, _ in given], seen, found)}", where="canary", hint=_GO_ON
+                f"{why}. {self._cause([ask for ask, _ in given], seen, evidence)}", where="canary", hint=_GO_ON
             )
-        why = suspicion(long, own_opening=own)
+        why = find_suspicion(long, own_opening=own)
         if why is not None:
             cause = (
                 "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
             )
             raise CanaryError(f"of prompts beyond {long_from:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
-        return Summary.of(seen, found)
+        return Summary.of(seen, evidence)
 
-    def _compared(self, given: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[Compared]:
-        return [compared(ask, one, self.recorded[one.request.id], self.cut) for ask, one in given]
+    def _compared(self, given: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:
+        return [compare_answer(ask, answer, self.recorded[answer.request.id], self.cut) for ask, answer in given]
 
-    def _cause(self, asks: Sequence[EngineRequest], seen: Sequence[Compared], found: CanaryEvidence | None) -> str:
+    def _cause(
+        self, asks: Sequence[EngineRequest], seen: Sequence[AnswerComparison], evidence: CanaryEvidence | None
+    ) -> str:
         """The likeliest cause, from a few docs asked with another number of BOS."""
         ids = self.bos is not None and all(ask.prompt_ids for ask in asks)
         if ids:
             some = sorted(asks, key=lambda ask: len(ask.prompt_ids or ()))[:VARIANTS]
-            base = _agreement([one for one in seen if one.request.id in {ask.request.id for ask in some}])
+            base = _agreement(
+                [comparison for comparison in seen if comparison.request.id in {ask.request.id for ask in some}]
+            )
             for fewer, cause in (
                 (True, "With no BOS it answers as recorded: something adds a BOS to the one that is sent"),
                 (False, "With two BOS it answers as recorded: something strips one"),
             ):
-                asked = [other_number(ask, self.bos or 0, fewer=fewer) for ask in some]
-                given = [(ask, one) for ask, one in zip_asked(self.client, asked) if one.error is None]
+                asked = [change_bos_number(ask, self.bos or 0, fewer=fewer) for ask in some]
+                given = [(ask, answer) for ask, answer in pair_responses(self.client, asked) if answer.error is None]
                 again = _agreement(self._compared(given))
                 if again >= 0.5 and again > base + 0.25:
                     return cause
-        texts = [one for one in seen if one.same is None]
-        if texts and sum(one.header for one in texts) * 2 > len(texts):
+        texts = [comparison for comparison in seen if comparison.same is None]
+        if texts and sum(comparison.header for comparison in texts) * 2 > len(texts):
             return "They begin with the head of a turn: a chat template stands around prompts that have theirs already"
-        if any(one.empty == "one token over and over" for one in texts) or any(one.flat for one in seen):
+        if any(comparison.empty == "one token over and over" for comparison in texts) or any(
+            comparison.flat for comparison in seen
+        ):
             return "So do weights or activations that overflow: check dtype (float16 needs care) and the quantisation"
         tried = "Another number of BOS does not help" if ids else "Which BOS the server adds is not known"
         names = "model_name is the model of the dataset (instruct or base)"
         template, weights = "no chat template is applied by the server", "rope_scaling in config.json, dtype"
-        if found is not None and found.is_sound:
-            tried += f", and {found}: most of the model is there"
+        if evidence is not None and evidence.is_sound:
+            tried += f", and {evidence}: most of the model is there"
             return f"{tried}. Check that {names}, that {template}, and rope_scaling in config.json"
-        if found is not None and found.is_broken:
-            tried += f", and {found}, of which any model that reads them finds half"
+        if evidence is not None and evidence.is_broken:
+            tried += f", and {evidence}, of which any model that reads them finds half"
             return f"{tried}. Check {weights}, quantisation, that the weights are whole, and that {names}"
         return f"{tried}: check that {names}, that {template}, {weights}, and that the weights are whole"
 
 
-def _opens_alike(seen: Sequence[Compared]) -> bool:
+def _opens_alike(seen: Sequence[AnswerComparison]) -> bool:
     """Whether nearly all texts begin with one token, and not with the head of a turn: ``<think>`` and the like."""
-    texts = [one for one in seen if one.same is None and not one.empty]
-    if not texts or any(one.header for one in texts):
+    texts = [comparison for comparison in seen if comparison.same is None and not comparison.empty]
+    if not texts or any(comparison.header for comparison in texts):
         return False
-    (_, most), *_ = Counter(one.opening for one in texts).most_common(1)
+    (_, most), *_ = Counter(comparison.opening for comparison in texts).most_common(1)
     return most >= OPENS_ALIKE * len(texts)
 
 
-def zip_asked(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
+def pair_responses(client: Client, asks: Sequence[EngineRequest]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
     """Each answer with what was asked."""
     by_id = {ask.request.id: ask for ask in asks}
     return ((by_id[said.request.id], said) for said in client.answer(asks))
 
 
-def _agreement(seen: Sequence[Compared]) -> float:
+def _agreement(seen: Sequence[AnswerComparison]) -> float:
     """The share of docs that begin, or choose, as recorded."""
-    return sum(one.alike > 0 if one.same is None else bool(one.same) for one in seen) / max(len(seen), 1)
+    return sum(comparison.alike > 0 if comparison.same is None else bool(comparison.same) for comparison in seen) / max(
+        len(seen), 1
+    )

@@ -13,7 +13,7 @@ from meta_eval.running.pending_requests import PendingRequests
 DOCS = 32
 
 
-def first_of(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
+def choose_first_requests(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple[Request, Recorded]]:
     """What is asked first, by id, with what Meta recorded: of what is not answered yet."""
     recorded, eligible = {}, {}
     for task, left in wanted.left.items():
@@ -21,18 +21,18 @@ def first_of(wanted: PendingRequests, recordings: Recordings) -> dict[str, tuple
             recorded[task], subtasks = recordings.read_task(task)
             docs = wanted.docs_left(task)
             eligible[task] = [
-                (name or "") if one is not None and doc in docs else None
-                for doc, (one, name) in enumerate(zip(recorded[task], subtasks, strict=True))
+                (name or "") if answer is not None and doc in docs else None
+                for doc, (answer, name) in enumerate(zip(recorded[task], subtasks, strict=True))
             ]
-    found = {}
-    for request in wanted.of_docs(chosen(eligible)):
-        one = recorded[request.task][request.doc]
-        if one is not None and request.repeat == 0 and one.can_answer(request):
-            found[request.id] = request, one
-    return found
+    first = {}
+    for request in wanted.of_docs(spread_docs(eligible)):
+        answer = recorded[request.task][request.doc]
+        if answer is not None and request.repeat == 0 and answer.can_answer(request):
+            first[request.id] = request, answer
+    return first
 
 
-def chosen(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> dict[str, list[int]]:
+def spread_docs(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> dict[str, list[int]]:
     """Docs spread over tasks, and in each over its subtasks; the same for the same input.
 
     Args:
@@ -43,7 +43,7 @@ def chosen(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> dict[
     names = list(turns)
     if len(names) > docs:  # every so many of them, for those that are alike stand beside each other
         names = [names[number * len(names) // docs] for number in range(docs)]
-    found: dict[str, list[int]] = {}
+    docs_by_task: dict[str, list[int]] = {}
     taken = 0
     while names and taken < docs:
         for name in list(names):
@@ -51,9 +51,9 @@ def chosen(tasks: Mapping[str, Sequence[str | None]], docs: int = DOCS) -> dict[
             if doc is None:
                 names.remove(name)
             elif taken < docs:
-                found.setdefault(name, []).append(doc)
+                docs_by_task.setdefault(name, []).append(doc)
                 taken += 1
-    return {name: sorted(numbers) for name, numbers in found.items()}
+    return {name: sorted(numbers) for name, numbers in docs_by_task.items()}
 
 
 def _in_turns(subtasks: Sequence[str | None]) -> Iterator[int]:

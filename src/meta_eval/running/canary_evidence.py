@@ -17,7 +17,7 @@ from meta_eval.answers.recorded_answers import Recorded, scoring_request
 from meta_eval.running.client import Client, EngineRequest
 from meta_eval.thresholds import BOS_DOCS, SOUND
 from meta_eval.token_fidelity.bos_likelihood import measure_gain
-from meta_eval.token_fidelity.perturbations import with_bos
+from meta_eval.token_fidelity.perturbations import change_bos
 
 # Tokens of an answer that are forced: enough to tell, and a bound on what the canary costs.
 _MOST = 256
@@ -61,7 +61,7 @@ class CanaryEvidence:
         return f"of {self.tokens:,} tokens of recorded answers {self.top:.0%} are the likeliest ones"
 
 
-def forced_asks(
+def make_forced_requests(
     asks: Sequence[EngineRequest], recorded: Mapping[str, Recorded], cut: Callable[[str], Sequence[Any]]
 ) -> list[EngineRequest]:
     """What forces the recorded answers of some texts that were asked.
@@ -71,50 +71,50 @@ def forced_asks(
         recorded: By the id of the request.
         cut: Cuts a text into tokens.
     """
-    found = []
+    forced = []
     for ask in asks:
         request = scoring_request(ask.request, recorded[ask.request.id]) if ask.request.kind == "generate" else None
         if request is not None and ask.prompt_ids is not None:
-            found.append(EngineRequest(request, ask.prompt_ids, [list(cut(request.continuations[0]))[:_MOST]]))
-    return found
+            forced.append(EngineRequest(request, ask.prompt_ids, [list(cut(request.continuations[0]))[:_MOST]]))
+    return forced
 
 
-def evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvidence | None:
+def measure_evidence(client: Client, asks: Sequence[EngineRequest]) -> CanaryEvidence | None:
     """What an engine finds; None where it forces nothing, or would load the model for it once more."""
     docs, tokens, top, total = {}, 0, 0, 0.0
     if client.backend.reloads_model or "force" not in client.backend.kinds or not asks:
         return None
     for said in client.answer(asks):
-        one = said.forced
-        if said.error is None and one is not None:
-            docs[said.request.id] = math.fsum(one.logprobs) / len(one.logprobs)
-            tokens += len(one.ids)
+        forced = said.forced
+        if said.error is None and forced is not None:
+            docs[said.request.id] = math.fsum(forced.logprobs) / len(forced.logprobs)
+            tokens += len(forced.ids)
             # Of two that are alike, which bfloat16 makes many of, either may come first.
-            top += sum(own >= best for own, best in zip(one.logprobs, one.top_logprobs, strict=True))
-            total += math.fsum(one.logprobs)
+            top += sum(own >= best for own, best in zip(forced.logprobs, forced.top_logprobs, strict=True))
+            total += math.fsum(forced.logprobs)
     return CanaryEvidence(docs, tokens, top / tokens, total / tokens) if tokens else None
 
 
-def other_bos(client: Client, asks: Sequence[EngineRequest], found: CanaryEvidence, bos: int) -> str | None:
+def find_other_bos(client: Client, asks: Sequence[EngineRequest], evidence: CanaryEvidence, bos: int) -> str | None:
     """Whether the recorded answers are likelier with another number of BOS, and what that means.
 
     `meta_eval.token_fidelity.bos_likelihood` has the rule.
     """
-    some = sorted((ask for ask in asks if ask.request.id in found.docs), key=lambda ask: len(ask.prompt_ids or ()))
+    some = sorted((ask for ask in asks if ask.request.id in evidence.docs), key=lambda ask: len(ask.prompt_ids or ()))
     some = some[:BOS_DOCS]
     likelier = []
     for fewer, name, cause in (
         (True, "no BOS", "something adds a BOS to the one that is sent"),
         (False, "two BOS", "something strips one"),
     ):
-        again = evidence(client, [other_number(ask, bos, fewer=fewer) for ask in some])
-        gained = measure_gain(found.docs, again.docs, again.top) if again is not None and again.is_sound else None
+        again = measure_evidence(client, [change_bos_number(ask, bos, fewer=fewer) for ask in some])
+        gained = measure_gain(evidence.docs, again.docs, again.top) if again is not None and again.is_sound else None
         if gained is not None:
             words = f"the recorded answers are likelier with {name}, {gained}. With {name} it answers as recorded"
             likelier.append((gained.nats, f"{words}: {cause}"))
     return max(likelier)[1] if likelier else None  # what strips one takes a word of the prompt where none is sent
 
 
-def other_number(ask: EngineRequest, bos: int, *, fewer: bool) -> EngineRequest:
+def change_bos_number(ask: EngineRequest, bos: int, *, fewer: bool) -> EngineRequest:
     """The same with one BOS less or one more."""
-    return replace(ask, prompt_ids=with_bos(ask.prompt_ids or (), bos, fewer=fewer))
+    return replace(ask, prompt_ids=change_bos(ask.prompt_ids or (), bos, fewer=fewer))

@@ -15,7 +15,7 @@ from meta_eval.backends.registry import SHIPPED
 from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import Manifest
-from meta_eval.running.canary_docs import chosen
+from meta_eval.running.canary_docs import spread_docs
 from meta_eval.running.capabilities import find_refusals
 from meta_eval.running.client import Client
 from meta_eval.verification.evaluator import Evaluator
@@ -97,7 +97,7 @@ class ToForce:
             random.Random(f"{seed}/{name}").shuffle(order)  # noqa: S311 (no secret)
             orders[name] = order
             eligible[name] = [None if recorded[doc] is None else subtasks[doc] or "" for doc in order]
-        return {name: sorted(orders[name][at] for at in places) for name, places in chosen(eligible, docs).items()}
+        return {name: sorted(orders[name][at] for at in places) for name, places in spread_docs(eligible, docs).items()}
 
     def _all(self) -> Iterator[Request]:
         return self.of_docs(self._numbers)

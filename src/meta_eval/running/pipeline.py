@@ -22,8 +22,8 @@ from meta_eval.messages.logs import Progress, log, silent
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
-from meta_eval.running.canary import Canary, Summary, counted
-from meta_eval.running.canary_docs import first_of
+from meta_eval.running.canary import Canary, Summary, check_token_counts
+from meta_eval.running.canary_docs import choose_first_requests
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
 from meta_eval.running.early_stop import Stopping
 from meta_eval.running.journal import Journal, check_shard, model_fingerprint
@@ -235,7 +235,7 @@ class _Asking:
         is repaired, since no setting tells them apart.
         """
         yield from (name for name, left in self._left.items() if not left)
-        first = first_of(self._wanted, self._recordings) if self._recordings else {}
+        first = choose_first_requests(self._wanted, self._recordings) if self._recordings else {}
         if not first:
             return
         progress(f"canary: {len(first)} docs first, beside the recorded answers")
@@ -255,7 +255,7 @@ class _Asking:
 
     def _ask(self, requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
         asks = with_token_ids(requests, self._tokens.encoder)
-        return counted(self._client, asks, check=self._recordings is not None)
+        return check_token_counts(self._client, asks, check=self._recordings is not None)
 
     def _keep(self, said: EngineResponse) -> Iterator[str]:
         self._journal.add(said, engine=self._client.engine)

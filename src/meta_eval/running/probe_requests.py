@@ -16,7 +16,7 @@ import numpy as np
 from meta_eval.answers.answer_files import Answers, Key
 from meta_eval.answers.requests import Encoder, Request
 from meta_eval.running.client import EngineRequest, with_token_ids
-from meta_eval.token_fidelity.perturbations import MOST, PROMPTS, START, turned_round, variants
+from meta_eval.token_fidelity.perturbations import MOST, PROMPTS, START, make_perturbations, turn_start_round
 from meta_eval.token_fidelity.probe_table import Probed
 
 # Docs with short prompts, which are asked in all ways, and those with the longest, of which the start is changed.
@@ -88,11 +88,13 @@ def _variants(
 ) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
     ids, answer = list(ask.prompt_ids or ()), list(ask.forced_ids)
     if names == (START,):
-        turned = turned_round(ids)
+        turned = turn_start_round(ids)
         if turned is not None:
             yield START, (turned, answer[:MOST])
     elif encoder.bos is not None:
-        yield from variants(ask.request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled)
+        yield from make_perturbations(
+            ask.request.prompt, ids, answer, encoder.bos, encoder.encode_text, encoder.encode_spelled
+        )
 
 
 def choose_probed_docs(lengths: Mapping[str, Mapping[int, int]]) -> tuple[Docs, Docs]:

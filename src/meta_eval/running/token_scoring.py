@@ -23,7 +23,7 @@ from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
 from meta_eval.pack.task_choice import choose_tasks_to_ask
-from meta_eval.running.canary import counted
+from meta_eval.running.canary import check_token_counts
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, client_of, with_token_ids
 from meta_eval.running.forced_requests import ToForce
 from meta_eval.running.journal import Journal, check_shard
@@ -133,7 +133,7 @@ def score_recorded_answers(
                 pace = Pace(wanted.left, {}, progress)
 
                 def some(requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-                    return counted(client, with_token_ids(requests, tokens.encoder, top_k=top_k))
+                    return check_token_counts(client, with_token_ids(requests, tokens.encoder, top_k=top_k))
 
                 try:
                     if probe:
@@ -164,7 +164,7 @@ def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: Mod
     """Ask what of the probes has no answer, once: how many. What an engine does to a probe's BOS is not counted."""
     asks = () if tokens.encoder is None else probing.build_asks(tokens.encoder, journal.read().given)
     asked = 0
-    for _, said in counted(client, asks, check=False):
+    for _, said in check_token_counts(client, asks, check=False):
         journal.add(said, engine=client.engine)
         asked += 1
     return asked

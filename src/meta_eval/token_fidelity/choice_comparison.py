@@ -1,4 +1,4 @@
-"""Two copies over the same choices: their log-likelihoods as numbers, doc by doc, with the verdict of `against`.
+"""Two copies over the same choices: their log-likelihoods as numbers, doc by doc, with the verdict of `compare_tables`.
 
 A base model is asked which continuation is the likeliest, and the best alone hides most of what differs. So a doc
 counts as an answer does, and its continuations as tokens: the distance is in nats a continuation. A token of a text is
@@ -14,18 +14,18 @@ from dataclasses import replace
 import numpy as np
 
 from meta_eval.thresholds import FIDELITY_MARGIN, FIDELITY_MIN_DOCS
-from meta_eval.token_fidelity.comparison import Against, against
-from meta_eval.token_fidelity.table_pairing import AgainstError, Pair
+from meta_eval.token_fidelity.comparison import TableComparison, compare_tables
+from meta_eval.token_fidelity.table_pairing import Pair, PairingError
 from meta_eval.token_fidelity.token_columns import AnswerRows, Columns
 from meta_eval.token_fidelity.token_table import Choices, Floats
 
 
-def against_choices(
+def compare_choices(
     before: Sequence[Choices],
     after: Sequence[Choices],
     margin: float = FIDELITY_MARGIN,
     min_docs: int = FIDELITY_MIN_DOCS,
-) -> Against:
+) -> TableComparison:
     """Compare, and decide; ``changed`` is the share of continuations of docs whose best one is another.
 
     Args:
@@ -36,23 +36,23 @@ def against_choices(
     Raises:
         AgainstError: They are of other docs, or were asked otherwise.
     """
-    first, second = ({(one.task, one.doc): one for one in some} for some in (before, after))
+    first, second = ({(choices.task, choices.doc): choices for choices in some} for some in (before, after))
     keys = sorted(first.keys() & second.keys())
     if not keys:
-        raise AgainstError(
+        raise PairingError(
             "its choices are of no doc of which the baseline's are", hint="Ask both the same pack, --tasks and --docs"
         )
     for task, doc in keys:
-        one, other = first[task, doc], second[task, doc]
-        if one.request_sha256 != other.request_sha256 or len(one.logprobs) != len(other.logprobs):
-            raise AgainstError(
+        choices, other = first[task, doc], second[task, doc]
+        if choices.request_sha256 != other.request_sha256 or len(choices.logprobs) != len(other.logprobs):
+            raise PairingError(
                 f"{task}/{doc} was asked otherwise than of the baseline: another prompt, or other continuations",
                 hint="Ask both models the same pack",
             )  # fmt: skip
     weights = np.concatenate([_weights(first[key].logprobs) for key in keys])
     ours, theirs = (_columns([some[key] for key in keys], weights) for some in (first, second))
     both = Pair(ours, theirs, None, 0.0, 0, len(first) - len(keys), len(second) - len(keys))
-    return replace(against(both, margin, None, min_docs), kinds=(), changes=())
+    return replace(compare_tables(both, margin, None, min_docs), kinds=(), changes=())
 
 
 def _weights(logprobs: Floats) -> Floats:
@@ -64,15 +64,16 @@ def _weights(logprobs: Floats) -> Floats:
 
 def _columns(docs: Sequence[Choices], weights: Floats) -> Columns:
     """Continuations in the place of tokens, weighted; the best of a doc in that of the likeliest token."""
-    counts = np.array([len(one.logprobs) for one in docs])
+    counts = np.array([len(choices.logprobs) for choices in docs])
     row = np.repeat(np.arange(len(docs)), counts)
     at = np.concatenate([np.arange(count) for count in counts])
-    best = np.array([int(np.argmax(one.logprobs)) for one in docs], np.int32)
-    logprobs = np.concatenate([one.logprobs for one in docs]).astype(np.float32)
-    tops = np.array([float(one.logprobs.max()) for one in docs], np.float32)
+    best = np.array([int(np.argmax(choices.logprobs)) for choices in docs], np.int32)
+    logprobs = np.concatenate([choices.logprobs for choices in docs]).astype(np.float32)
+    tops = np.array([float(choices.logprobs.max()) for choices in docs], np.float32)
     return Columns(
         answers=tuple(
-            AnswerRows(one.task, None, one.doc, 0, len(one.logprobs), False, one.request_sha256) for one in docs
+            AnswerRows(choices.task, None, choices.doc, 0, len(choices.logprobs), False, choices.request_sha256)
+            for choices in docs
         ),
         row=row, at=at, position=at, ids=at.astype(np.int32), logprobs=weights * logprobs,
         margins=tops[row] - logprobs, ranks=np.zeros(len(row), np.int32), top_ids=best[row],

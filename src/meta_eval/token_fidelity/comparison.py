@@ -31,7 +31,7 @@ from meta_eval.stats import Interval, correct_by_holm
 from meta_eval.stats.ratio import Mean, mean_of_tokens
 from meta_eval.thresholds import FIDELITY_ALPHA, FIDELITY_LEVEL, FIDELITY_MARGIN, FIDELITY_MIN_DOCS
 from meta_eval.token_fidelity.table_pairing import Pair
-from meta_eval.token_fidelity.token_columns import Vocabulary, copies, kinds_of
+from meta_eval.token_fidelity.token_columns import Vocabulary, find_copies, list_token_kinds
 
 Outcome = Literal["same", "different", "not shown"]
 
@@ -131,7 +131,7 @@ class Paired:
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class TableComparison:
     """A copy beside a baseline.
 
     Attributes:
@@ -164,9 +164,9 @@ class Against:
         return self.all.docs >= self.min_docs
 
 
-def against(
+def compare_tables(
     both: Pair, margin: float = FIDELITY_MARGIN, vocabulary: Vocabulary | None = None, min_docs: int = FIDELITY_MIN_DOCS
-) -> Against:
+) -> TableComparison:
     """Compare, and decide.
 
     Args:
@@ -184,11 +184,11 @@ def against(
     names = both.before.tasks
     pooled = _paired(both, None, everything, margin)
     tasks = [_paired(both, name, both.before.of(name), margin) for name in names] if len(names) > 1 else []
-    corrected = correct_by_holm([one.p for one in tasks])
-    decided = tuple(_decided(one, p, min_docs) for one, p in zip(tasks, corrected, strict=True))
+    corrected = correct_by_holm([paired.p for paired in tasks])
+    decided = tuple(_decided(paired, p, min_docs) for paired, p in zip(tasks, corrected, strict=True))
     outcome, reasons = _overall(pooled := _decided(pooled, pooled.p, min_docs), decided, min_docs)
     difference = both.difference
-    return Against(
+    return TableComparison(
         outcome=outcome,
         margin=margin,
         all=pooled,
@@ -196,7 +196,7 @@ def against(
         divergence=_mean_divergence(both),
         kinds=tuple(
             KindPair(name, int(mask.sum()), float(np.abs(difference[mask]).mean()), float(difference[mask].mean()))
-            for name, mask in kinds_of(both.before, vocabulary)
+            for name, mask in list_token_kinds(both.before, vocabulary)
         ),
         changes=_changes(both, difference),
         reasons=reasons,
@@ -229,22 +229,22 @@ def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: floa
     )
 
 
-def _decided(one: Paired, p: float, min_docs: int) -> Paired:
+def _decided(paired: Paired, p: float, min_docs: int) -> Paired:
     outcome: Outcome = "not shown"
-    if one.interval is not None and one.docs >= min_docs:
-        if one.interval.upper < one.margin:
+    if paired.interval is not None and paired.docs >= min_docs:
+        if paired.interval.upper < paired.margin:
             outcome = "same"
         elif p < FIDELITY_ALPHA / 2:
             outcome = "different"
-    return replace(one, outcome=outcome, p=p)
+    return replace(paired, outcome=outcome, p=p)
 
 
 def _overall(whole: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Outcome, tuple[str, ...]]:
     margin = f"{whole.margin:g}"
-    apart = [one for one in tasks if one.outcome == "different"]
+    apart = [paired for paired in tasks if paired.outcome == "different"]
     reasons = [
-        f"{one.name}: the distance of {one.distance.value:.3g} nats a token is shown to be larger than {margin}"
-        for one in apart
+        f"{paired.name}: the distance of {paired.distance.value:.3g} nats a token is shown to be larger than {margin}"
+        for paired in apart
     ]
     if whole.outcome == "different":
         reasons.insert(
@@ -264,8 +264,8 @@ def _overall(whole: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Out
 def _mean_divergence(both: Pair) -> Divergence | None:
     if both.divergences is None:
         return None
-    counts = np.array([one.tokens for one in both.before.answers])
-    mean = mean_of_tokens(both.divergences[:, 0], counts, copies(both.before.answers))
+    counts = np.array([answer.tokens for answer in both.before.answers])
+    mean = mean_of_tokens(both.divergences[:, 0], counts, find_copies(both.before.answers))
     left_out = float(both.divergences[:, 1].sum() / counts.sum())
     return Divergence(mean.value, mean.positive_interval(FIDELITY_LEVEL), left_out, both.most_left_out, both.k)
 
@@ -273,10 +273,10 @@ def _mean_divergence(both: Pair) -> Divergence | None:
 def _changes(both: Pair, difference: NDArray[np.float64]) -> tuple[TokenChange, ...]:
     before, after = both.before, both.after
     moved = np.flatnonzero((before.top_ids >= 0) & (after.top_ids >= 0) & (before.top_ids != after.top_ids))
-    found = []
+    changes = []
     for token in moved[np.argsort(-difference[moved], kind="stable")][:CHANGES].tolist():
         own = before.answers[int(before.row[token])]
-        found.append(
+        changes.append(
             TokenChange(
                 task=own.task,
                 doc=own.doc,
@@ -287,7 +287,7 @@ def _changes(both: Pair, difference: NDArray[np.float64]) -> tuple[TokenChange, 
                 difference=float(difference[token]),
             )
         )
-    return tuple(found)
+    return tuple(changes)
 
 
 def _notes(both: Pair) -> tuple[str, ...]:

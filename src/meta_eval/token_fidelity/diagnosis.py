@@ -8,7 +8,7 @@ finding names all that it may be.
 from __future__ import annotations
 
 from meta_eval.token_fidelity.causes import Finding
-from meta_eval.token_fidelity.comparison import Against
+from meta_eval.token_fidelity.comparison import TableComparison
 from meta_eval.token_fidelity.diagnosis_case import Case, Probing
 from meta_eval.token_fidelity.probe_signatures import PROBE_SIGNATURES
 from meta_eval.token_fidelity.table_pairing import Pair
@@ -20,7 +20,7 @@ SIGNATURES = sorted((*PROBE_SIGNATURES, *TABLE_SIGNATURES), key=lambda signature
 
 
 def diagnose(
-    comparison: Against, both: Pair, vocabulary: Vocabulary | None = None, probing: Probing | None = None
+    comparison: TableComparison, both: Pair, vocabulary: Vocabulary | None = None, probing: Probing | None = None
 ) -> Finding | None:
     """Find what sets the copy apart from the baseline; None for nothing.
 

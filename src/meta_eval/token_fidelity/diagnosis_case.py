@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from meta_eval.stats.ratio import Mean
 from meta_eval.thresholds import FIDELITY_LEVEL, MIN_PROBED_DOCS, MIN_UNREAD_DOCS
 from meta_eval.token_fidelity.causes import Finding
-from meta_eval.token_fidelity.comparison import Against
+from meta_eval.token_fidelity.comparison import TableComparison
 from meta_eval.token_fidelity.perturbations import ALONE, START
 from meta_eval.token_fidelity.probe_table import Probed, Probes
 from meta_eval.token_fidelity.table_pairing import Pair
@@ -107,7 +107,11 @@ class Case:
     """
 
     def __init__(
-        self, comparison: Against, both: Pair, vocabulary: Vocabulary | None = None, probing: Probing | None = None
+        self,
+        comparison: TableComparison,
+        both: Pair,
+        vocabulary: Vocabulary | None = None,
+        probing: Probing | None = None,
     ) -> None:
         self.comparison, self.both, self.vocabulary, self.probing = comparison, both, vocabulary, probing
         self.table, self.distance = both.before, np.abs(both.difference)

@@ -32,7 +32,7 @@ _SPECIAL = re.compile(r"<\|[a-z_0-9]+\|>")
 Ids = tuple[list[int], list[int]]
 
 
-def variants(
+def make_perturbations(
     prompt: str,
     ids: Sequence[int],
     answer: Sequence[int],
@@ -51,8 +51,8 @@ def variants(
         spelled: Likewise, special ones read as the text that they look like.
     """
     said, whole = list(answer[:MOST]), list(ids)
-    yield NO_BOS, (with_bos(whole, bos, fewer=True), said)
-    yield SECOND_BOS, (with_bos(whole, bos, fewer=False), said)
+    yield NO_BOS, (change_bos(whole, bos, fewer=True), said)
+    yield SECOND_BOS, (change_bos(whole, bos, fewer=False), said)
     for name, text in _texts(prompt):
         yield name, ([bos, *pieces(text)], said)
     if _SPECIAL.search(prompt):
@@ -63,13 +63,13 @@ def variants(
         yield ALONE, (said[:1], said[1:])
 
 
-def turned_round(ids: Sequence[int]) -> list[int] | None:
+def turn_start_round(ids: Sequence[int]) -> list[int] | None:
     """A prompt whose start, BOS apart, is in the contrary order, so that whoever reads it finds other likelihoods."""
     most = max(4, len(ids) // _START)
     return None if len(ids) < _LONG else [ids[0], *reversed(ids[1 : 1 + most]), *ids[1 + most :]]
 
 
-def with_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
+def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
     """The same with one BOS less or one more."""
     return list(ids[1:]) if fewer else [bos, *ids]
 

@@ -15,11 +15,11 @@ from meta_eval.token_fidelity.table_file import (
     PROBES,
     Header,
     Schema,
-    batches,
-    beside,
-    damaged,
+    damage_error,
+    path_beside,
+    read_batches,
     read_header,
-    write,
+    write_table,
 )
 from meta_eval.token_fidelity.token_table import Floats, Ints
 
@@ -60,7 +60,7 @@ _SCHEMA: Schema = {
 
 def probes_path(path: Path) -> Path:
     """Where the probes of a table lie: beside it."""
-    return beside(path, PROBES)
+    return path_beside(path, PROBES)
 
 
 def write_probes(path: Path, header: Header, some: Iterable[Probed]) -> Header:
@@ -69,8 +69,8 @@ def write_probes(path: Path, header: Header, some: Iterable[Probed]) -> Header:
     Raises:
         OutputError: It cannot be written.
     """
-    rows = ({name: getattr(one, name) for name in _SCHEMA} for one in some)
-    return write(path, header, _SCHEMA, rows, "token_ids")
+    rows = ({name: getattr(probe, name) for name in _SCHEMA} for probe in some)
+    return write_table(path, header, _SCHEMA, rows, "token_ids")
 
 
 def read_probes(table: Path) -> Probes:
@@ -83,14 +83,14 @@ def read_probes(table: Path) -> Probes:
     if not path.exists():
         return {}
     read_header(path, _SCHEMA)
-    found = {}
-    for row in chain.from_iterable(batches(path, _SCHEMA, BATCH)):
-        one, where = Probed(**row), f"{path}, {row['task']}/{row['doc']}"
-        sides = (one.logprobs, one.top_logprobs)
-        if not len(one.token_ids) or any(len(side) != len(one.token_ids) or not _numbers(side) for side in sides):
-            raise damaged("its columns have not one number a token", where)
-        found[one.task, one.doc, one.probe] = one
-    return found
+    probes = {}
+    for row in chain.from_iterable(read_batches(path, _SCHEMA, BATCH)):
+        probe, where = Probed(**row), f"{path}, {row['task']}/{row['doc']}"
+        sides = (probe.logprobs, probe.top_logprobs)
+        if not len(probe.token_ids) or any(len(side) != len(probe.token_ids) or not _numbers(side) for side in sides):
+            raise damage_error("its columns have not one number a token", where)
+        probes[probe.task, probe.doc, probe.probe] = probe
+    return probes
 
 
 def _numbers(values: NDArray[np.float32]) -> bool:

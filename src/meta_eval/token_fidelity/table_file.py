@@ -37,7 +37,7 @@ _MAY_BE_NULL = ("subtask", "top_k_ids", "top_k_logprobs")
 CHOICES, PROBES = "choices", "probes"
 
 
-def beside(table: Path, what: str) -> Path:
+def path_beside(table: Path, what: str) -> Path:
     """The path of a table that lies beside one of answers."""
     return table.with_name(f"{table.name.removesuffix('.parquet')}.{what}.parquet")
 
@@ -85,12 +85,12 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
 
-def damaged(what: str, where: str) -> TokensError:
+def damage_error(what: str, where: str) -> TokensError:
     """What is said of a file that breaks off, or that somebody changed."""
     return TokensError(what, where=where, hint="The table is damaged: make it again with `meta-eval fidelity`")
 
 
-def write(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
+def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
     """Write a table, whole or not at all; its header with ``rows``, and as ``tokens`` the lengths of one column.
 
     Raises:
@@ -151,7 +151,11 @@ def read_header(path: Path, schema: Schema) -> Header:
     doubled = [name for name in expected.names if arrow.names.count(name) > 1]
     if doubled:
         raise TokensError(f"has the column {doubled[0]} twice", where=str(path), hint=hint)
-    wrong = [one.name for one in expected if one.name not in arrow.names or arrow.field(one.name).type != one.type]
+    wrong = [
+        column.name
+        for column in expected
+        if column.name not in arrow.names or arrow.field(column.name).type != column.type
+    ]
     if wrong or header.rows != rows:
         what = f"has no column {wrong[0]} of its type" if wrong else f"has {rows:,} rows and not {header.rows:,}"
         raise TokensError(what, where=str(path), hint=hint)
@@ -163,14 +167,14 @@ def _is_header(header: Header) -> bool:
     counts = (header.rows, header.tokens, *(header.docs.values() if isinstance(header.docs, dict) else [None]))
     left = header.left_out.values() if isinstance(header.left_out, dict) else [None]
     return (
-        all(isinstance(one, str) for one in (*texts, header.answers))
-        and all(isinstance(one, int) and one >= 0 for one in counts)
-        and all(isinstance(one, dict) and all(isinstance(count, int) for count in one.values()) for one in left)
+        all(isinstance(value, str) for value in (*texts, header.answers))
+        and all(isinstance(value, int) and value >= 0 for value in counts)
+        and all(isinstance(value, dict) and all(isinstance(count, int) for count in value.values()) for value in left)
         and (header.seed is None or isinstance(header.seed, int))
     )
 
 
-def batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, Any]]]:
+def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, Any]]]:
     """The rows of a table, some at a time; lists as arrays.
 
     Raises:
@@ -182,15 +186,15 @@ def batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[str, An
         with open_parquet(path) as parquet:
             for batch in parquet.iter_batches(size, columns=list(schema)):
                 columns = {name: batch.column(name) for name in schema}
-                empty = [name for name, one in columns.items() if one.null_count and name not in _MAY_BE_NULL]
+                empty = [name for name, column in columns.items() if column.null_count and name not in _MAY_BE_NULL]
                 if empty:
-                    raise damaged(f"{empty[0]} is empty", str(path))
+                    raise damage_error(f"{empty[0]} is empty", str(path))
                 yield [
-                    {name: _value(one[number], schema[name]) for name, one in columns.items()}
+                    {name: _value(column[number], schema[name]) for name, column in columns.items()}
                     for number in range(batch.num_rows)
                 ]
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise damaged(f"cannot be read ({describe_error(error)})", str(path)) from None
+        raise damage_error(f"cannot be read ({describe_error(error)})", str(path)) from None
 
 
 def _value(scalar: Any, word: str) -> Any:

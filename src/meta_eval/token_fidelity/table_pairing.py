@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meta_eval.messages.errors import UserError
-from meta_eval.token_fidelity.token_columns import Columns, columns, same_order
+from meta_eval.token_fidelity.token_columns import Columns, make_columns, sort_by_doc
 from meta_eval.token_fidelity.token_table import Forced, Tokens, choices_path, read_choices, read_tokens
 
 _SAME_FILE = "Two models are compared token by token only if their tokenizers are the same file"
 
 
-class AgainstError(UserError):
+class PairingError(UserError):
     """Two tables are not of the same tokens."""
 
 
@@ -58,14 +58,14 @@ def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> Non
         AgainstError: It is of another one.
     """
     header = read_tokens(before).header if before.exists() else read_choices(choices_path(before))[0]
-    found = header.tokenizer_sha256
-    if found and tokenizer_sha256 and found != tokenizer_sha256:
-        raise AgainstError(
+    baseline_sha256 = header.tokenizer_sha256
+    if baseline_sha256 and tokenizer_sha256 and baseline_sha256 != tokenizer_sha256:
+        raise PairingError(
             f"its tokens are of another tokenizer than that of {model}", where=str(before), hint=_SAME_FILE
         )
 
 
-def pair(before: Tokens, after: Tokens) -> Pair:
+def pair_tables(before: Tokens, after: Tokens) -> Pair:
     """Put two tables side by side.
 
     Raises:
@@ -74,37 +74,37 @@ def pair(before: Tokens, after: Tokens) -> Pair:
     where = str(after.path)
     tokenizers = before.header.tokenizer_sha256, after.header.tokenizer_sha256
     if all(tokenizers) and tokenizers[0] != tokenizers[1]:
-        raise AgainstError(
+        raise PairingError(
             f"its tokens are of another tokenizer than those of {before.path}", where=where,
             hint=_SAME_FILE,
         )  # fmt: skip
-    first, second = ({(one.task, one.doc): one for one in table} for table in (before, after))
+    first, second = ({(answer.task, answer.doc): answer for answer in table} for table in (before, after))
     keys = first.keys() & second.keys()
     if not keys:
-        raise AgainstError(
+        raise PairingError(
             f"has no doc that {before.path} has", where=where, hint="Ask both the same pack, --tasks and --docs"
         )
-    ours, theirs = (same_order([one for key, one in table.items() if key in keys]) for table in (first, second))
-    for one, other in zip(ours, theirs, strict=True):
-        if one.request_sha256 != other.request_sha256:
-            raise AgainstError(
-                f"{one.task}/{one.doc} was asked otherwise than in {before.path}: another prompt or another answer",
+    ours, theirs = (sort_by_doc([answer for key, answer in table.items() if key in keys]) for table in (first, second))
+    for answer, other in zip(ours, theirs, strict=True):
+        if answer.request_sha256 != other.request_sha256:
+            raise PairingError(
+                f"{answer.task}/{answer.doc} was asked otherwise than in {before.path}: another prompt or answer",
                 where=where, hint="Ask both models the same pack",
             )  # fmt: skip
-        if not np.array_equal(one.token_ids, other.token_ids):
-            raise AgainstError(
-                f"{one.task}/{one.doc} has other tokens than in {before.path}, so another tokenizer made them",
+        if not np.array_equal(answer.token_ids, other.token_ids):
+            raise PairingError(
+                f"{answer.task}/{answer.doc} has other tokens than in {before.path}, so another tokenizer made them",
                 where=where, hint=_SAME_FILE,
             )  # fmt: skip
-    measured = [_divergence(one, other) for one, other in zip(ours, theirs, strict=True)]
-    known = [one for one in measured if one is not None]
+    measured = [_divergence(answer, other) for answer, other in zip(ours, theirs, strict=True)]
+    known = [sums for sums in measured if sums is not None]
     whole = len(known) == len(measured)
     return Pair(
-        before=columns(ours),
-        after=columns(theirs),
-        divergences=np.array([one[:2] for one in known]).reshape(-1, 2) if whole else None,
-        most_left_out=max((one[2] for one in known), default=0.0),
-        k=min((one.top_k_ids.shape[1] for one in (*ours, *theirs) if one.top_k_ids is not None), default=0),
+        before=make_columns(ours),
+        after=make_columns(theirs),
+        divergences=np.array([sums[:2] for sums in known]).reshape(-1, 2) if whole else None,
+        most_left_out=max((sums[2] for sums in known), default=0.0),
+        k=min((answer.top_k_ids.shape[1] for answer in (*ours, *theirs) if answer.top_k_ids is not None), default=0),
         only_before=len(first) - len(keys),
         only_after=len(second) - len(keys),
     )
@@ -117,10 +117,10 @@ def _divergence(before: Forced, after: Forced) -> tuple[float, float, float] | N
     if ids is None or p is None or others is None or q is None:
         return None
     # n x k x k: where a token of the baseline stands among the copy's.
-    found = (ids[:, :, None] == others[:, None, :]) & (ids[:, :, None] >= 0)
-    both = found.any(axis=2)
+    matches = (ids[:, :, None] == others[:, None, :]) & (ids[:, :, None] >= 0)
+    both = matches.any(axis=2)
     log_p = np.where(both, p, -np.inf).astype(float)
-    log_q = np.where(both, np.take_along_axis(q, found.argmax(axis=2), axis=1), -np.inf).astype(float)
+    log_q = np.where(both, np.take_along_axis(q, matches.argmax(axis=2), axis=1), -np.inf).astype(float)
     mass_p, mass_q = np.exp(log_p), np.exp(log_q)
     inside = np.where(both, mass_p * (np.where(both, log_p, 0) - np.where(both, log_q, 0)), 0.0).sum(axis=1)
     rest_p, rest_q = (np.clip(1 - mass.sum(axis=1), 1e-12, 1.0) for mass in (mass_p, mass_q))

@@ -64,11 +64,11 @@ class Columns:
     @property
     def tasks(self) -> list[str]:
         """By name."""
-        return sorted({one.task for one in self.answers})
+        return sorted({answer.task for answer in self.answers})
 
     def of(self, task: str) -> NDArray[np.bool_]:
         """N: whether a token is of the task."""
-        own = np.array([one.task == task for one in self.answers], bool)
+        own = np.array([answer.task == task for answer in self.answers], bool)
         return own[self.row] if len(self.row) else np.zeros(0, bool)
 
     def sums(self, values: NDArray[Any], where: NDArray[np.bool_] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -84,41 +84,41 @@ class Columns:
         Raises:
             ValueError: There is no such token.
         """
-        return mean_of_tokens(*self.sums(values, where), copies(self.answers))
+        return mean_of_tokens(*self.sums(values, where), find_copies(self.answers))
 
 
-def copies(answers: Iterable[AnswerRows | Choices]) -> list[Hashable] | None:
+def find_copies(answers: Iterable[AnswerRows | Choices]) -> list[Hashable] | None:
     """What answers share where some are of one doc in several copies; None where each stands alone."""
-    found: list[Hashable] = [
-        (one.task, one.request if isinstance(one, AnswerRows) else one.request_sha256) for one in answers
+    keys: list[Hashable] = [
+        (answer.task, answer.request if isinstance(answer, AnswerRows) else answer.request_sha256) for answer in answers
     ]
-    return found if len(set(found)) < len(found) else None
+    return keys if len(set(keys)) < len(keys) else None
 
 
-def columns(table: Iterable[Forced]) -> Columns:
+def make_columns(table: Iterable[Forced]) -> Columns:
     """All of a table at once: about fifty bytes a token."""
     answers: list[AnswerRows] = []
     parts: list[Forced] = []
-    for one in table:
+    for forced in table:
         answers.append(
             AnswerRows(
-                one.task,
-                one.subtask,
-                one.doc,
-                one.prompt_tokens,
-                len(one.token_ids),
-                bool(one.truncated),
-                one.request_sha256,
+                forced.task,
+                forced.subtask,
+                forced.doc,
+                forced.prompt_tokens,
+                len(forced.token_ids),
+                bool(forced.truncated),
+                forced.request_sha256,
             )
         )
-        parts.append(one)
-    lengths = np.array([one.tokens for one in answers], np.int64)
-    starts = np.array([one.prompt_tokens for one in answers], np.int64)
+        parts.append(forced)
+    lengths = np.array([answer.tokens for answer in answers], np.int64)
+    starts = np.array([answer.prompt_tokens for answer in answers], np.int64)
     row = np.repeat(np.arange(len(answers)), lengths)
     at = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
     def joined(name: str, kind: type) -> NDArray[Any]:
-        return np.concatenate([getattr(one, name) for one in parts]).astype(kind) if parts else np.zeros(0, kind)
+        return np.concatenate([getattr(part, name) for part in parts]).astype(kind) if parts else np.zeros(0, kind)
 
     return Columns(
         answers=tuple(answers),
@@ -141,29 +141,29 @@ class Vocabulary:
     special: frozenset[int]
 
 
-def kinds_of(table: Columns, vocabulary: Vocabulary | None = None) -> list[tuple[str, NDArray[np.bool_]]]:
+def list_token_kinds(table: Columns, vocabulary: Vocabulary | None = None) -> list[tuple[str, NDArray[np.bool_]]]:
     """Kinds of tokens by name, those that there are: by place in answer and context, and by what they are."""
     edges = (0, *EDGES, np.iinfo(np.int64).max)
     names = ("positions below 1k", "1k to 4k", "4k to 8k", "from 8k on")
-    found: list[tuple[str, NDArray[np.bool_]]] = [
+    kinds: list[tuple[str, NDArray[np.bool_]]] = [
         ("first token", table.at == 0),
         (f"tokens 2 to {OPENING_TOKENS}", (table.at > 0) & (table.at < OPENING_TOKENS)),
         ("later tokens", table.at >= OPENING_TOKENS),
     ]
     if vocabulary is not None:
-        found.append(("digits", _among(table.ids, vocabulary.digits)))
-        found.append(("special tokens", _among(table.ids, vocabulary.special)))
-    found += [
+        kinds.append(("digits", _among(table.ids, vocabulary.digits)))
+        kinds.append(("special tokens", _among(table.ids, vocabulary.special)))
+    kinds += [
         (name, (table.position >= low) & (table.position < high))
         for name, low, high in zip(names, edges, edges[1:], strict=False)
     ]
-    return [(name, mask) for name, mask in found if mask.any()]
+    return [(name, mask) for name, mask in kinds if mask.any()]
 
 
 def _among(ids: NDArray[np.int32], some: Collection[int]) -> NDArray[np.bool_]:
     return np.isin(ids, np.fromiter(some, np.int32, len(some)))
 
 
-def same_order(table: Sequence[Forced]) -> list[Forced]:
+def sort_by_doc(table: Sequence[Forced]) -> list[Forced]:
     """By task and doc."""
-    return sorted(table, key=lambda one: (one.task, one.doc))
+    return sorted(table, key=lambda answer: (answer.task, answer.doc))

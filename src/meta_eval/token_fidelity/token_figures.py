@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from meta_eval.stats import Interval, mean, score_interval
 from meta_eval.stats.ratio import mean_of_tokens
 from meta_eval.thresholds import LEVEL
-from meta_eval.token_fidelity.token_columns import AnswerRows, Columns, Vocabulary, copies, kinds_of
+from meta_eval.token_fidelity.token_columns import AnswerRows, Columns, Vocabulary, find_copies, list_token_kinds
 from meta_eval.token_fidelity.token_table import Choices
 
 # Of the margins: which quantiles are given; and margins, in nats, beyond which the share of tokens is.
@@ -114,13 +114,13 @@ class Figures:
         return math.exp(min(700.0, -self.logprob.value))
 
 
-def figures(table: Columns, vocabulary: Vocabulary | None = None) -> list[Figures]:
+def measure_figures(table: Columns, vocabulary: Vocabulary | None = None) -> list[Figures]:
     """The figures of all tokens, and of each task by name where there are several.
 
     Raises:
         ValueError: There is no token.
     """
-    kinds = kinds_of(table, vocabulary)
+    kinds = list_token_kinds(table, vocabulary)
     tasks = table.tasks
     named: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])]
     return [_figures(table, name, kinds) for name in named]
@@ -129,7 +129,7 @@ def figures(table: Columns, vocabulary: Vocabulary | None = None) -> list[Figure
 def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArray[np.bool_]]]) -> Figures:
     where = np.ones(len(table.row), bool) if task is None else table.of(task)
     first = table.first
-    own = np.flatnonzero([task in (None, one.task) and one.tokens > 0 for one in table.answers])
+    own = np.flatnonzero([task in (None, answer.task) and answer.tokens > 0 for answer in table.answers])
     if not len(own):
         raise ValueError("there is no token")
     misses, _ = table.sums(~first, where)
@@ -156,27 +156,27 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
 
 
 def _figure(table: Columns, values: NDArray[Any], where: NDArray[np.bool_]) -> Figure:
-    found = table.mean(values, where)
-    return Figure(found.value, found.interval(LEVEL))
+    average = table.mean(values, where)
+    return Figure(average.value, average.interval(LEVEL))
 
 
 def _share(values: Sequence[float], answers: Sequence[AnswerRows | Choices]) -> Figure:
     """The mean over answers, of which copies of one doc are not independent."""
-    return Figure(mean(values), score_interval(values, clusters=copies(answers)))
+    return Figure(mean(values), score_interval(values, clusters=find_copies(answers)))
 
 
 def _first_misses(
     table: Columns, where: NDArray[np.bool_], own: NDArray[np.intp]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Of each answer the place, from 1, of its first token that is not the likeliest, else its length; and whether."""
-    lengths = np.array([one.tokens for one in table.answers], np.int64)
-    found = lengths.copy()
+    lengths = np.array([answer.tokens for answer in table.answers], np.int64)
+    places = lengths.copy()
     missed = np.flatnonzero(where & ~table.first)
     rows = table.row[missed]
-    np.minimum.at(found, rows, table.at[missed] + 1)
+    np.minimum.at(places, rows, table.at[missed] + 1)
     event = np.zeros(len(lengths), bool)
     event[rows] = True
-    return found[own], event[own]
+    return places[own], event[own]
 
 
 def divergence(places: NDArray[np.int64], diverged: NDArray[np.bool_]) -> FirstDivergence:
@@ -236,26 +236,26 @@ class ChoiceFigures:
     worst: tuple[WorstDoc, ...]
 
 
-def choice_figures(choices: Iterable[Choices]) -> list[ChoiceFigures]:
+def measure_choice_figures(choices: Iterable[Choices]) -> list[ChoiceFigures]:
     """The figures of all docs, and of each task by name where there are several; empty without a doc."""
-    docs = sorted(choices, key=lambda one: (one.task, one.doc))
-    tasks = sorted({one.task for one in docs})
+    docs = sorted(choices, key=lambda doc: (doc.task, doc.doc))
+    tasks = sorted({doc.task for doc in docs})
     named: list[str | None] = [None, *(tasks if len(tasks) > 1 else [])] if docs else []
-    return [_choice_figures(name, [one for one in docs if name in (None, one.task)]) for name in named]
+    return [_choice_figures(name, [doc for doc in docs if name in (None, doc.task)]) for name in named]
 
 
 def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
-    ours = np.concatenate([one.logprobs for one in docs]).astype(float)
-    recorded = np.concatenate([one.recorded for one in docs]).astype(float)
-    counts = np.array([len(one.logprobs) for one in docs])
+    ours = np.concatenate([doc.logprobs for doc in docs]).astype(float)
+    recorded = np.concatenate([doc.recorded for doc in docs]).astype(float)
+    counts = np.array([len(doc.logprobs) for doc in docs])
     starts = np.cumsum(counts) - counts
     difference = ours - recorded
 
     def figure(values: NDArray[np.float64]) -> Figure:
-        found = mean_of_tokens(np.add.reduceat(values, starts), counts, copies(docs))
-        return Figure(found.value, found.interval(LEVEL))
+        average = mean_of_tokens(np.add.reduceat(values, starts), counts, find_copies(docs))
+        return Figure(average.value, average.interval(LEVEL))
 
-    same = [float(int(np.argmax(one.logprobs)) == one.best) for one in docs]
+    same = [float(int(np.argmax(doc.logprobs)) == doc.best) for doc in docs]
     largest = np.maximum.reduceat(np.abs(difference), starts)
     varied = len(ours) > 1 and ours.std() > 0 and recorded.std() > 0
     return ChoiceFigures(
@@ -268,8 +268,8 @@ def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
         correlation=float(np.corrcoef(ours, recorded)[0, 1]) if varied else None,
         same_best=_share(same, docs),
         worst=tuple(
-            WorstDoc(one.task, one.doc, float(largest[at]), tuple(one.logprobs.tolist()), tuple(one.recorded.tolist()))
+            WorstDoc(doc.task, doc.doc, float(largest[at]), tuple(doc.logprobs.tolist()), tuple(doc.recorded.tolist()))
             for at in np.argsort(-largest, kind="stable")[:WORST]
-            for one in [docs[at]]
+            for doc in [docs[at]]
         ),
     )

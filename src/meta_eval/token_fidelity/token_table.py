@@ -21,12 +21,12 @@ from meta_eval.token_fidelity.table_file import (
     CHOICES,
     Header,
     Schema,
-    batches,
-    beside,
-    damaged,
+    damage_error,
+    path_beside,
+    read_batches,
     read_header,
     tables_in,
-    write,
+    write_table,
 )
 
 Ints = NDArray[np.int32]
@@ -71,8 +71,8 @@ class Forced:
     def margins(self) -> Floats:
         """n, nats, at least 0: the likeliest token's logit less the recorded one's (the normaliser is the same), the
         statistic of Token-DiFR (arXiv 2511.20621) at temperature zero."""
-        found: Floats = np.maximum(self.top_logprobs - self.logprobs, np.float32(0))
-        return found
+        gaps: Floats = np.maximum(self.top_logprobs - self.logprobs, np.float32(0))
+        return gaps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,21 +112,21 @@ class Tokens:
         return self.header.rows
 
     def __iter__(self) -> Iterator[Forced]:
-        return chain.from_iterable(self.batches())
+        return chain.from_iterable(self.read_batches())
 
-    def batches(self, size: int = BATCH) -> Iterator[list[Forced]]:
+    def read_batches(self, size: int = BATCH) -> Iterator[list[Forced]]:
         """The answers, some at a time.
 
         Raises:
             TokensError: The file is damaged.
         """
-        for rows in batches(self.path, _SCHEMA, size):
+        for rows in read_batches(self.path, _SCHEMA, size):
             yield [_forced(row, f"{self.path}, {row['task']}/{row['doc']}") for row in rows]
 
 
 def choices_path(path: Path) -> Path:
     """Where the choices of a table lie: beside it."""
-    return beside(path, CHOICES)
+    return path_beside(path, CHOICES)
 
 
 def texts_path(path: Path) -> Path:
@@ -150,7 +150,7 @@ def write_tokens(path: Path, header: Header, answers: Iterable[Forced]) -> Heade
     Raises:
         OutputError: It cannot be written.
     """
-    return write(path, header, _SCHEMA, map(_row, answers), "token_ids")
+    return write_table(path, header, _SCHEMA, map(_row, answers), "token_ids")
 
 
 def read_tokens(path: Path) -> Tokens:
@@ -164,7 +164,7 @@ def read_tokens(path: Path) -> Tokens:
 
 def write_choices(path: Path, header: Header, answers: Iterable[Choices]) -> Header:
     """Write a table of choices, as `write_tokens`; ``tokens`` of the header counts continuations."""
-    return write(path, header, _CHOICES, ({**_plain(one)} for one in answers), "logprobs")
+    return write_table(path, header, _CHOICES, ({**_plain(choices)} for choices in answers), "logprobs")
 
 
 def read_choices(path: Path) -> tuple[Header, list[Choices]]:
@@ -174,14 +174,14 @@ def read_choices(path: Path) -> tuple[Header, list[Choices]]:
         TokensError: It is none, or damaged.
     """
     header = read_header(path, _CHOICES)
-    found = []
-    for row in chain.from_iterable(batches(path, _CHOICES, BATCH)):
+    docs = []
+    for row in chain.from_iterable(read_batches(path, _CHOICES, BATCH)):
         ours, theirs = np.asarray(row["logprobs"], np.float32), np.asarray(row["recorded"], np.float32)
         where = f"{path}, {row['task']}/{row['doc']}"
         if not len(ours) == len(theirs) > row["best"] >= 0 or not np.isfinite([*ours, *theirs]).all():
-            raise damaged("its choices do not fit each other, or are no numbers", where)
-        found.append(Choices(row["task"], row["doc"], row["request_sha256"], ours, theirs, row["best"]))
-    return header, found
+            raise damage_error("its choices do not fit each other, or are no numbers", where)
+        docs.append(Choices(row["task"], row["doc"], row["request_sha256"], ours, theirs, row["best"]))
+    return header, docs
 
 
 _SCHEMA: Schema = {
@@ -195,44 +195,57 @@ _CHOICES: Schema = {
 }  # fmt: skip
 
 
-def _plain(one: Any) -> dict[str, Any]:
-    return {own.name: getattr(one, own.name) for own in fields(one)}
+def _plain(record: Any) -> dict[str, Any]:
+    return {own.name: getattr(record, own.name) for own in fields(record)}
 
 
-def _row(one: Forced) -> dict[str, Any]:
-    _check(one, f"{one.task}/{one.doc}")
-    row = _plain(one)
+def _row(answer: Forced) -> dict[str, Any]:
+    _check(answer, f"{answer.task}/{answer.doc}")
+    row = _plain(answer)
     for name in ("top_k_ids", "top_k_logprobs"):
         row[name] = None if row[name] is None else list(row[name])
     return row
 
 
 def _forced(row: Mapping[str, Any], where: str) -> Forced:
-    one = Forced(**row)
-    _check(one, where)
-    return one
+    answer = Forced(**row)
+    _check(answer, where)
+    return answer
 
 
-def _check(one: Forced, where: str) -> None:
+def _check(answer: Forced, where: str) -> None:
     """What figures rely on.
 
     Raises:
         TokensError: It does not hold.
     """
-    if len({len(one.token_ids), len(one.logprobs), len(one.ranks), len(one.top_ids), len(one.top_logprobs)}) > 1:
-        raise damaged("its columns have not one entry a token", where)
-    if not len(one.token_ids):
-        raise damaged("it holds no token", where)
-    some, theirs = one.top_k_ids, one.top_k_logprobs
-    if (some is None) != (theirs is None) or (
-        some is not None and theirs is not None and not len(one.token_ids) == len(some) == len(theirs)
+    if (
+        len(
+            {
+                len(answer.token_ids),
+                len(answer.logprobs),
+                len(answer.ranks),
+                len(answer.top_ids),
+                len(answer.top_logprobs),
+            }
+        )
+        > 1
     ):
-        raise damaged("its likeliest tokens do not fit its tokens", where)
+        raise damage_error("its columns have not one entry a token", where)
+    if not len(answer.token_ids):
+        raise damage_error("it holds no token", where)
+    some, theirs = answer.top_k_ids, answer.top_k_logprobs
+    if (some is None) != (theirs is None) or (
+        some is not None and theirs is not None and not len(answer.token_ids) == len(some) == len(theirs)
+    ):
+        raise damage_error("its likeliest tokens do not fit its tokens", where)
     if some is not None and theirs is not None and (some.ndim != 2 or some.shape != theirs.shape):
-        raise damaged("its likeliest tokens are not as many for each token", where)
-    if not (np.isfinite(one.logprobs).all() and np.isfinite(one.top_logprobs).all()):
-        raise damaged("a log-probability is no number", where)
-    if (one.top_logprobs > LOGPROB_ROUNDING).any() or (one.logprobs > one.top_logprobs + LOGPROB_ROUNDING).any():
-        raise damaged("a log-probability is above 0, or above that of the likeliest token", where)
-    if (one.ranks < 0).any() or (one.token_ids < 0).any():
-        raise damaged("a rank or a token is negative", where)
+        raise damage_error("its likeliest tokens are not as many for each token", where)
+    if not (np.isfinite(answer.logprobs).all() and np.isfinite(answer.top_logprobs).all()):
+        raise damage_error("a log-probability is no number", where)
+    if (answer.top_logprobs > LOGPROB_ROUNDING).any() or (
+        answer.logprobs > answer.top_logprobs + LOGPROB_ROUNDING
+    ).any():
+        raise damage_error("a log-probability is above 0, or above that of the likeliest token", where)
+    if (answer.ranks < 0).any() or (answer.token_ids < 0).any():
+        raise damage_error("a rank or a token is negative", where)

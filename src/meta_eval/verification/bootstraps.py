@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from meta_eval.boundary.code_lock import divided, outside
+from meta_eval.boundary.code_lock import call_outside, divide_by_thread
 from meta_eval.messages.logs import Progress
 
 # Of lm-eval: each thousand draws has a generator of its own.
@@ -20,7 +20,7 @@ _CHUNK = 1000
 
 @contextmanager
 def replace_bootstrap(name: str, progress: Progress) -> Iterator[None]:
-    """Let lm-eval's evaluator bootstrap meanwhile, in a block of `exclusive`: other threads have it as it is.
+    """Let lm-eval's evaluator bootstrap meanwhile, in a block of `take_turn`: other threads have it as it is.
 
     Args:
         name: The task.
@@ -31,12 +31,12 @@ def replace_bootstrap(name: str, progress: Progress) -> Iterator[None]:
     def estimate(metric: Callable[[Sequence[Any]], float], values: Sequence[Any], iters: int) -> float:
         drawn: list[float] = []
         for again in draw_resamples(values, iters):
-            outside(progress, f"{name}: standard error of {metric.__name__}", len(drawn), iters)
+            call_outside(progress, f"{name}: standard error of {metric.__name__}", len(drawn), iters)
             drawn.append(metric(again))
         return float(metrics.sample_stddev(drawn))
 
     before = metrics.bootstrap_stderr
-    metrics.bootstrap_stderr = divided(estimate, before)
+    metrics.bootstrap_stderr = divide_by_thread(estimate, before)
     try:
         yield
     finally:

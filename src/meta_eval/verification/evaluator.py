@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meta_eval.boundary.code_lock import exclusive, is_inside, outside, redirected
-from meta_eval.boundary.isolation import contained
+from meta_eval.boundary.code_lock import call_outside, has_turn, redirect_streams, take_turn
+from meta_eval.boundary.isolation import isolate_code
 from meta_eval.messages.errors import PackError, TemplateError, UserError
 from meta_eval.messages.logs import Progress, silent
 from meta_eval.verification.bootstraps import replace_bootstrap
@@ -61,7 +61,7 @@ class Evaluator:
 
     def __init__(self, pack: Path) -> None:
         self.pack = pack
-        with contained(pack), silence_libraries():
+        with isolate_code(pack), silence_libraries():
             from lm_eval.tasks import TaskManager
 
             self._manager = TaskManager(include_path=str(pack), include_defaults=False)
@@ -74,7 +74,7 @@ class Evaluator:
         Of some, pack_docs and the templates have said what is to be done already.
         """
         try:
-            with restore_random_state(), contained(self.pack), silence_libraries(tell):
+            with restore_random_state(), isolate_code(self.pack), silence_libraries(tell):
                 yield
         except UserError:
             raise
@@ -276,7 +276,7 @@ class _Watch:
             ) from error
         finally:
             self._done += 1
-            outside(self._progress, self._name, self._done, self.docs * len(self.filters))
+            call_outside(self._progress, self._name, self._done, self.docs * len(self.filters))
 
     def record(self, record: logging.LogRecord) -> None:
         if record.name.startswith("meta_eval.") and self._done < self.docs * len(self.filters):
@@ -303,7 +303,7 @@ class _Collector(logging.Handler):
         self._others = logging.lastResort if alone else None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not is_inside():
+        if not has_turn():
             if self._others is not None:  # which logging asks only where there is no handler
                 self._others.handle(record)
         elif record.levelno >= logging.ERROR or record.name.partition(".")[0] not in _NOISY:
@@ -315,7 +315,7 @@ class _Inside:
 
     def match(self, _: str) -> bool:
         """Whatever this thread warns of, while it is its turn."""
-        return is_inside()
+        return has_turn()
 
 
 @contextlib.contextmanager
@@ -340,7 +340,7 @@ def silence_libraries(tell: Tell = lambda _: None) -> Iterator[None]:
     Args:
         tell: Gets each log record from WARNING on instead, and of those libraries from ERROR on.
     """
-    with exclusive(), _collected(tell), _unwarned(), redirected(stdout=None, stderr=None):
+    with take_turn(), _collected(tell), _unwarned(), redirect_streams(stdout=None, stderr=None):
         yield
 
 
@@ -353,7 +353,7 @@ def _collected(tell: Tell) -> Iterator[None]:
     collector = _Collector(tell, alone=not root.handlers)
 
     def of_others(_: logging.LogRecord) -> bool:
-        return not is_inside()
+        return not has_turn()
 
     for _, handler in handlers:
         handler.addFilter(of_others)

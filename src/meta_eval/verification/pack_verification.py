@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_eval.boundary.isolation import contained
+from meta_eval.boundary.isolation import isolate_code
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import replace_file
 from meta_eval.messages.errors import ConfigError, PackError, UserError, documented
@@ -133,7 +133,7 @@ def _check(
     context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
     if entry.record is not None and saved is None:
         return evaluated, tally_record(entry, evaluated.samples, context)
-    with contained(evaluator.pack):  # it asks the template what an answer's extraction is
+    with isolate_code(evaluator.pack):  # it asks the template what an answer's extraction is
         return evaluated, tally_task(name, entry, evaluated.samples, context)
 
 

@@ -13,7 +13,7 @@ from json.encoder import encode_basestring
 from types import SimpleNamespace
 from typing import Any
 
-from meta_eval.boundary.code_lock import divided
+from meta_eval.boundary.code_lock import divide_by_thread
 
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
@@ -24,7 +24,7 @@ class _OtherError(TypeError):
 
 @contextlib.contextmanager
 def replace_hashing(wanted: bool) -> Iterator[None]:
-    """Let lm-eval's evaluator work meanwhile, in a block of `exclusive`: other threads have it as it is.
+    """Let lm-eval's evaluator work meanwhile, in a block of `take_turn`: other threads have it as it is.
 
     Args:
         wanted: Whether somebody reads ``doc_hash``, ``prompt_hash`` and ``target_hash`` of its samples: they are then
@@ -32,10 +32,10 @@ def replace_hashing(wanted: bool) -> Iterator[None]:
     """
     from lm_eval import evaluator
 
-    written = divided(dump_json if wanted else _nothing, json.dumps)
+    written = divide_by_thread(dump_json if wanted else _nothing, json.dumps)
     instead: dict[str, Any] = {"json": SimpleNamespace(**{**vars(json), "dumps": written})}
     if not wanted and "hash_string" in vars(evaluator):
-        instead["hash_string"] = divided(_nothing, evaluator.hash_string)
+        instead["hash_string"] = divide_by_thread(_nothing, evaluator.hash_string)
     before = {name: vars(evaluator)[name] for name in instead if name in vars(evaluator)}
     try:
         for name in before:

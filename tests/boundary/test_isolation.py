@@ -21,7 +21,7 @@ from forked import forked, started
 from packs import prepare, reseal
 from places import TEMPLATES
 
-from meta_eval.boundary.isolation import contained
+from meta_eval.boundary.isolation import isolate_code
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 
 ENDS = {
@@ -191,7 +191,7 @@ def test_only_the_thread_that_runs_such_code_has_another_stdout_and_another_end(
             os._exit(5)
 
     before = (os._exit, sys.stdout, sys.stderr)
-    with ThreadPoolExecutor(1) as threads, contained(tmp_path), contained(tmp_path):
+    with ThreadPoolExecutor(1) as threads, isolate_code(tmp_path), isolate_code(tmp_path):
         threads.submit(other).result()
         sys.stdout.write("a template's\n")
         with pytest.raises(SystemExit):
@@ -238,7 +238,11 @@ def test_ctrl_c_is_the_users(pack: Path, tmp_path: Path, swallow: bool) -> None:
 @pytest.mark.parametrize("swallow", [False, True])
 def test_so_is_sigterm_where_it_interrupts(tmp_path: Path, swallow: bool) -> None:
     with interrupt_on_sigterm():
-        with pytest.raises(KeyboardInterrupt), contained(tmp_path), suppress(KeyboardInterrupt if swallow else OSError):
+        with (
+            pytest.raises(KeyboardInterrupt),
+            isolate_code(tmp_path),
+            suppress(KeyboardInterrupt if swallow else OSError),
+        ):
             os.kill(os.getpid(), signal.SIGTERM)
-        with contained(tmp_path):
+        with isolate_code(tmp_path):
             """What is done to end in order is no second interruption."""
