@@ -24,6 +24,8 @@ class Backend(ABC):
         name: As the configuration calls it, ``backend``.
         kinds: The requests that it can answer: ``generate`` (a text), ``choices`` (log-likelihoods of continuations),
             ``force`` (the log-probability of each token of a given text). Others are refused before anything is asked.
+        reads_text: Whether it makes the tokens of a prompt itself, by the tokenizer in the model's file: none is looked
+            for here.
         needs_token_ids: Whether it can only be asked with token ids, so that nothing works without the tokenizer.
         restricts_tokens: Whether the printed command can have it generate one of some tokens (``allowed_token_ids``).
         reloads_model: Whether each call of its client's `answer` loads the model again, so that little things are not
@@ -41,6 +43,7 @@ class Backend(ABC):
 
     name: str
     kinds: frozenset[str] = frozenset(("generate",))
+    reads_text: bool = False
     needs_token_ids: bool = False
     restricts_tokens: bool = False
     reloads_model: bool = False

@@ -65,7 +65,7 @@ def _add(panel: str, verb: Callable[..., None], short_help: str) -> None:
     app.command(verb.__name__, short_help=short_help, rich_help_panel=panel)(verb)
 
 
-_add(_MAKE, init.init, "Write eval_config.yaml and meta_template/ to edit.")
+_add(_MAKE, init.init, "Write eval_config.yaml and meta_template/ to edit, or an example.")
 _add(_MAKE, prepare.prepare, "Make a task pack, and print the lm_eval command that runs it.")
 _add(_MAKE, verify.verify, "Prove a pack: replay recorded answers, compare every verdict.")
 _add(_MAKE, doctor.doctor, "Check a pack and this machine; with --engine, the engine too.")

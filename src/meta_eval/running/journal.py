@@ -177,16 +177,16 @@ def check_shard(shard: object) -> None:
 
 
 def model_fingerprint(model: str) -> str:
-    """What tells a model from another of its name: of a folder a hash of its files, of the hub the commit.
+    """What tells a model from another of its name: of a folder or file a hash, of the hub the commit.
 
     Files of 16 MiB and more go in by their size and 256 samples of 4 KiB, evenly spread: weights that were trained on
     differ everywhere, and hashing a terabyte would take longer than the run. ``""`` where nothing is known, as of a
     model that only a server has.
     """
     folder = Path(model)
-    if folder.is_dir():
+    if folder.is_dir() or folder.is_file():
         digest = hashlib.sha256()
-        for path in sorted(_files(folder)):
+        for path in sorted(_files(folder)) if folder.is_dir() else [folder]:
             digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
             for block in _samples(path):
                 digest.update(block)

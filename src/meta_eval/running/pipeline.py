@@ -14,6 +14,7 @@ from typing import Any
 from meta_eval.answers.grading import Graded, Grading
 from meta_eval.answers.recorded_answers import Recordings
 from meta_eval.answers.requests import Request
+from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
@@ -139,15 +140,9 @@ def run_pack(
     grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     backend = backend_of(settings)
-    progress(f"reading the tokenizer of {model}")
-    if not grade_only and find_tokenizer_file(settings.tokenizer_of(model)) is None:
+    if not grade_only and (backend.reads_text or find_tokenizer_file(settings.tokenizer_of(model)) is None):
         backend.check_installed(settings)
-    tokens = tokens_of(
-        settings.tokenizer_of(model),
-        needed=backend.needs_token_ids and not grade_only,
-        needs_bos=manifest.needs_bos,
-        add_bos=settings.add_bos_token,
-    )
+    tokens = _tokens(model, backend, settings, manifest, grade_only=grade_only, progress=progress)
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # one file of several machines would be of none
         logs = logs / f"{shard[0]}-of-{shard[1]}"
@@ -194,6 +189,20 @@ def run_pack(
             if baseline:
                 _make_baseline(pack, grading, progress)
     return done
+
+
+def _tokens(
+    model: str, backend: Backend, settings: RunSettings, manifest: Manifest, *, grade_only: bool, progress: Progress
+) -> ModelTokens:
+    if backend.reads_text:
+        return ModelTokens(None, None)
+    progress(f"reading the tokenizer of {model}")
+    return tokens_of(
+        settings.tokenizer_of(model),
+        needed=backend.needs_token_ids and not grade_only,
+        needs_bos=manifest.needs_bos,
+        add_bos=settings.add_bos_token,
+    )
 
 
 class _Asking:

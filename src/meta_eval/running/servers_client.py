@@ -27,7 +27,7 @@ from meta_eval.running.client import Client, EngineRequest, EngineResponse, expl
 from meta_eval.running.connection import Connection
 from meta_eval.running.prefix_order import count_shared_blocks
 from meta_eval.running.transport import CutError, Failed, GarbledError, draw_backoff
-from meta_eval.running.vllm_server import Served, start_server
+from meta_eval.running.vllm_server import Served, start_vllm
 
 _T = TypeVar("_T")
 _Server = TypeVar("_Server", bound=Connection)
@@ -102,6 +102,10 @@ class ServersClient(Client, Generic[_Server]):
             BackendError: It will answer nothing of ours.
         """
 
+    def start_server(self) -> Served | None:
+        """Start the server of this run; None where it is there."""
+        return start_vllm(self.settings, self.model, self.logs) if self.backend.starts_server(self.settings) else None
+
     def __init__(self, settings: RunSettings, *, model: str, logs: Path, end: Sequence[str] = ()) -> None:
         super().__init__(settings, model=model, logs=logs, end=end)
         self._served: Served | None = None
@@ -115,11 +119,8 @@ class ServersClient(Client, Generic[_Server]):
         self._thread = threading.Thread(target=self._loop.run_forever, name="servers", daemon=True)
         self._thread.start()
         try:
-            if self.backend.starts_server(settings):
-                self._served = start_server(settings, self.model, self.logs)
-                urls: tuple[str, ...] = (self._served.url,)
-            else:
-                urls = settings.base_url
+            self._served = self.start_server()
+            urls = settings.base_url if self._served is None else (self._served.url,)
             if not urls:
                 raise BackendError(
                     "is not set", where="base_url",

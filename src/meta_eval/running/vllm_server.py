@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meta_eval.backends.base import BackendError
@@ -32,14 +32,15 @@ class Served:
     """A server that is ours.
 
     Args:
+        program: What it is called in messages.
         command: What starts it.
         url: Where it will answer.
         name: What the model is called there.
         log_file: Where its words go.
     """
 
-    def __init__(self, command: Sequence[str], url: str, name: str, log_file: Path) -> None:
-        self.url, self.name, self._log = url, name, log_file
+    def __init__(self, program: str, command: Sequence[str], url: str, name: str, log_file: Path) -> None:
+        self.url, self.name, self._program, self._log = url, name, program, log_file
         with log_file.open("wb") as out:
             # In a session of its own, so that Ctrl-C ends first who asks, and then in order who answers.
             self._watchdog = subprocess.Popen(
@@ -65,7 +66,7 @@ class Served:
             except (OSError, urllib.error.URLError):
                 time.sleep(0.1)
         raise BackendError(
-            f"`vllm serve` did not answer within {_TO_START / 60:.0f} minutes", where="serve",
+            f"{self._program} did not answer within {_TO_START / 60:.0f} minutes", where="serve",
             hint=f"Its log: {self._log}",
         )  # fmt: skip
 
@@ -73,7 +74,7 @@ class Served:
         """What it ended with; None while it runs."""
         if self._watchdog.poll() is None:
             return None
-        return diagnose_engine(None, self._log, where=f"vllm serve, which ended with {self._watchdog.returncode}")
+        return diagnose_engine(None, self._log, where=f"{self._program}, which ended with {self._watchdog.returncode}")
 
     def stop(self) -> None:
         """End it and all that it started."""
@@ -82,10 +83,10 @@ class Served:
         try:
             self._watchdog.wait(_TO_STOP)
         except subprocess.TimeoutExpired:
-            log.warning(f"`vllm serve` does not end; its watchdog is process {self._watchdog.pid}")
+            log.warning(f"{self._program} does not end; its watchdog is process {self._watchdog.pid}")
 
 
-def start_server(settings: RunSettings, model: str, logs: Path) -> Served:
+def start_vllm(settings: RunSettings, model: str, logs: Path) -> Served:
     """Start a server and wait until it answers.
 
     Args:
@@ -106,20 +107,37 @@ def start_server(settings: RunSettings, model: str, logs: Path) -> Served:
             f"data_parallel_size: {settings.data_parallel_size} copies of the model are run by one `vllm serve`, which "
             "this run starts and asks"
         )
+
+    def command(port: int) -> Sequence[str]:
+        try:
+            return [*_vllm(), *serve_arguments(settings, model, port, host=_HOST)]
+        except ValueError as error:
+            raise BackendError(
+                "is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}",
+                hint="Take it out, or paste the command that prepare prints",
+            ) from None  # fmt: skip
+
+    return start_server(command, "vllm serve", ADAPTER if "lora_local_path" in settings.model_args else model, logs)
+
+
+def start_server(command: Callable[[int], Sequence[str]], program: str, name: str, logs: Path) -> Served:
+    """Start a server on a free port of this machine, and wait until it answers.
+
+    Args:
+        command: What starts it on a port.
+        program: What it is called in messages.
+        name: What the model is called there.
+        logs: Where ``serve.log`` goes; one that is there is put aside.
+
+    Raises:
+        BackendError: It cannot be started; with the tail of its log.
+    """
     port = _free_port()
-    try:
-        arguments = serve_arguments(settings, model, port, host=_HOST)
-    except ValueError as error:
-        raise BackendError(
-            "is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}",
-            hint="Take it out, or paste the command that prepare prints",
-        ) from None  # fmt: skip
     log_file = logs / "serve.log"
     logs.mkdir(parents=True, exist_ok=True)
     if log_file.exists():
         log_file.replace(logs / "serve.before.log")
-    name = ADAPTER if "lora_local_path" in settings.model_args else model
-    served = Served([*_vllm(), *arguments], f"http://{_HOST}:{port}/v1", name, log_file)
+    served = Served(program, command(port), f"http://{_HOST}:{port}/v1", name, log_file)
     try:
         served.wait()
     except BaseException:

