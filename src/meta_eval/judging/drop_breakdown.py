@@ -16,7 +16,7 @@ from meta_eval.thresholds import SAME_VALUE
 Clusters = Callable[[Sequence[Doc]], Sequence[Hashable] | None]
 
 
-def apart(
+def decompose_task_drop(
     recorded: ScoredRun, answers: ScoredRun, ours: ScoredRun, spec: str, clusters: Clusters
 ) -> stats.Decomposition | None:
     """Decompose a task's drop; None where no doc has all three values in this metric.
@@ -51,7 +51,7 @@ def _same_prompts(before: ScoredRun, after: ScoredRun, scored: Scores) -> list[b
     ]
 
 
-def mean_apart(parts: Sequence[tuple[stats.Decomposition, float]]) -> stats.Decomposition | None:
+def decompose_mean_drop(parts: Sequence[tuple[stats.Decomposition, float]]) -> stats.Decomposition | None:
     """The mean over tasks, with the weights of the decision; None where there are not two tasks."""
     total = sum(weight for _, weight in parts)
     if len(parts) < 2 or total <= 0:

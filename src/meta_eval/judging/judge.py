@@ -22,7 +22,7 @@ from meta_eval.judging.alarms import count_changed_prompts, find_alarms, find_ru
 from meta_eval.judging.conditions import check_conditions
 from meta_eval.judging.decide import TaskDrop
 from meta_eval.judging.drafts import Draft, conclude_judgement
-from meta_eval.judging.drop_breakdown import apart
+from meta_eval.judging.drop_breakdown import decompose_task_drop
 from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
@@ -189,7 +189,7 @@ def _cut(sides: Sides, reference: _Reference | None) -> Cut | None:
 def _apart(sides: Sides, reference: _Reference, shared: frozenset[str]) -> stats.Decomposition | None:
     if sides.before or sides.recorded is None or sides.answers is None:
         return None
-    return apart(
+    return decompose_task_drop(
         sides.recorded, sides.answers, sides.ours, reference.spec, lambda docs: cluster_names(sides.name, docs, shared)
     )
 
