@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -133,6 +134,15 @@ def test_no_import_leads_up(path: Path) -> None:
     package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     up = [name for name in imports(path) if PACKAGES.index(package_of(name)) > PACKAGES.index(package)]
     assert up == []
+
+
+def test_no_two_modules_share_a_name() -> None:
+    # A module of ``cli`` is called like its verb. ``errors`` is `meta_eval.messages.errors` for other programs, and
+    # what several options objects have in common may lie in an ``options`` of each package.
+    elsewhere = {"cli", "assets", "sample"}
+    ours = [path for path in FILES if path.stem != "__init__" and not elsewhere & set(path.parts)]
+    modules = [path.stem for path in ours]
+    assert {name for name, times in Counter(modules).items() if times > 1} <= {"errors", "options"}
 
 
 def test_no_imports_go_in_a_circle() -> None:

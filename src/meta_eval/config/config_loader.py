@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from meta_eval.backends.settings import RunSettings, Settings, args_from_text
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
-from meta_eval.config.messages import ValuePlace, first_error
+from meta_eval.config.config_errors import ValuePlace, first_error
 from meta_eval.config.schema import Config
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.escaping import quoted
