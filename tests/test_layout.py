@@ -20,6 +20,7 @@ PACKAGES = [
     "messages",  # what is said to the user: errors, notes, foreign text made visible
     "errors",  # the errors, for programs that import them
     "thresholds",  # levels, margins and tolerances
+    "verb_options",  # what each verb is asked for
     "boundary",  # files and names that are not ours, the code of templates and packs at work
     "assets",  # what the wheel carries along
     "stats",

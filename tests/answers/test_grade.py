@@ -23,6 +23,7 @@ from meta_eval.answers.answer_files import read_answers
 from meta_eval.answers.grading import Graded, Grading
 from meta_eval.messages.errors import UserError
 from meta_eval.results.lm_eval_run import read_run
+from meta_eval.verb_options import ScoringOptions
 
 LETTERS, CHOICE, STOPS = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain", "meta_mmlu_pro_pretrain"
 
@@ -234,7 +235,7 @@ def test_what_the_answers_cost_reaches_the_report(place: Path, seconds: float, s
         for line in lines:
             line |= {"started": 0.0, "ended": seconds}
 
-    grading = Grading(place / "work_dir")
+    grading = Grading(place / "work_dir", ScoringOptions())
     given = read_answers([rewrite(place, timed)])
     done = grading.grade(given, output=place / "priced", price_per_hour=2.5)
     assert dict(report(done.results, pack=place / "work_dir").runs[0].facts)["cost"] == shown

@@ -20,6 +20,7 @@ from shared import whole_pack, whole_replay
 
 from meta_eval.answers.lighteval_export import export_to_lighteval
 from meta_eval.messages.errors import UserError
+from meta_eval.verb_options import TaskOptions
 
 SOME = ["meta_gsm8k", "meta_mmlu_pretrain"]
 
@@ -75,7 +76,7 @@ def test_the_module_stands_alone_and_its_files_are_the_same_each_time(exported: 
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not any(name.startswith("meta_eval") for name in modules)
     before = files_of(exported)
-    export_to_lighteval(pack, exported, tasks=[*SOME, *LEFT_OUT])
+    export_to_lighteval(pack, exported, TaskOptions(tasks=[*SOME, *LEFT_OUT]))
     assert files_of(exported) == before
 
 
@@ -91,7 +92,7 @@ def test_a_folder_of_somebody_else_is_left_alone(pack: Path, tmp_path: Path) -> 
 
 def test_where_nothing_can_be_expressed_nothing_is_written(pack: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no task that lighteval can express"):
-        export_to_lighteval(pack, tmp_path / "out", tasks=["meta_human_eval"])
+        export_to_lighteval(pack, tmp_path / "out", TaskOptions(tasks=["meta_human_eval"]))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -101,7 +102,7 @@ def test_a_filter_that_only_lm_eval_has_leaves_its_task_out(tmp_path: Path, capl
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("function: take_first", "function: majority_vote", 1), encoding="utf-8")
     with pytest.raises(UserError, match="no task that lighteval can express"):
-        export_to_lighteval(pack, tmp_path / "out", edited=True)
+        export_to_lighteval(pack, tmp_path / "out", TaskOptions(edited=True))
     assert "its filter majority_vote [] is one of lm-eval's own" in caplog.text
 
 
@@ -148,7 +149,7 @@ def same(ours: Any, theirs: Any) -> bool:
 def test_every_recorded_answer_of_the_sample_gets_the_same_verdict(
     pack: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    done = export_to_lighteval(pack, tmp_path / "out")
+    done = export_to_lighteval(pack, tmp_path / "out", TaskOptions())
     assert set(done.left_out) == set(LEFT_OUT)
     run = replayed(tmp_path / "out", tmp_path)
     assert run.returncode == 0, run.stderr[-3000:]
@@ -182,7 +183,7 @@ def test_recorded_runs_of_lm_evals_own_tasks_get_the_same_verdicts(tmp_path: Pat
     names = ["arc_challenge", "gsm8k", "ifeval", "leaderboard_bbh_navigate", "leaderboard_mmlu_pro", "truthfulqa_mc2"]
     record(task_folder(tmp_path / "tasks", names), tmp_path / "run", names)
     pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path / "run"))
-    done = export_to_lighteval(pack, tmp_path / "out")
+    done = export_to_lighteval(pack, tmp_path / "out", TaskOptions())
     assert set(done.tasks) | {f"recorded_{name}" for name in done.left_out} == {f"recorded_{name}" for name in names}
     run = replayed(tmp_path / "out", tmp_path, "<|start_header_id|>user")
     assert run.returncode == 0, run.stderr[-3000:]

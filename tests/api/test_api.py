@@ -12,17 +12,36 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+import typer
 from noted import noted
 from runs import run_lm_eval
 
-from meta_eval import Config, Manifest, compare, prepare, report, verify
-from meta_eval.answers.grading import GradingKeywords, GradingOptions
+from meta_eval import Config, Manifest, compare, export, fidelity, grade, prepare, report, run, verify
+from meta_eval.api import write_stock
+from meta_eval.cli import app
+from meta_eval.judging.gate import Gate
 from meta_eval.judging.options import JudgingKeywords, JudgingOptions
 from meta_eval.messages.errors import ConfigError, PackError, UserError
+from meta_eval.running.slurm_layout import Jobs
+from meta_eval.verb_options import (
+    ExportKeywords,
+    ExportOptions,
+    FidelityKeywords,
+    FidelityOptions,
+    GradingKeywords,
+    GradingOptions,
+    RunKeywords,
+    RunOptions,
+    StockKeywords,
+    StockOptions,
+    VerifyKeywords,
+    VerifyOptions,
+)  # fmt: skip
 
 HEAVY = ("datasets", "huggingface_hub", "lm_eval", "numpy", "pandas", "pyarrow", "pydantic", "rich", "torch")
 
@@ -70,11 +89,55 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
     assert report("out", options=options, margin=5.0).to_json() == report("out", pack="work_dir", margin=5.0).to_json()
 
 
-@pytest.mark.parametrize(
-    ("keywords", "options"), [(JudgingKeywords, JudgingOptions), (GradingKeywords, GradingOptions)]
-)
-def test_every_option_is_a_keyword(keywords: type, options: type) -> None:
-    assert get_type_hints(keywords) == get_type_hints(options)
+# By verb its function, its options, their keywords, and what only its command line has.
+VERBS: dict[str, tuple[Any, type, type | None, str]] = {
+    "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
+    "run": (run, RunOptions, RunKeywords, "config overrides report html gate as_json"),
+    "slurm": (None, Jobs, None, "config output as_json"),
+    "export": (export, ExportOptions, ExportKeywords, "pack config to output results dry_run as_json"),
+    "grade": (grade, GradingOptions, GradingKeywords, "answers pack config as_json"),
+    "report": (
+        report, JudgingOptions, JudgingKeywords, "results max_drop html markdown eval_results view as_json",
+    ),
+    "compare": (compare, JudgingOptions, JudgingKeywords, "a b max_drop html markdown view as_json"),
+    "fidelity": (
+        fidelity, FidelityOptions, FidelityKeywords, "config margin gate html markdown view stock as_json",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_command_line_keywords_and_options_are_one_list(verb: str) -> None:
+    function, options, keywords, only_said = VERBS[verb]
+    own = {field.name for field in fields(options)}
+    assert own <= _parameters(verb).keys()
+    assert _parameters(verb).keys() - own == set(only_said.split())
+    if keywords is not None:
+        assert function.__annotations__["keywords"] == f"Unpack[{keywords.__name__}]"
+        assert _hints(keywords) == _hints(options)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_default_stands_once(verb: str) -> None:
+    _, options, _, _ = VERBS[verb]
+    said = _parameters(verb)
+    shown = {"shard": "0/1", "ask": False}
+    for field in fields(options):
+        assert (said[field.name].default or None) == (shown.get(field.name, field.default) or None), field.name
+
+
+def test_stock_has_the_keywords_of_its_options() -> None:
+    assert write_stock.__annotations__["keywords"] == f"Unpack[{StockKeywords.__name__}]"
+    assert _hints(StockKeywords) == _hints(StockOptions)
+
+
+def _parameters(verb: str) -> dict[str, Any]:
+    commands: Any = typer.main.get_command(app)
+    return {parameter.name: parameter for parameter in commands.commands[verb].params}
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, localns={"Gate": Gate})
 
 
 def test_no_keyword_is_passed_over() -> None:

@@ -20,7 +20,6 @@ from places import TEMPLATES
 
 from meta_eval.config import load_config
 from meta_eval.messages.errors import UserError
-from meta_eval.messages.logs import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.meta_pack import assemble_pack
 from meta_eval.pack.pack_rebuild import rebuild_pack
@@ -265,7 +264,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.fixture(scope="module")
 def assembled() -> Callable[..., object]:
     """What makes a pack, once: all of them here are of the same rows and templates."""
-    return functools.cache(lambda *_: assemble_pack(CONFIG, "", silent))
+    return functools.cache(lambda *_: assemble_pack(CONFIG, ""))
 
 
 @pytest.mark.parametrize("key", CHANGES)

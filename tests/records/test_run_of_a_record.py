@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 from fake_model import FakeClient, model_folder
+from pack_runs import run_pack
 from packs import prepare, read_docs
 from places import REPOSITORY
 from recorded_runs import own_gsm8k
@@ -19,7 +20,6 @@ from meta_eval import Config, fidelity
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.pipeline import run_pack
 from meta_eval.token_fidelity.token_table import read_choices, read_tokens
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pack_runs import run_pack
 from packs import prepare
 from places import TEMPLATES
 from recorded import Answer, Meta, learn
@@ -24,7 +25,7 @@ from meta_eval.running import pipeline as story
 from meta_eval.running.canary import CanaryError, binomial_cdf
 from meta_eval.running.canary_docs import DOCS, spread_docs
 from meta_eval.running.client import EngineRequest, EngineResponse
-from meta_eval.running.pipeline import RunResult, run_pack
+from meta_eval.running.pipeline import RunResult
 
 TASKS = "meta_gpqa,meta_mmlu_pro_instruct,meta_mmlu_pretrain,meta_bbh"
 

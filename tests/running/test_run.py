@@ -19,18 +19,17 @@ import pytest
 from fake_model import FakeClient, model_folder, says
 from golden import verdicts
 from noted import noted
+from pack_runs import run_pack as run_with_canary
 from packs import some_templates, yaml_of
 
 from meta_eval import Config
 from meta_eval.answers.requests import Request, build_requests
 from meta_eval.backends.base import BackendError
 from meta_eval.messages.errors import PackError, UserError
-from meta_eval.messages.logs import silent
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.results.baseline import read_baseline
 from meta_eval.running.client import EngineResponse
 from meta_eval.running.pipeline import RunResult
-from meta_eval.running.pipeline import run_pack as run_with_canary
 from meta_eval.running.time_left import Pace
 from meta_eval.verification.evaluator import Evaluator
 
@@ -424,7 +423,7 @@ class _Clock:
 def test_the_time_that_is_left_is_estimated_once_it_can_be(lanes: int, latency: float, expected: int) -> None:
     """From then on it is within twice the truth, however long the recorded answers are, and whatever the canary took."""
     clock, total = _Clock(lanes, latency, tokens=40), 4096
-    pace = Pace({"t": total // 2, "u": total // 2}, {"t": expected, "u": expected}, silent, clock=lambda: clock.now)
+    pace = Pace({"t": total // 2, "u": total // 2}, {"t": expected, "u": expected}, clock=lambda: clock.now)
     request = Request("t/0", "t", 0, 0, "generate", "?", 64, (), None, ())
     clock.now = -1000.0
     pace.begin()

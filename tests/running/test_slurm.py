@@ -21,7 +21,8 @@ from small_model import write_tokenizer
 
 from meta_eval.backends.settings import RunSettings
 from meta_eval.messages.errors import ConfigError
-from meta_eval.running.slurm_jobs import SCRIPTS, Jobs, gpus_of_node, render_scripts
+from meta_eval.running.slurm_jobs import SCRIPTS, gpus_of_node, render_scripts
+from meta_eval.running.slurm_layout import Jobs
 
 TASKS = "meta_gpqa,meta_mmlu_pretrain"
 STAND_IN = f"{REPOSITORY / 'src'}:{HELPERS / 'stand_in'}"
@@ -91,7 +92,10 @@ def test_shellcheck_finds_nothing_in_any_script(
         output_path="out put/'s",
         model_args={"quantization": "a'b c", "x": True},
     )
-    jobs = Jobs(shards, nodes, gpus, "gpu,long", "2-00:00:00", ('--comment="a b"',), ("--mem=0",), ("--mem=8G",))
+    jobs = Jobs(
+        shards=shards, nodes=nodes, gpus=gpus, partition="gpu,long", time="2-00:00:00", lines=('--comment="a b"',),
+        answer_lines=("--mem=0",), grade_lines=("--mem=8G",),
+    )  # fmt: skip
     folder = tmp_path / "a 'b'"
     written = render_scripts(
         run, jobs, folder, ["--config", "my 'c'.yaml", "--set", "a=$(b)\nc"], pack=Path("work dir")

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from fake_model import FakeClient, model_folder
+from pack_runs import run_pack as run_with_canary
 from rows import make_row, write_rows
 
 from meta_eval import Config, report
 from meta_eval.answers.requests import Request
 from meta_eval.messages.errors import ConfigError
 from meta_eval.running.pipeline import RunResult
-from meta_eval.running.pipeline import run_pack as run_with_canary
 
 # The canary keeps its answers back, and is a test of its own.
 run = partial(run_with_canary, canary=False)

@@ -11,7 +11,12 @@ import meta_eval
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
 _CLASSES = {
-    "Options and errors": ("judging.options.JudgingOptions", "errors.UserError"),
+    "Options and errors": (
+        "verb_options.TaskOptions", "verb_options.ScoringOptions", "verb_options.VerifyOptions",
+        "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
+        "verb_options.StockOptions", "verb_options.FidelityOptions", "judging.options.JudgingOptions",
+        "errors.UserError",
+    ),
     "Sockets": (
         "backends.base.Backend", "running.client.Client",
         "running.client.EngineRequest", "running.client.EngineResponse",

@@ -24,7 +24,6 @@ from meta_eval.boundary.hashing import hash_json, hash_text
 from meta_eval.boundary.ownership import replace_folder
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.messages.errors import PackError
-from meta_eval.messages.logs import Progress, silent
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import TaskRun, read_run
@@ -47,14 +46,13 @@ class Exchanged:
     rows: int
 
 
-def export_results(pack: Path, results: Path, folder: Path, *, progress: Progress = silent) -> Exchanged:
+def export_results(pack: Path, results: Path, folder: Path) -> Exchanged:
     """Write the results of a run of a pack as ``data/meta-eval/DEVELOPER/MODEL/UUID.json`` and ``UUID_samples.jsonl``.
 
     Args:
         pack: The folder that prepare wrote.
         results: What lm_eval wrote, or `meta-eval run`.
         folder: Where to write; an export that is there is replaced, any other folder is refused.
-        progress: Called with what is being read.
 
     Raises:
         PackError: The folder is no pack.
@@ -62,7 +60,7 @@ def export_results(pack: Path, results: Path, folder: Path, *, progress: Progres
         OutputError: The folder cannot be written.
     """
     manifest = read_manifest(pack)
-    run = read_run([results], step=progress)
+    run = read_run([results])
     tasks = {name: task for name, task in sorted(run.tasks.items()) if name in manifest.tasks}
     if not tasks:
         raise ResultsError(f"holds no result of a task of {pack}", where=str(results), hint="Name the pack of this run")

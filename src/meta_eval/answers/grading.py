@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any
 
 from meta_eval.answers.answer_files import Answers, AnswersError, EngineAnswer, read_answers
 from meta_eval.answers.answer_matching import Matched, Problems, cut_at_stop, match_answers, note_unknown_answers
@@ -14,10 +14,11 @@ from meta_eval.answers.requests import build_requests
 from meta_eval.answers.results_writer import Speed, Writer
 from meta_eval.boundary.inputs import expand_home
 from meta_eval.messages.errors import UserError
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_grade
+from meta_eval.verb_options import GradingOptions, ScoringOptions
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.replay import Answers as Replayed
 
@@ -48,56 +49,13 @@ class Graded:
     broken: dict[str, str] = field(default_factory=dict)
 
 
-class GradingKeywords(TypedDict, total=False):
-    """The fields of `GradingOptions` as the keyword arguments of `meta_eval.grade`."""
-
-    tasks: Sequence[str]
-    output: Path | str | None
-    partial: bool
-    prefer: Literal["last"] | None
-    allow_code: bool
-    edited: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GradingOptions:
-    """Which answers are graded, and how.
-
-    Attributes:
-        tasks: Tasks and groups of the pack; empty for all.
-        output: The folder to write into, as ``--output_path`` of lm_eval; None for that of the pack.
-        partial: Grade what is answered where answers are missing or failed; report calls such a run unfinished.
-        prefer: ``last`` takes the last of answers to one request that are not alike, instead of refusing them.
-        allow_code: Also grade the tasks whose scoring runs programs that a model wrote.
-        edited: Take a pack that was edited as it is; the results file says so.
-    """
-
-    tasks: Sequence[str] = ()
-    output: Path | str | None = None
-    partial: bool = False
-    prefer: Literal["last"] | None = None
-    allow_code: bool = False
-    edited: bool = False
-
-    def updated(self, **keywords: Unpack[GradingKeywords]) -> Self:
-        """These options with some of them changed.
-
-        Raises:
-            TypeError: There is no such option.
-        """
-        return replace(self, **keywords)
-
-
-def grade_answers(
-    answers: Sequence[Path], pack: Path, options: GradingOptions, *, progress: Progress = silent
-) -> Graded:
+def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) -> Graded:
     """Score answers with the filters and metrics of a pack.
 
     Args:
         answers: Files of answers, read as one.
         pack: The folder that prepare wrote.
         options: Which of them, and how.
-        progress: Called with the task, the answers scored, and how many there are.
 
     Raises:
         AnswersError: A file cannot be read, is of another pack, of several models or settings; an answer is missing,
@@ -105,9 +63,7 @@ def grade_answers(
         PackError: The folder is no pack or was edited, or the results cannot be written.
         ConfigError: A name that the pack does not have, or a task that runs code.
     """
-    grading = Grading(
-        pack, tasks=options.tasks, allow_code=options.allow_code, edited=options.edited, progress=progress
-    )
+    grading = Grading(pack, options)
     given = read_answers(answers, prefer=options.prefer)
     if len(given.settings) > 1:
         listed = ", ".join(given.settings.values())
@@ -121,12 +77,10 @@ class Grading:
 
     Args:
         pack: The folder that prepare wrote.
-        tasks: Tasks and groups of the pack; empty for all.
-        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
-        edited: Take a pack that was edited as it is; the results file says so.
-        progress: Called with the task, the answers scored, and how many there are.
+        options: Which of its tasks.
 
     Attributes:
+        options: Which of its tasks.
         tasks: Which are graded, in order.
         evaluator: Of the pack.
 
@@ -135,20 +89,12 @@ class Grading:
         ConfigError: A name that the pack does not have, or a task that runs code.
     """
 
-    def __init__(
-        self,
-        pack: Path,
-        *,
-        tasks: Sequence[str] = (),
-        allow_code: bool = False,
-        edited: bool = False,
-        progress: Progress = silent,
-    ) -> None:
+    def __init__(self, pack: Path, options: ScoringOptions) -> None:
         self._started, self._pack = time.time(), pack
         self._manifest = read_manifest(pack)
-        self.tasks = choose_tasks_to_grade(self._manifest, tasks, allow_code=allow_code)
-        self.allow_code, self.edited, self._progress = allow_code, edited, progress
-        self._changed = check_unchanged(pack, self._manifest, edited=edited)
+        self.tasks = choose_tasks_to_grade(self._manifest, options.tasks, allow_code=options.allow_code)
+        self.options = options
+        self._changed = check_unchanged(pack, self._manifest, edited=options.edited)
         self.evaluator = Evaluator(pack)
 
     def score(self, name: str, given: Answers) -> dict[str, float]:
@@ -251,10 +197,9 @@ class Grading:
             task=task,
             answers=[_replayed(docs[number], stop, int(task.config.repeats or 1)) for number in numbers],
             indices=numbers if len(numbers) < len(task.eval_docs) else None,
-            allow_code=self.allow_code,
+            allow_code=self.options.allow_code,
             bootstrap_iters=bootstrap_iters,
             hashed=hashed,
-            progress=self._progress,
         )
 
 

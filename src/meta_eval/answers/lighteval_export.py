@@ -22,13 +22,14 @@ from meta_eval.boundary.ownership import replace_folder
 from meta_eval.boundary.pack_names import COPIED_SUFFIX
 from meta_eval.boundary.staging import NewFiles
 from meta_eval.messages.errors import PackError
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.templates.spec import FunctionRef
 from meta_eval.templates.template_folder import FolderReader, merge_includes
+from meta_eval.verb_options import TaskOptions
 from meta_eval.verification.evaluator import Evaluator
 
 MODULE = "meta_eval_tasks.py"
@@ -54,17 +55,13 @@ class _CannotError(Exception):
     """Why lighteval cannot express a task."""
 
 
-def export_to_lighteval(
-    pack: Path, folder: Path, *, tasks: Sequence[str] = (), edited: bool = False, progress: Progress = silent
-) -> LightevalExport:
+def export_to_lighteval(pack: Path, folder: Path, options: TaskOptions) -> LightevalExport:
     """Write a pack as custom tasks of lighteval, whole or not at all.
 
     Args:
         pack: The folder that prepare wrote.
         folder: Where to write; an export that is there is replaced, any other folder is refused.
-        tasks: Tasks and groups of the pack; empty for all.
-        edited: Take a pack that was edited as it is; ``tasks.json`` says so.
-        progress: Called with the task, the docs written, and how many it has.
+        options: Which of its tasks; ``tasks.json`` says where the pack was edited.
 
     Raises:
         PackError: The folder is no pack or was edited, or lighteval can express none of the tasks.
@@ -72,14 +69,14 @@ def export_to_lighteval(
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
-    chosen = choose_tasks_to_ask(manifest, tasks)
-    changed = check_unchanged(pack, manifest, edited=edited)
+    chosen = choose_tasks_to_ask(manifest, options.tasks)
+    changed = check_unchanged(pack, manifest, edited=options.edited)
     evaluator = Evaluator(pack)
     done = LightevalExport(folder)
     with replace_folder(folder, "lighteval", inputs=[pack]) as new:
         listed = []
         for name in chosen:
-            progress(name, 0, manifest.tasks[name].docs)
+            report_progress(name, 0, manifest.tasks[name].docs)
             try:
                 description, docs = _task(pack, manifest, name, evaluator)
             except _CannotError as why:
@@ -89,7 +86,7 @@ def export_to_lighteval(
             new.write(description["docs"], docs)
             listed.append(description)
             done.tasks[description["name"]] = description["count"]
-            progress(name, description["count"], manifest.tasks[name].docs)
+            report_progress(name, description["count"], manifest.tasks[name].docs)
         if not listed:
             raise PackError("has no task that lighteval can express", where=str(pack), hint="The reasons stand above")
         _code(pack, manifest, new)

@@ -14,12 +14,13 @@ from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import check_outputs, replace_file
 from meta_eval.messages.errors import PackError
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.results.baseline import pack_keys
+from meta_eval.verb_options import ExportOptions
 from meta_eval.verification.evaluator import Evaluator
 
 FORMAT = "meta-eval requests"
@@ -38,24 +39,13 @@ class Exported:
     tasks: dict[str, int] = field(default_factory=dict)
 
 
-def export_requests(
-    pack: Path,
-    file: Path,
-    *,
-    tasks: Sequence[str] = (),
-    force: bool = False,
-    edited: bool = False,
-    progress: Progress = silent,
-) -> Exported:
+def export_requests(pack: Path, file: Path, options: ExportOptions) -> Exported:
     """Write what a pack asks, whole or not at all.
 
     Args:
         pack: The folder that prepare wrote.
         file: Where to write; a file that is there is replaced.
-        tasks: Tasks and groups of the pack; empty for all.
-        force: Write what `meta-eval fidelity` asks instead: how likely each token of the recorded answers is.
-        edited: Take a pack that was edited as it is; the file says so.
-        progress: Called with the task, the requests written, and how many docs it has.
+        options: Which of its requests.
 
     Raises:
         PackError: The folder is no pack or was edited, or asks what no file of requests holds.
@@ -63,8 +53,8 @@ def export_requests(
         ConfigError: A name that the pack does not have.
     """
     manifest = read_manifest(pack)
-    chosen = choose_tasks_to_ask(manifest, tasks)
-    changed = check_unchanged(pack, manifest, edited=edited)
+    chosen = choose_tasks_to_ask(manifest, options.tasks)
+    changed = check_unchanged(pack, manifest, edited=options.edited)
     encoder = _encoder(manifest)
     evaluator = Evaluator(pack)
     done = Exported(file, encoder is not None)
@@ -75,21 +65,21 @@ def export_requests(
         raise PackError(f"cannot be written ({error.strerror})", where=str(file)) from None
     recordings = Recordings(pack, manifest)
     with replace_file(file) as out:
-        more = {**({"force": True} if force else {}), **({"edited": changed} if changed else {})}
+        more = {**({"force": True} if options.force else {}), **({"edited": changed} if changed else {})}
         out.write(_line({**_header(pack, manifest, chosen, encoder), **more}))
         for name in chosen:
-            progress(name, 0, manifest.tasks[name].docs)
+            report_progress(name, 0, manifest.tasks[name].docs)
             done.tasks[name] = 0
             limit = manifest.run.limit
             requests = (
                 build_scoring_requests(evaluator, name, limit, recordings.read_task(name)[0])
-                if force
+                if options.force
                 else build_requests(evaluator, name, limit)
             )
             for line in _lines(requests, encoder):
                 out.write(line)
                 done.tasks[name] += 1
-                progress(name, done.tasks[name], manifest.tasks[name].docs)
+                report_progress(name, done.tasks[name], manifest.tasks[name].docs)
     return done
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from meta_eval.messages.errors import ConfigError, documented
-from meta_eval.messages.logs import Progress, silent
+from meta_eval.messages.logs import Progress, displaying, report_progress
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
@@ -23,7 +23,7 @@ def report(
     results: Path | str | Sequence[Path | str],
     *,
     options: JudgingOptions | None = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     **keywords: Unpack[JudgingKeywords],
 ) -> Report:
     """Does it hold? The drop of each task from the recorded answers, and one decision over all.
@@ -52,10 +52,11 @@ def report(
 
     asked = _options(options, keywords)
     given = [results] if isinstance(results, Path | str) else results
-    reading = _Reading(asked, progress)
-    (run,) = reading.read(given)
-    progress("judging")
-    judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+    reading = _Reading(asked)
+    with displaying(progress):
+        (run,) = reading.read(given)
+        report_progress("judging")
+        judged = judge_run(run, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     places = [Path(place) for place in given]
     return build_report(run, judged, pack=asked.folder, manifest=reading.manifest, gated=asked.gated, places=places)
 
@@ -66,7 +67,7 @@ def compare(
     b: Path | str,
     *,
     options: JudgingOptions | None = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
     **keywords: Unpack[JudgingKeywords],
 ) -> Report:
     """Compare two runs doc by doc, such as a model and its quantised twin.
@@ -92,10 +93,11 @@ def compare(
     from meta_eval.reports.build import build_report_of_two
 
     asked = _options(options, keywords)
-    reading = _Reading(asked, progress)
-    before, after = reading.read([a], [b])
-    progress("comparing")
-    judged = run_compare(before, after, reading.manifest, reading.baseline(), reading.rules, reading.choice)
+    reading = _Reading(asked)
+    with displaying(progress):
+        before, after = reading.read([a], [b])
+        report_progress("comparing")
+        judged = run_compare(before, after, reading.manifest, reading.baseline(), reading.rules, reading.choice)
     return build_report_of_two(judged, before, after, gated=asked.gated)
 
 
@@ -155,8 +157,8 @@ def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> Judgi
 class _Reading:
     """What the options of a judgement name, read in the order in which a user would look for a mistake."""
 
-    def __init__(self, options: JudgingOptions, progress: Progress) -> None:
-        self._options, self._progress = options, progress
+    def __init__(self, options: JudgingOptions) -> None:
+        self._options = options
         self.rules, self.manifest, self.choice = options.read_rules(), options.read_manifest(), options.choice
 
     def read(self, *places: Sequence[Path | str]) -> list[Run]:
@@ -191,7 +193,6 @@ class _Reading:
             clusters={**self.rules.cluster, **(options.cluster or {})},
             choice=self.choice,
             groups={**(groups or {}), **(manifest.groups if manifest else {})},
-            step=self._progress,
         )
         return run if manifest is None else check_pack(run, manifest, pack=str(options.folder))
 

@@ -21,7 +21,7 @@ from rich.text import Text
 from meta_eval.boundary.isolation import own_stdout
 from meta_eval.messages.errors import UserError
 from meta_eval.messages.escaping import one_line, visible
-from meta_eval.messages.logs import Progress, log
+from meta_eval.messages.logs import displaying, log
 
 # Columns of a terminal that a table can be laid out for; COLUMNS says anything.
 _NARROWEST, _WIDEST = 20, 500
@@ -153,14 +153,15 @@ notes = _Notes(logging.WARNING)
 
 
 @contextlib.contextmanager
-def show_progress(first: str) -> Iterator[Progress]:
-    """Show a line with the current step while the block runs."""
+def show_progress(first: str) -> Iterator[None]:
+    """Show a line with the current step while the block runs, and in it the progress of the block."""
     with err.status(first) as status:
 
         def progress(what: str, done: int = 0, total: int = 0, /) -> None:  # noqa: ARG001 (it counts nothing)
             status.update(what)
 
-        yield progress
+        with displaying(progress):
+            yield
 
 
 def result_console() -> Console:

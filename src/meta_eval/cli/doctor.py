@@ -15,6 +15,7 @@ import typer
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.logs import report_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -158,10 +159,10 @@ def _ask_engine(backend: str, base_url: Sequence[str], model: str | None, model_
         raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # stays where something failed: messages name it
     with (
-        show_progress(f"starting {backend}; its log: {logs}") as progress,
+        show_progress(f"starting {backend}; its log: {logs}"),
         client_of(settings)(settings, model=model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
-        progress(f"asking {client.engine}")
+        report_progress(f"asking {client.engine}")
         asked = check_engine(client)
     if asked.passed:
         shutil.rmtree(logs, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.cli.verify import Steps
 from meta_eval.messages.errors import ConfigError
+from meta_eval.verb_options import ExportOptions
 
 
 class Form(StrEnum):
@@ -41,10 +42,17 @@ _TAKEN = {
 DRY_RUN = typer.Option(False, "--dry-run", help="With --to recipe: write the repository's files and upload nothing.")
 
 
+@options.spread_options(
+    force=options.Flag(
+        bool,
+        typer.Option("--force", help="Write what `fidelity` asks instead: the recorded answers, token by token."),
+    )
+)
 def export(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
-    tasks: list[str] = options.TASKS,
+    *,
+    chosen: ExportOptions,
     to: Form = typer.Option(
         Form.requests,
         "--to",
@@ -62,11 +70,7 @@ def export(
     results: Path | None = typer.Option(
         None, "--results", metavar="PATH", help="With --to every-eval-ever: what lm_eval wrote of a run of the pack."
     ),
-    force: bool = typer.Option(
-        False, "--force", help="Write what `fidelity` asks instead: the recorded answers, token by token."
-    ),
     dry_run: bool = DRY_RUN,
-    edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Write what a pack asks, request by request, for an engine that lm-eval does not know (format:
@@ -74,17 +78,17 @@ def export(
     recipe: whoever has access to the rows makes the same pack with `meta-eval prepare --from FOLDER`
     (docs/guides/share.md)."""
     folder = options.pack_folder(pack, config)
-    names = options.split_names(tasks)
-    _refuse(to, {"--tasks": names, "--force": force, "--edited": edited, "--results": results, "--dry-run": dry_run})
+    asked = {"--tasks": chosen.tasks, "--force": chosen.force, "--edited": chosen.edited}
+    _refuse(to, {**asked, "--results": results, "--dry-run": dry_run})
     output = output or Path(_OUTPUTS[to])
     if to is Form.recipe:
         export_recipe(folder, output, dry_run=dry_run, as_json=as_json)
     elif to is Form.lighteval:
-        _to_lighteval(folder, output, names, edited, as_json)
+        _to_lighteval(folder, output, chosen, as_json)
     elif results is not None:
         _results(folder, results, output, as_json)
     else:
-        _requests(folder, output, names, force, edited, as_json)
+        _requests(folder, output, chosen, as_json)
 
 
 def _refuse(to: Form, given: Mapping[str, object]) -> None:
@@ -99,22 +103,22 @@ def _refuse(to: Form, given: Mapping[str, object]) -> None:
         )
 
 
-def _requests(folder: Path, output: Path, names: Sequence[str], force: bool, edited: bool, as_json: bool) -> None:
+def _requests(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) -> None:
     from meta_eval.answers.request_export import export_requests as run
 
-    with Steps("exporting") as steps:
-        done = run(folder, output, tasks=names, force=force, edited=edited, progress=steps.progress)
+    with Steps("exporting"):
+        done = run(folder, output, chosen)
     count = sum(done.tasks.values())
     err.print(f"wrote {output}: {count:,} requests", soft_wrap=True)
     if as_json:
         print_result(json.dumps({"requests": str(output), "token_ids": done.token_ids, "tasks": done.tasks}))
 
 
-def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool, as_json: bool) -> None:
+def _to_lighteval(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) -> None:
     from meta_eval.answers.lighteval_export import MODULE, NAMES, export_to_lighteval
 
-    with Steps("exporting") as steps:
-        done = export_to_lighteval(folder, output, tasks=names, edited=edited, progress=steps.progress)
+    with Steps("exporting"):
+        done = export_to_lighteval(folder, output, chosen)
     err.print(f"wrote {output}: {len(done.tasks)} tasks, {sum(done.tasks.values()):,} docs", soft_wrap=True)
     command = (
         'lighteval vllm "model_name=MODEL,override_chat_template=False" '
@@ -128,8 +132,8 @@ def _to_lighteval(folder: Path, output: Path, names: Sequence[str], edited: bool
 def _results(folder: Path, results: Path, output: Path, as_json: bool) -> None:
     from meta_eval.answers.every_eval_ever import export_results
 
-    with show_progress("reading results") as progress:
-        done = export_results(folder, results, output, progress=progress)
+    with show_progress("reading results"):
+        done = export_results(folder, results, output)
     err.print(f"wrote {done.aggregate}: {done.results:,} averages, {done.rows:,} instances", soft_wrap=True)
     if as_json:
         said = {"aggregate": str(done.aggregate), "instances": str(done.instances)}

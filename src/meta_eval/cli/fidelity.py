@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,42 +14,62 @@ from meta_eval.boundary.outputs import check_outputs
 from meta_eval.boundary.sigterm import interrupt_on_sigterm
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, result_console, warn
-from meta_eval.cli.run import Log, parse_shard
+from meta_eval.cli.run import Log
 from meta_eval.messages.errors import ConfigError
 from meta_eval.thresholds import FIDELITY_MARGIN
+from meta_eval.verb_options import FidelityOptions, StockOptions
 
 if TYPE_CHECKING:
     from meta_eval.judging.gate import Gate
     from meta_eval.running.token_scoring import FidelityResult
 
 
+@options.spread_options(
+    pack=options.Flag(
+        Path | None,
+        typer.Argument(
+            metavar="[PACK]", help="The pack, asked as its manifest says; default: that of the configuration."
+        ),
+    ),
+    docs=options.Flag(
+        int | None,
+        typer.Option("--docs", min=1, metavar="N", help="So many docs, spread over the tasks; default: all."),
+    ),
+    top_k=options.Flag(
+        int, typer.Option("--top-k", min=0, max=1000, metavar="K", help="Keep the K likeliest tokens of each place.")
+    ),
+    probe=options.Flag(
+        bool,
+        typer.Option("--probe/--no-probe", help="Ask a few docs again, to tell causes apart: 136 prefills at most."),
+    ),
+    ask=options.Flag(
+        bool,
+        typer.Option("--no-ask", help="Ask nothing: take what is answered."),
+        read=operator.not_,
+        shown=operator.not_,
+    ),
+    answers=options.Flag(
+        list[Path],
+        typer.Option("--answers", metavar="FILE", help="Answers to what `export --force` wrote, instead of asking."),
+        shown=list,
+    ),
+    output=options.Flag(
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Where `fidelity/` goes; default: the pack's output_path."
+        ),
+    ),
+    against=options.Flag(
+        Path | None,
+        typer.Option(
+            "--against", metavar="BASELINE", help="The table of another copy, or its folder: are both the same?"
+        ),
+    ),
+)
 def fidelity(
-    pack: Path | None = typer.Argument(
-        None, metavar="[PACK]", help="The pack, asked as its manifest says; default: that of the configuration."
-    ),
     config: Path = options.CONFIG_OF_PACK,
-    overrides: list[str] = options.OVERRIDES,
-    tasks: list[str] = options.TASKS,
-    docs: int | None = typer.Option(
-        None, "--docs", min=1, metavar="N", help="So many docs, spread over the tasks; default: all."
-    ),
-    top_k: int = typer.Option(
-        0, "--top-k", min=0, max=1000, metavar="K", help="Keep the K likeliest tokens of each place."
-    ),
-    shard: str = options.SHARD,
-    probe: bool = typer.Option(
-        True, "--probe/--no-probe", help="Ask a few docs again, to tell causes apart: 136 prefills at most."
-    ),
-    no_ask: bool = typer.Option(False, "--no-ask", help="Ask nothing: take what is answered."),
-    answers: list[Path] = typer.Option(
-        [], "--answers", metavar="FILE", help="Answers to what `export --force` wrote, instead of asking."
-    ),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FOLDER", help="Where `fidelity/` goes; default: the pack's output_path."
-    ),
-    against: Path | None = typer.Option(
-        None, "--against", metavar="BASELINE", help="The table of another copy, or its folder: are both the same?"
-    ),
+    *,
+    chosen: FidelityOptions,
     margin: float | None = typer.Option(
         None,
         "--margin",
@@ -67,7 +88,6 @@ def fidelity(
         metavar="DIR",
         help="Ask nothing: write lm_eval tasks of the answers.",
     ),
-    edited: bool = options.EDITED,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Is it the same model? Ask how likely it finds each token of the recorded answers, in one prefill a doc.
@@ -82,8 +102,8 @@ def fidelity(
     from meta_eval.reports.view_registry import choose_views
     from meta_eval.running.pipeline import Interrupted
 
-    part = parse_shard(shard)
-    if no_ask and part[1] > 1:
+    part, against = chosen.shard, None if chosen.against is None else Path(chosen.against)
+    if not chosen.ask and part[1] > 1:
         raise ConfigError(
             "asks nothing, and writes the table of all shards", where="--no-ask", hint="Leave --shard out"
         )
@@ -96,19 +116,14 @@ def fidelity(
         raise ConfigError("is of answers, and --write-stock asks nothing", where=named, hint=f"Leave {named} out")
     rules = _rules(margin, gate, against)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), (pack, against, gate))
+    check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), against, gate))
     baseline = None if against is None else _baseline(against)
-    names = options.split_names(tasks)
     if stock is not None:
-        _write_stock(stock, pack, config, overrides, names, docs, edited=edited, as_json=as_json)
+        _write_stock(stock, config, chosen, as_json=as_json)
         return
     try:
-        with Log("asking") as steps, interrupt_on_sigterm():
-            measured = api.fidelity(
-                config, pack=pack, overrides=overrides, tasks=names, docs=docs, top_k=top_k, shard=part,
-                ask=not no_ask, probe=probe, answers=answers, output=output, against=baseline, edited=edited,
-                progress=steps.progress,
-            )  # fmt: skip
+        with Log("asking"), interrupt_on_sigterm():
+            measured = api.fidelity(config, options=chosen.updated(against=baseline))
     except Interrupted as end:
         err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
         raise
@@ -171,24 +186,11 @@ def _texts_of(choices: Path | None) -> Path:
     return texts_path(choices)
 
 
-def _write_stock(
-    folder: Path,
-    pack: Path | None,
-    config: Path,
-    overrides: list[str],
-    names: list[str],
-    docs: int | None,
-    *,
-    edited: bool,
-    as_json: bool,
-) -> None:
+def _write_stock(folder: Path, config: Path, chosen: StockOptions, *, as_json: bool) -> None:
     from meta_eval import api
 
-    with Log("writing") as steps:
-        done = api.write_stock(
-            folder, config, pack=pack, overrides=overrides, tasks=names, docs=docs, edited=edited,
-            progress=steps.progress,
-        )  # fmt: skip
+    with Log("writing"):
+        done = api.write_stock(folder, config, options=chosen)
     err.print(
         f"wrote {folder}: {sum(done.tasks.values()):,} recorded answers in {len(done.tasks)} tasks", soft_wrap=True
     )

@@ -91,17 +91,15 @@ def _of_configuration(config: Path, overrides: list[str], template_dir: Path | N
     settings = load_config(config, overrides)  # before what a mistake in it does not need
     from meta_eval.records.preparation import prepare as run
 
-    with show_progress("starting") as progress:
-        return run(settings, config_place=config_place(config), progress=progress)
+    with show_progress("starting"):
+        return run(settings, config_place=config_place(config))
 
 
 def _of_publication(folder: Path, config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
     from meta_eval.pack.pack_rebuild import rebuild_pack
 
-    with show_progress("starting") as progress:
-        prepared = rebuild_pack(
-            folder, config_file=config, overrides=overrides, template_dir=template_dir, progress=progress
-        )
+    with show_progress("starting"):
+        prepared = rebuild_pack(folder, config_file=config, overrides=overrides, template_dir=template_dir)
     err.print(f"every file of {prepared.work_dir} is the published one, byte for byte", soft_wrap=True)
     return prepared
 

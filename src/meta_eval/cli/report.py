@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,82 +11,95 @@ import typer
 from meta_eval.boundary.outputs import check_outputs
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, result_console, show_progress
+from meta_eval.judging.options import JudgingOptions
 from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.logs import report_progress
 from meta_eval.thresholds import MARGIN
 
 if TYPE_CHECKING:
-    from meta_eval.judging.gate import Gate
-    from meta_eval.judging.options import JudgingOptions
     from meta_eval.reports.model import Report, Sample
     from meta_eval.reports.view import View
 
 _HTML = typer.Option(None, "--html", metavar="FILE", help="Write one self-contained page with every sample.")
 _MARKDOWN = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card.")
-_SKIP_DAMAGED = typer.Option(False, "--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
-_MARGIN = typer.Option(
-    None,
-    "--margin",
-    metavar="POINTS",
-    help=f"The largest drop that is allowed; else the pack's, which is {100 * MARGIN:g} by default.",
-)
-_GATE = typer.Option(None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml.")
 _MAX_DROP = typer.Option(None, "--max-drop", metavar="POINTS", help="A margin, and exit by the decision.")
-_CLUSTER = typer.Option(
-    [], "--cluster", metavar="TASK=FIELD",
-    help="Docs of TASK with the same FIELD are not independent; TASK may be a pattern such as 'mmlu_*'.",
-)  # fmt: skip
-_TASKS = typer.Option([], "--tasks", metavar="NAMES", help="Only these tasks, groups or patterns; -NAME: not this.")
-_REPEATS = typer.Option(
-    False, "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
-)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingFlags:
-    """The options of a judgement as the command line has them."""
+def _clusters(given: list[str]) -> Mapping[str, str]:
+    from meta_eval.results.clusters import read_fields
 
-    margin: float | None = _MARGIN
-    gate: Path | None = _GATE
-    max_drop: float | None = _MAX_DROP
-    tasks: list[str] = _TASKS
-    cluster: list[str] = _CLUSTER
-    repeats: bool = _REPEATS
-    skip_damaged: bool = _SKIP_DAMAGED
-
-    def options(self, pack: Path | None) -> JudgingOptions:
-        """The same as `report` and `compare` take it.
-
-        Raises:
-            ConfigError: A margin was named twice, or is none; or a cluster names no task and field.
-        """
-        from meta_eval.judging.options import JudgingOptions
-        from meta_eval.results.clusters import read_fields
-
-        return JudgingOptions(
-            pack=pack, margin=self.margin, gate=self._rules(), cluster=read_fields(self.cluster),
-            tasks=options.split_names(self.tasks), repeats=self.repeats, skip_damaged=self.skip_damaged,
-        )  # fmt: skip
-
-    def _rules(self) -> Gate | Path | None:
-        """The rules that the exit code follows; None where it follows none."""
-        from meta_eval.judging.gate import Gate
-
-        given = {"--margin": self.margin, "--gate": self.gate, "--max-drop": self.max_drop}
-        names = [name for name, value in given.items() if value is not None]
-        if len(names) > 1:
-            said = f"{' and '.join(names)} are given together"
-            raise ConfigError(said, hint="Give one; a gate's file has a key margin")
-        if self.margin is not None:
-            Gate().with_margin(self.margin, where="--margin")
-        return self.gate if self.max_drop is None else Gate().with_margin(self.max_drop, where="--max-drop")
+    return read_fields(given)
 
 
-@options.spread_options
+_FLAGS = {
+    "margin": options.Flag(
+        float | None,
+        typer.Option(
+            "--margin",
+            metavar="POINTS",
+            help=f"The largest drop that is allowed; else the pack's, which is {100 * MARGIN:g} by default.",
+        ),
+    ),
+    "gate": options.Flag(
+        Path | None,
+        typer.Option("--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml."),
+    ),
+    "tasks": options.Flag(
+        list[str],
+        typer.Option("--tasks", metavar="NAMES", help="Only these tasks, groups or patterns; -NAME: not this."),
+        read=options.split_names,
+        shown=list,
+    ),
+    "cluster": options.Flag(
+        list[str],
+        typer.Option(
+            "--cluster",
+            metavar="TASK=FIELD",
+            help="Docs of TASK with the same FIELD are not independent; TASK may be a pattern such as 'mmlu_*'.",
+        ),
+        read=_clusters,
+        shown=lambda _: [],
+    ),
+    "repeats": options.Flag(
+        bool,
+        typer.Option(
+            "--repeats", help="Average all runs of a task that are of one model and pack, not only the newest."
+        ),
+    ),
+    "skip_damaged": options.Flag(
+        bool, typer.Option("--skip-damaged", help="Leave damaged files, lines and docs out, and say so.")
+    ),
+}
+
+
+def _pack(text: str) -> options.Flag:
+    return options.Flag(Path | None, typer.Option("--pack", metavar="WORK_DIR", help=text))
+
+
+def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOptions:
+    """The options with the gate that the exit code follows.
+
+    Raises:
+        ConfigError: A margin was named twice, or is none.
+    """
+    from meta_eval.judging.gate import Gate
+
+    given = {"--margin": chosen.margin, "--gate": chosen.gate, "--max-drop": max_drop}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        said = f"{' and '.join(names)} are given together"
+        raise ConfigError(said, hint="Give one; a gate's file has a key margin")
+    if chosen.margin is not None:
+        Gate().with_margin(chosen.margin, where="--margin")
+    return chosen if max_drop is None else chosen.updated(gate=Gate().with_margin(max_drop, where="--max-drop"))
+
+
+@options.spread_options(**_FLAGS, pack=_pack("The pack that was run: it says what a run is compared with."))
 def report(
     results: list[Path] = typer.Argument(..., metavar="RESULTS…", help="Folders or files that lm_eval wrote."),
-    pack: Path | None = typer.Option(
-        None, "--pack", metavar="WORK_DIR", help="The pack that was run: it says what a run is compared with."
-    ),
+    *,
+    chosen: JudgingOptions,
+    max_drop: float | None = _MAX_DROP,
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,
     eval_results: Path | None = typer.Option(
@@ -95,8 +107,6 @@ def report(
     ),
     view: list[str] = options.VIEWS,
     as_json: bool = options.SHARES_AS_JSON,
-    *,
-    flags: JudgingFlags,
 ) -> None:
     """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from the recorded answers, with intervals, beside a margin.
 
@@ -106,26 +116,26 @@ def report(
     from meta_eval.reports.view_registry import choose_views
 
     views = choose_views("report", view, {"html": html, "markdown": markdown, "eval-results": eval_results})
-    check_outputs((path for path, _ in views), _read_from(results, pack, flags.gate))
-    chosen = flags.options(pack)
-    with show_progress("reading") as progress:
-        judged = api.report(results, options=chosen, progress=progress)
-        progress("writing")
-        write_views(judged, views, pack)
+    check_outputs((path for path, _ in views), _read_from(results, chosen))
+    chosen = _with_max_drop(chosen, max_drop)
+    with show_progress("reading"):
+        judged = api.report(results, options=chosen)
+        report_progress("writing")
+        write_views(judged, views, chosen.folder)
     _finish(judged, as_json=as_json)
 
 
-@options.spread_options
+@options.spread_options(**_FLAGS, pack=_pack("The pack of both."))
 def compare(
     a: Path = typer.Argument(..., metavar="A", help="The baseline: what lm_eval wrote of it."),
     b: Path = typer.Argument(..., metavar="B", help="The run that is compared with it."),
-    pack: Path | None = typer.Option(None, "--pack", metavar="WORK_DIR", help="The pack of both."),
+    *,
+    chosen: JudgingOptions,
+    max_drop: float | None = _MAX_DROP,
     html: Path | None = _HTML,
     markdown: Path | None = _MARKDOWN,
     view: list[str] = options.VIEWS,
     as_json: bool = options.SHARES_AS_JSON,
-    *,
-    flags: JudgingFlags,
 ) -> None:
     """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
 
@@ -135,19 +145,20 @@ def compare(
     from meta_eval.reports.view_registry import choose_views
 
     views = choose_views("compare", view, {"html": html, "markdown": markdown})
-    check_outputs((path for path, _ in views), _read_from((a, b), pack, flags.gate))
-    chosen = flags.options(pack)
-    with show_progress("reading") as progress:
-        judged = api.compare(a, b, options=chosen, progress=progress)
-        progress("writing")
-        write_views(judged, views, pack)
+    check_outputs((path for path, _ in views), _read_from((a, b), chosen))
+    chosen = _with_max_drop(chosen, max_drop)
+    with show_progress("reading"):
+        judged = api.compare(a, b, options=chosen)
+        report_progress("writing")
+        write_views(judged, views, chosen.folder)
     _finish(judged, as_json=as_json)
 
 
-def _read_from(results: Iterable[Path], pack: Path | None, gate: Path | None) -> list[Path | None]:
+def _read_from(results: Iterable[Path], chosen: JudgingOptions) -> list[Path | None]:
     """What a report reads, so that none of it is written over."""
     from meta_eval.results.baseline import verify_folder
 
+    pack, gate = chosen.folder, chosen.gate if isinstance(chosen.gate, Path) else None
     return [*results, pack, gate, None if pack is None else verify_folder(pack)]
 
 

@@ -16,6 +16,7 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, result_console, show_progress, warn
 from meta_eval.cli.verify import Steps
 from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.verb_options import RunOptions
 
 if TYPE_CHECKING:
     from meta_eval.reports.model import Report
@@ -26,20 +27,22 @@ if TYPE_CHECKING:
 _EVERY = 30.0
 
 
+@options.spread_options(
+    grade_only=options.Flag(bool, typer.Option("--grade-only", help="Ask nothing: grade what is answered.")),
+    stop_when_decided=options.Flag(
+        bool,
+        typer.Option(
+            "--stop-when-decided",
+            help="Ask docs in a random order and stop once SHIP or DON'T is shown at the margin; no whole run's "
+            "result.",
+        ),
+    ),
+)
 def run(
     config: Path = options.CONFIG,
     overrides: list[str] = options.OVERRIDES,
-    tasks: list[str] = options.TASKS,
-    shard: str = options.SHARD,
-    grade_only: bool = typer.Option(False, "--grade-only", help="Ask nothing: grade what is answered."),
-    allow_code: bool = options.ALLOW_CODE,
-    stop_when_decided: bool = typer.Option(
-        False,
-        "--stop-when-decided",
-        help="Ask docs in a random order and stop once SHIP or DON'T is shown at the margin; no whole run's result.",
-    ),
-    edited: bool = options.EDITED,
-    canary: bool = options.CANARY,
+    *,
+    chosen: RunOptions,
     report: bool = typer.Option(True, "--report/--no-report", help="Judge the run when it is graded."),
     html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write the report as a page, too."),
     gate: Path | None = typer.Option(
@@ -58,14 +61,13 @@ def run(
     from meta_eval.judging.gate import read_gate
 
     settings = load_config(config, overrides)
-    part = parse_shard(shard)
-    wanted = report and part[1] == 1
+    wanted = report and chosen.shard[1] == 1
     _check_report(wanted, html, gate)
     if gate is not None:
         read_gate(gate)  # hours before it is needed
     work_dir = Path(settings.work_dir)
     check_outputs((html,), [config, work_dir, gate])
-    if grade_only and part[1] > 1:
+    if chosen.grade_only and chosen.shard[1] > 1:
         raise ConfigError("no shard is graded by itself", where="--grade-only", hint="Leave --shard out")
     models = [settings.model_name, *settings.other_models]
     if html is not None and len(models) > 1:
@@ -75,7 +77,6 @@ def run(
     from meta_eval.running.pipeline import Interrupted
     from meta_eval.running.pipeline import run_pack as ask
 
-    names = options.split_names(tasks)
     done: dict[str, tuple[RunResult, Report | None]] = {}
     failed: list[UserError] = []
     for model in models:
@@ -85,17 +86,10 @@ def run(
             with Log("asking") as steps, interrupt_on_sigterm():
                 ran = ask(
                     settings,
+                    chosen,
                     model=model,
                     config_place=config_place(config),
-                    tasks=names,
-                    shard=part,
-                    grade_only=grade_only,
-                    allow_code=allow_code,
-                    edited=edited,
-                    canary=canary,
-                    stop_when_decided=stop_when_decided,
                     baseline=wanted,
-                    progress=steps.progress,
                     scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
                 )
         except Interrupted as end:
@@ -152,8 +146,8 @@ def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> 
 
     if ran.graded is None:
         return None
-    with show_progress("judging") as progress:
-        judged = api.report([ran.graded.results], pack=pack, gate=gate, progress=progress)
+    with show_progress("judging"):
+        judged = api.report([ran.graded.results], pack=pack, gate=gate)
         write_views(judged, choose_views("report", (), {"html": html}), pack)
     return judged
 
@@ -186,16 +180,6 @@ def _decided(state: State) -> str:
     if state.outcome is None:
         return f"undecided to the last doc, {drop}, {between}: report judges the whole run"
     return f"{state.outcome}, shown after {state.docs:,} docs: {drop}, {between}"
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """``I/N`` as numbers."""
-    number, slash, of = text.partition("/")
-    if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of) <= 1_000_000):
-        raise ConfigError(
-            f"{text!r} is no part of a run", where="--shard", hint="I/N, such as 0/8 to 7/8 on eight machines"
-        )
-    return int(number), int(of)
 
 
 def _score(pack: Path, task: str, scores: dict[str, float]) -> str:

@@ -15,30 +15,37 @@ from rich.table import Table
 from meta_eval.boundary.pack_names import join_names
 from meta_eval.cli import options
 from meta_eval.cli.console import bound_err, err, notes, print_result
+from meta_eval.messages.logs import displaying
+from meta_eval.verb_options import VerifyOptions
 
 if TYPE_CHECKING:
     from meta_eval.verification import Proof, TaskProof
     from meta_eval.verification.tallies import Tally
 
 
+@options.spread_options(
+    min_agreement=options.Flag(
+        float | None,
+        typer.Option(
+            "--min-agreement",
+            metavar="SHARE",
+            help="Share of docs, 0 to 1, on which our verdict must be the recorded one; default: what each task says.",
+        ),
+    ),
+    regrade=options.Flag(
+        Path | None,
+        typer.Option(
+            "--regrade",
+            metavar="FOLDER",
+            help="Grade the answers of a finished lm_eval run again (its samples files), instead of the recorded ones.",
+        ),
+    ),
+)
 def verify(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
-    tasks: list[str] = options.TASKS,
-    min_agreement: float | None = typer.Option(
-        None,
-        "--min-agreement",
-        metavar="SHARE",
-        help="Share of docs, 0 to 1, on which our verdict must be the recorded one; default: what each task says.",
-    ),
-    regrade: Path | None = typer.Option(
-        None,
-        "--regrade",
-        metavar="FOLDER",
-        help="Grade the answers of a finished lm_eval run again (its samples files), instead of the recorded ones.",
-    ),
-    allow_code: bool = options.ALLOW_CODE,
-    edited: bool = options.EDITED,
+    *,
+    chosen: VerifyOptions,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
     """Prove a pack without a model: recorded answers in, lm-eval's verdicts out, compared doc by doc.
@@ -48,17 +55,8 @@ def verify(
     folder = options.pack_folder(pack, config)
     from meta_eval.verification import verify as run
 
-    names = options.split_names(tasks)
-    with Steps("checking") as steps:
-        proof = run(
-            folder,
-            tasks=names,
-            min_agreement=min_agreement,
-            regrade=regrade,
-            allow_code=allow_code,
-            edited=edited,
-            progress=steps.progress,
-        )
+    with Steps("checking"):
+        proof = run(folder, options=chosen)
     _show(proof)
     if as_json:
         print_result(json.dumps(_object(proof), ensure_ascii=True))
@@ -75,6 +73,7 @@ class Steps:
         self._bar: Any = None
         self._task: Any = None
         self._name = ""
+        self._shown = displaying(self.progress)
 
     def __enter__(self) -> Self:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -92,9 +91,11 @@ class Steps:
             self._task = self._bar.add_task("starting", total=None)
             self._bar.start()
         notes.console = self._console
+        self._shown.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._shown.__exit__(None, None, None)
         notes.console = err
         if self._bar is not None:
             self._bar.stop()

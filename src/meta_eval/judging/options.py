@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict
 
-from meta_eval.judging.gate import Gate, read_gate
-from meta_eval.pack.manifest import Manifest, read_manifest
-from meta_eval.results.choice import Choice
+from meta_eval.verb_options import Options
+
+if TYPE_CHECKING:
+    from meta_eval.judging.gate import Gate
+    from meta_eval.pack.manifest import Manifest
+    from meta_eval.results.choice import Choice
 
 
 class JudgingKeywords(TypedDict, total=False):
@@ -25,7 +28,7 @@ class JudgingKeywords(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgingOptions:
+class JudgingOptions(Options):
     """What `report` and `compare` read, and by which rules they decide.
 
     Attributes:
@@ -44,17 +47,9 @@ class JudgingOptions:
     margin: float | None = None
     gate: Gate | Path | str | None = None
     cluster: Mapping[str, str] | None = None
-    tasks: Sequence[str] = field(default=())
+    tasks: Sequence[str] = ()
     repeats: bool = False
     skip_damaged: bool = False
-
-    def updated(self, **keywords: Unpack[JudgingKeywords]) -> Self:
-        """These options with some of them changed.
-
-        Raises:
-            TypeError: There is no such option.
-        """
-        return replace(self, **keywords)
 
     @property
     def folder(self) -> Path | None:
@@ -69,6 +64,8 @@ class JudgingOptions:
     @property
     def choice(self) -> Choice:
         """The tasks that are meant."""
+        from meta_eval.results.choice import Choice
+
         return Choice.of_names(self.tasks)
 
     def read_rules(self) -> Gate:
@@ -77,6 +74,8 @@ class JudgingOptions:
         Raises:
             UserError: The file of the gate cannot be read, or the margin is none.
         """
+        from meta_eval.judging.gate import Gate, read_gate
+
         rules = read_gate(Path(self.gate)) if isinstance(self.gate, Path | str) else self.gate or Gate()
         return rules if self.margin is None else rules.with_margin(self.margin)
 
@@ -86,4 +85,6 @@ class JudgingOptions:
         Raises:
             UserError: It cannot be read.
         """
+        from meta_eval.pack.manifest import read_manifest
+
         return None if self.folder is None else read_manifest(self.folder)

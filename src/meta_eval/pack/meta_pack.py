@@ -17,7 +17,7 @@ from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.config import Config
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import ConfigError
-from meta_eval.messages.logs import Progress, log
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.task_docs import read_docs
@@ -35,10 +35,10 @@ class Prepared:
     work_dir: str
 
 
-def assemble_pack(config: Config, config_place: str, progress: Progress) -> Pack:
+def assemble_pack(config: Config, config_place: str) -> Pack:
     """Build the pack of one of Meta's evals datasets in memory; arguments and errors as of `meta_eval.prepare`."""
     templates = read_templates(_template_dir(config))
-    progress(f"opening {config.evals_dataset}")
+    report_progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
     selections, groups = select_tasks(
         templates, config.tasks, datasets, where=f"{config_place}: tasks", allow_code=config.allow_code
@@ -52,7 +52,7 @@ def assemble_pack(config: Config, config_place: str, progress: Progress) -> Pack
         _check_on_hub(selections)
 
     originals = Originals(config.originals.by_join(), of_sample=config.evals_dataset == SAMPLE)
-    context = Context(config, templates, originals, progress)
+    context = Context(config, templates, originals)
     chosen = {selection.template.name: selection for selection in selections}
     tasks = context.left_out.made(
         chosen, lambda name: prepare_task(chosen[name].template, chosen[name].dataset, context)

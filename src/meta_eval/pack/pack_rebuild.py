@@ -17,7 +17,7 @@ from meta_eval.boundary.paths import lies_in
 from meta_eval.config import Config, load_config
 from meta_eval.joins import JOINS
 from meta_eval.messages.errors import ConfigError, DataError, PackError, TemplateError
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.meta_pack import Prepared, assemble_pack
 from meta_eval.pack.pack_writer import check_target, write_pack
 from meta_eval.pack.publication import PUBLICATION, Publication, describe_pack, find_differences, read_publication
@@ -33,7 +33,6 @@ def rebuild_pack(
     config_file: Path | None = None,
     overrides: Sequence[str] = (),
     template_dir: Path | None = None,
-    progress: Progress = silent,
 ) -> Prepared:
     """Rebuild the pack of a publication from rows that are fetched here, and check that it is the same.
 
@@ -42,7 +41,6 @@ def rebuild_pack(
         config_file: The reader's configuration: model, engine, folders. Its datasets and tasks do not count.
         overrides: ``KEY=VALUE`` each, of the same.
         template_dir: The reader's templates; None for the shipped ones.
-        progress: Called with what is being done.
 
     Raises:
         PackError: The folder is no publication, or was damaged.
@@ -61,9 +59,9 @@ def rebuild_pack(
         update={"allow_code": published.allow_code, "template_dir": str(_templates(folder, published, template_dir))}
     )
     check_target(Path(config.work_dir))
-    made = assemble_pack(config, str(folder), progress)
+    made = assemble_pack(config, str(folder))
     _compare(folder, published, describe_pack(folder, made.manifest))
-    progress(f"writing {config.work_dir}")
+    report_progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), made.files, made.manifest)
     return Prepared(made.manifest, config.work_dir)
 

@@ -22,7 +22,6 @@ from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import DataError, TemplateError, UserError
 from meta_eval.messages.escaping import quoted
-from meta_eval.messages.logs import Progress, silent
 from meta_eval.pack.doc_checks import check_docs
 from meta_eval.pack.doc_clusters import cluster_docs
 from meta_eval.pack.doc_table import begin_parquet, have_one_layout, make_column, make_table
@@ -79,7 +78,6 @@ def read_docs(
     allow_unmatched: bool = False,
     first: int | None = None,
     written: bool = False,
-    progress: Progress = silent,
 ) -> TaskDocs:
     """Fetch, read, check and join the rows of a task, and make its docs of them.
 
@@ -91,16 +89,13 @@ def read_docs(
         allow_unmatched: Leave out rows that have no original.
         first: Only so many rows; None for all.
         written: Begin to write their file.
-        progress: Called with what is being done.
 
     Raises:
         SourceError: Rows or originals cannot be had.
         DataError: A row holds something that would make a wrong number, or does not match its original.
         TemplateError: The template's ``process_docs`` fails, or its docs lack a column.
     """
-    read = functools.partial(
-        read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first, progress=progress
-    )
+    read = functools.partial(read_task_rows, template, dataset, originals, allow_unmatched=allow_unmatched, first=first)
     place = RowPlace(dataset.dataset_id, template.spec.subset)
     task_rows = read()
     matched = len(task_rows.rows)

@@ -15,7 +15,7 @@ from meta_eval.config import Config
 from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import ConfigError
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log
 from meta_eval.pack.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.left_out import LeftOut
@@ -46,14 +46,12 @@ class Context:
         config: What prepare was asked for.
         templates: The template folder.
         originals: The original datasets that the joins read.
-        progress: Called with what is being done.
         left_out: The tasks that cannot be prepared.
     """
 
     config: Config
     templates: TemplateFolder
     originals: Originals
-    progress: Progress = silent
     left_out: LeftOut = field(default_factory=LeftOut)
     _metrics: dict[int, list[Row]] = field(default_factory=dict)
 
@@ -101,7 +99,7 @@ def prepare_task(template: Template, dataset: EvalsDataset, context: Context) ->
     counts = needs_choice_tokens(template) and not next_token
     docs = read_docs(
         root, template, dataset, context.originals, allow_unmatched=config.allow_unmatched,
-        written=docs_file is not None and not next_token and not counts, progress=context.progress,
+        written=docs_file is not None and not next_token and not counts,
     )  # fmt: skip
     join = _join_entry(template, docs.joined, docs.matched)
     published = _published(template, dataset, docs, context)

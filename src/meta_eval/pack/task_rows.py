@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from meta_eval.joins import JOINS
 from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
-from meta_eval.messages.logs import Progress, silent
+from meta_eval.messages.logs import report_progress
 from meta_eval.pack.row_checks import Checked, check_rows
 from meta_eval.source.dataset import EvalsDataset
 from meta_eval.source.rows import Row, RowPlace, read_rows
@@ -40,7 +40,6 @@ def read_task_rows(
     *,
     allow_unmatched: bool = False,
     first: int | None = None,
-    progress: Progress = silent,
 ) -> TaskRows:
     """Fetch, read, check and join the rows of a task.
 
@@ -50,7 +49,6 @@ def read_task_rows(
         originals: Where its ground truth comes from.
         allow_unmatched: Leave out rows that have no original.
         first: Only so many rows; None for all.
-        progress: Called with what is being done.
 
     Raises:
         SourceError: Rows or originals cannot be had.
@@ -58,14 +56,14 @@ def read_task_rows(
     """
     subset, name = template.spec.subset, template.spec.join
     place = RowPlace(dataset.dataset_id, subset)
-    progress(f"{template.name}: reading {place}")
+    report_progress(f"{template.name}: reading {place}")
     rows = read_rows(dataset.fetch(subset), dataset_id=dataset.dataset_id, subset=subset)[:first]
     join = JOINS[name] if name is not None else None
     needs_gold = join is None or not join.brings_gold
     checked = check_rows(rows, place, output_type=template.output_type, needs_gold=needs_gold)
     joined = None
     if join is not None:
-        progress(f"{template.name}: reading the original of {join.name}")
+        report_progress(f"{template.name}: reading the original of {join.name}")
         joined = join.join(checked.rows, place, originals.rows(join), allow_unmatched=allow_unmatched)
     return TaskRows(
         joined.rows if joined else checked.rows,

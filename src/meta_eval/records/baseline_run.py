@@ -16,7 +16,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, UserError
-from meta_eval.messages.logs import Progress, log
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
 from meta_eval.pack.pack_builder import Pack
@@ -42,7 +42,7 @@ class _Doc:
     prompts: tuple[str, ...]
 
 
-def open_baseline(config: Config, config_place: str, progress: Progress) -> Record | None:
+def open_baseline(config: Config, config_place: str) -> Record | None:
     """The record that the configuration names; None where it names none.
 
     Raises:
@@ -54,7 +54,7 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
     if not config.bundle:
         raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
     try:
-        place = find_place(config.baseline, revision=None, key="baseline", progress=progress)
+        place = find_place(config.baseline, revision=None, key="baseline")
         record_format = find_format(place)
         if record_format is None:
             known = ", ".join(record_format.name for record_format in list_formats())
@@ -67,13 +67,12 @@ def open_baseline(config: Config, config_place: str, progress: Progress) -> Reco
         raise ConfigError(error.what, where=where, hint=hint) from None
 
 
-def add_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> Pack:
+def add_baseline(pack: Pack, record: Record, where: str) -> Pack:
     """The pack with the answers of a recorded run.
 
     Args:
         pack: As it was made.
         record: The baseline.
-        progress: Called with what is being done.
         where: The key, for messages.
 
     Raises:
@@ -93,7 +92,7 @@ def add_baseline(pack: Pack, record: Record, progress: Progress, where: str) -> 
     files, tasks = dict(pack.files), dict(manifest.tasks)
     entries = dict(manifest.files)
     for name in common:
-        progress(f"{name}: reading the baseline's answers")
+        report_progress(f"{name}: reading the baseline's answers")
         path = f"{FOLDER}/{name}.parquet"
         entry, content = _task(name, tasks[name], pack, record, path, where)
         tasks[name] = tasks[name].model_copy(update={"baseline": entry})

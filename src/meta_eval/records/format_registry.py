@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.messages.logs import Progress, log
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.records.details.details_record import DetailsFormat
 from meta_eval.records.format import Place, RecordFormat
 from meta_eval.records.lm_eval.run_record import LmEvalFormat
@@ -35,7 +35,7 @@ def find_format(place: Place) -> RecordFormat | None:
     return next((record_format for record_format in list_formats() if record_format.detect(place)), None)
 
 
-def find_place(name: str, *, revision: str | None, key: str, progress: Progress) -> Place:
+def find_place(name: str, *, revision: str | None, key: str) -> Place:
     """Find the place that a name of the configuration means: a local folder or file, or else a dataset of the hub.
 
     Only ids that the boards and lighteval give to details of runs are looked up on the hub.
@@ -44,7 +44,6 @@ def find_place(name: str, *, revision: str | None, key: str, progress: Progress)
         name: A path or an id.
         revision: The commit or branch of a dataset; None for the newest.
         key: The key of the configuration, for messages.
-        progress: Called with what is being done.
 
     Raises:
         SourceError: The dataset is missing, gated or unreachable.
@@ -54,7 +53,7 @@ def find_place(name: str, *, revision: str | None, key: str, progress: Progress)
         return Place(name, path)
     from meta_eval.source.hub import open_repository
 
-    progress(f"reading {name}")
+    report_progress(f"reading {name}")
     repository = open_repository(name, revision=revision)
     for notice in repository.notices:
         log.warning(notice)

@@ -12,7 +12,7 @@ from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.config import Config, load_config
 from meta_eval.joins.original_reader import Originals
 from meta_eval.messages.errors import ConfigError, UserError, documented
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import Progress, displaying, log, report_progress
 from meta_eval.pack import meta_pack as of_meta
 from meta_eval.pack.manifest import RecordEntry, read_manifest
 from meta_eval.pack.meta_pack import Prepared
@@ -37,7 +37,7 @@ from meta_eval.templates.template_folder import TemplateFolder
 
 @documented
 def prepare(
-    config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress = silent
+    config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress | None = None
 ) -> Prepared:
     """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
 
@@ -60,22 +60,27 @@ def prepare(
     """
     if not isinstance(config, Config):
         config, config_place = load_config(Path(config)), str(config)
+    with displaying(progress):
+        return _prepare(config, config_place)
+
+
+def _prepare(config: Config, config_place: str) -> Prepared:
     check_target(Path(config.work_dir))
-    baseline = open_baseline(config, config_place, progress)
+    baseline = open_baseline(config, config_place)
     if config.apply_chat_template and config.evals_dataset != LM_EVAL:
         raise ConfigError(
             f"the prompts of {config.evals_dataset} are as they were recorded, and no template is put around them",
             where=f"{config_place}: apply_chat_template",
             hint="Set it to false",
         )
-    pack = _assemble(config, config_place, progress)
+    pack = _assemble(config, config_place)
     if baseline is not None:
-        pack = add_baseline(pack, baseline, progress, f"{config_place}: baseline")
+        pack = add_baseline(pack, baseline, f"{config_place}: baseline")
     _say_margin(Path(config.work_dir), config.margin)
     if left_out := pack.manifest.left_out:
         of = len(left_out) + len(pack.manifest.tasks)
         log.warning(f"{len(left_out)} of {of} tasks are left out, manifest.json says why: {', '.join(left_out)}")
-    progress(f"writing {config.work_dir}")
+    report_progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), pack.files, pack.manifest)
     return Prepared(pack.manifest, config.work_dir)
 
@@ -93,35 +98,33 @@ def _say_margin(work_dir: Path, margin: float) -> None:
         )
 
 
-def _assemble(config: Config, config_place: str, progress: Progress) -> Pack:
+def _assemble(config: Config, config_place: str) -> Pack:
     """The pack of whatever the evals dataset is."""
     name = config.evals_dataset
     place = record_format = None
     if name not in (LM_EVAL, SAMPLE):
-        place = find_place(name, revision=config.evals_revision, key="evals_dataset", progress=progress)
+        place = find_place(name, revision=config.evals_revision, key="evals_dataset")
         record_format = find_format(place)
     if place is not None and record_format is not None:
-        return _prepare_record(config, config_place, progress, place, record_format)
+        return _prepare_record(config, config_place, place, record_format)
     if config.evals_run is not None:
         raise ConfigError(
             f"{name} holds no recorded runs to choose from", where=f"{config_place}: evals_run", hint="Set it to null"
         )
     if name == LM_EVAL:
-        return _prepare_tasks(config, config_place, progress)
+        return _prepare_tasks(config, config_place)
     if config.cluster:
         raise ConfigError(
             f"names fields of the docs of {name}, whose templates say what docs share",
             where=f"{config_place}: cluster",
             hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
         )
-    return of_meta.assemble_pack(config, config_place, progress)
+    return of_meta.assemble_pack(config, config_place)
 
 
-def _prepare_record(
-    config: Config, config_place: str, progress: Progress, place: Place, record_format: RecordFormat
-) -> Pack:
+def _prepare_record(config: Config, config_place: str, place: Place, record_format: RecordFormat) -> Pack:
     """Build the pack of a recorded run of any format."""
-    progress(f"reading {config.evals_dataset}")
+    report_progress(f"reading {config.evals_dataset}")
     where = f"{config_place}: tasks"
     if not config.bundle:
         raise ConfigError(
@@ -135,9 +138,7 @@ def _prepare_record(
         )
     record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0], where)
     names, groups = select_tasks(record, config.tasks, where)
-    return _pack_of(
-        config, names, groups, lambda name, context: recorded_task(record, name, context), progress, record.groups
-    )
+    return _pack_of(config, names, groups, lambda name, context: recorded_task(record, name, context), record.groups)
 
 
 def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
@@ -146,7 +147,7 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     Raises:
         UserError: It cannot be asked or graded again.
     """
-    context.progress(f"{name}: reading its answers")
+    report_progress(f"{name}: reading its answers")
     config, where = context.config, f"{record.name}, {name}"
     reading = Reading(Path(config.template_dir), config.allow_code, lambda: context.tokenizer)
     recorded = record.read(name, reading)
@@ -172,7 +173,7 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
     return CandidateTask(made(grader.delimiter), recorded.rows, where, made)
 
 
-def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pack:
+def _prepare_tasks(config: Config, config_place: str) -> Pack:
     """Build a pack of lm-eval's own tasks, without answers."""
     if not config.bundle:
         raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
@@ -183,11 +184,11 @@ def _prepare_tasks(config: Config, config_place: str, progress: Progress) -> Pac
         code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)
         return _frozen(code, shots[name], context, chat)
 
-    return _pack_of(config, list(shots), groups, make, progress)
+    return _pack_of(config, list(shots), groups, make)
 
 
 def _frozen(code: TaskCode, shots: int | None, context: Context, chat: Chat | None) -> CandidateTask:
-    context.progress(f"{code.name}: asking lm-eval for its docs")
+    report_progress(f"{code.name}: asking lm-eval for its docs")
     rows, shots = read_lm_eval_task(code, shots, chat)
     entry = RecordEntry(
         model=None, time=None, results_file=None, lm_eval=None, backend=None, bos=chat.bos if chat else None,
@@ -213,7 +214,6 @@ def _pack_of(
     names: Sequence[str],
     groups: Mapping[str, tuple[str, ...]],
     make: Callable[[str, Context], CandidateTask],
-    progress: Progress,
     record_groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pack:
     """Make the tasks, have lm-eval say that they ask what they should, and leave out those that cannot be made.
@@ -223,7 +223,6 @@ def _pack_of(
         names: The tasks.
         groups: The groups that were asked for.
         make: Makes one task.
-        progress: Called with what is being done.
         record_groups: The groups of a record, whose tasks may be those of a board.
 
     Raises:
@@ -233,11 +232,11 @@ def _pack_of(
         log.warning(warning)
     with tempfile.TemporaryDirectory(prefix="meta-eval-record-") as scratch:
         folder = Path(scratch) / "groups"
-        context = Context(config, TemplateFolder(folder, {}, {}), Originals(), progress)
+        context = Context(config, TemplateFolder(folder, {}, {}), Originals())
         left_out = context.left_out
         made = list(left_out.made(names, lambda name: make(name, context)).values())
         check_fields(config.cluster, [candidate.task.name for candidate in made])
-        checked = check_requests(made, Path(scratch) / "pack", left_out, progress)
+        checked = check_requests(made, Path(scratch) / "pack", left_out)
         if record_groups is not None:
             entries = {candidate.task.name: candidate.task.entry.record for candidate in checked}
             shots = {name: record.shots if record else None for name, record in entries.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meta_eval.messages.errors import DataError, UserError
-from meta_eval.messages.logs import Progress
+from meta_eval.messages.logs import report_progress
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.task_preparation import PreparedTask
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
@@ -39,9 +39,7 @@ class CandidateTask:
     postprocess: Callable[[PreparedTask], PreparedTask] = lambda task: task
 
 
-def check_requests(
-    tasks: Sequence[CandidateTask], scratch: Path, left_out: LeftOut, progress: Progress
-) -> list[CandidateTask]:
+def check_requests(tasks: Sequence[CandidateTask], scratch: Path, left_out: LeftOut) -> list[CandidateTask]:
     """Have lm-eval build the requests of every doc, and compare each with the recorded one.
 
     Args:
@@ -49,7 +47,6 @@ def check_requests(
         scratch: An empty folder, for what lm-eval reads.
         left_out: Takes the tasks of which a prompt or a continuation is another one, or which cannot make their
             requests of the docs.
-        progress: Called with what is being done.
 
     Returns:
         The tasks that ask what was asked; some with another delimiter (chat templates leave it out).
@@ -67,7 +64,7 @@ def check_requests(
     evaluator = Evaluator(scratch)
     checked = []
     for candidate in tasks:
-        progress(f"{candidate.task.name}: asking lm-eval for its requests")
+        report_progress(f"{candidate.task.name}: asking lm-eval for its requests")
         with left_out.task(candidate.task.name):
             _check(candidate, evaluator)
             checked.append(candidate)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from meta_eval.messages.logs import report_progress
 from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.choice import Choice, Groups
@@ -66,7 +67,6 @@ def read_run(
     clusters: Fields | None = None,
     choice: Choice | None = None,
     groups: Groups | None = None,
-    step: Say = lambda _: None,
 ) -> Run:
     """Read what lm_eval wrote.
 
@@ -79,7 +79,6 @@ def read_run(
         clusters: By task, or by a pattern such as ``mmlu_*``, the field that names the cluster of each doc.
         choice: The tasks to read; None for all.
         groups: Further groups that the choice may name, those of a pack.
-        step: Called with what is being read.
 
     Raises:
         ConfigError: ``clusters`` names a task that is not there.
@@ -102,7 +101,7 @@ def read_run(
     known_groups = {name: group.tasks for file in files.results.values() for name, group in file.groups().items()}
     names = (choice or Choice()).of(files.tasks, {**(groups or {}), **known_groups})
     for task, candidates in ((name, files.tasks[name]) for name in names):
-        step(f"reading {task}")
+        report_progress(f"reading {task}")
         for chosen in [[candidate] for candidate in candidates] if repeats else [candidates]:
             task_run = read_newest(
                 files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens,

@@ -18,7 +18,7 @@ from meta_eval.answers.requests import Request
 from meta_eval.judging.judge import cluster_names
 from meta_eval.judging.sides import ScoredRun, shared_questions
 from meta_eval.messages.errors import ConfigError
-from meta_eval.messages.logs import Progress
+from meta_eval.messages.logs import report_progress
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import graded_docs, read_baseline
 from meta_eval.results.doc_results import Doc
@@ -95,12 +95,11 @@ class Stopping:
             asked += len(docs)
             yield [request for task, doc in docs for request in self._requests[task][int(doc)]]
 
-    def grade_new(self, answers: Answers, progress: Progress) -> State:
+    def grade_new(self, answers: Answers) -> State:
         """Grade what was not graded yet, and decide.
 
         Args:
             answers: All that there are. What failed for good counts as lost.
-            progress: Called with what is being done.
         """
         for name, task in self._tasks.items():
             fresh: dict[int, list[EngineAnswer]] = {}
@@ -113,7 +112,7 @@ class Stopping:
                 elif any(key in answers.failed for key in keys):
                     self._gate.add_doc(name, doc, _share(task, doc), 0.0)
             if fresh:
-                progress(f"{name}: looking at {len(fresh):,} new answers")
+                report_progress(f"{name}: looking at {len(fresh):,} new answers")
                 evaluated = self._grading.evaluate(name, fresh)
                 lower = ResultsFile(Path(), {"configs": {}, **evaluated.results}).lower_is_better(name)
                 task.recorded = replace(task.recorded, lower_is_better=task.spec.partition(",")[0] in lower)

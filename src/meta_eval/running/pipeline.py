@@ -19,7 +19,7 @@ from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError, UserError
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import MANIFEST, Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
@@ -33,6 +33,7 @@ from meta_eval.running.pending_requests import PendingRequests, leave_out_tasks,
 from meta_eval.running.retry_rounds import ask_in_rounds
 from meta_eval.running.time_left import Pace, expected_tokens
 from meta_eval.stats.sequential import State
+from meta_eval.verb_options import RunOptions
 
 # What of the settings may change from run to run: where results go, how many requests at a time, on how many copies, at
 # which address. No answer depends on it, or only as on the weather in a data centre.
@@ -95,84 +96,70 @@ class RunResult:
 
 def run_pack(
     config: Config,
+    options: RunOptions,
     *,
     model: str | None = None,
     config_place: str = "the configuration",
-    tasks: Sequence[str] = (),
-    shard: tuple[int, int] = (0, 1),
-    grade_only: bool = False,
-    allow_code: bool = False,
-    edited: bool = False,
-    canary: bool = True,
-    stop_when_decided: bool = False,
     baseline: bool = False,
-    progress: Progress = silent,
     scored: Scored | None = None,
 ) -> RunResult:
     """Ask a model what a pack asks, and grade its answers.
 
     Args:
         config: What to evaluate and how. A pack that lies in its work_dir and is of the same settings is used as it is.
+        options: What is asked, and how it is graded.
         model: Which of the configuration's models is asked; None for the first. All are asked what one pack asks.
         config_place: Where it was written, for messages.
-        tasks: Tasks and groups of the pack; empty for all.
-        shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
-        grade_only: Ask nothing, and start nothing: grade what is answered.
-        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
-        edited: Take a pack that was edited as it is; all that follows says so.
-        canary: Compare the first answers with the recorded ones, and stop where the set-up is broken.
-        stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin. The
-            results say so, and are no whole run's.
         baseline: Grade the recorded answers as well, where `verify` has not: report compares the run with them.
-        progress: Called with what is being done, and how far it is.
         scored: Called with each task that is answered whole; it is then graded at once, and with all others again.
 
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
         Interrupted: By Ctrl-C; likewise.
     """
-    check_shard(shard)
-    pack = prepare_pack(config, config_place, edited=edited, progress=progress)
+    check_shard(options.shard)
+    shard, grade_only = options.shard, options.grade_only
+    pack = prepare_pack(config, config_place, edited=options.edited)
     manifest = read_manifest(pack)
     settings = settings_of(manifest, config)
     if model is not None:
         settings = settings.model_copy(update={"model_name": model})
-    grading = Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited, progress=progress)
+    grading = Grading(pack, options)
     model, output = settings.model_name, Path(settings.output_path).expanduser()
     backend = backend_of(settings)
     if not grade_only and (backend.reads_text or find_tokenizer_file(settings.tokenizer_of(model)) is None):
         backend.check_installed(settings)
-    tokens = _tokens(model, backend, settings, manifest, grade_only=grade_only, progress=progress)
+    tokens = _tokens(model, backend, settings, manifest, grade_only=grade_only)
     logs = output / "answers" / "logs"
     if shard[1] > 1:  # one file of several machines would be of none
         logs = logs / f"{shard[0]}-of-{shard[1]}"
     with Journal(output / "answers", model, collect_identity(settings), shard) as journal:
-        progress("looking for what is not answered yet")
+        report_progress("looking for what is not answered yet")
         wanted = PendingRequests(
             grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=len(settings.base_url)
         )
         stopping = (
-            _stopping(pack, manifest, grading, wanted, shard, settings.margin, progress) if stop_when_decided else None
+            _stopping(pack, manifest, grading, wanted, shard, settings.margin) if options.stop_when_decided else None
         )
         done = RunResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
-        done.left_out = {} if grade_only else leave_out_tasks(wanted, backend, whole=stop_when_decided)
+        done.left_out = {} if grade_only else leave_out_tasks(wanted, backend, whole=options.stop_when_decided)
         if grade_only:
             done.unanswered = {name: left for name, left in wanted.left.items() if left}
         elif any(wanted.left.values()):
-            progress(f"starting {settings.backend}; its log: {logs}")
+            report_progress(f"starting {settings.backend}; its log: {logs}")
             with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 done.left_out |= leave_out_tasks(
-                    wanted, backend, client, has_tokenizer=tokens.encoder is not None, whole=stop_when_decided
+                    wanted, backend, client, has_tokenizer=tokens.encoder is not None, whole=options.stop_when_decided
                 )
                 expected = {name: expected_tokens(pack, manifest, name) for name in wanted.left}
-                recordings = Recordings(pack, manifest) if canary else None
-                asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected, progress), recordings)
+                recordings = Recordings(pack, manifest) if options.canary else None
+                asking = _Asking(client, journal, tokens, wanted, Pace(wanted.left, expected), recordings)
                 try:
-                    for name in asking.first(progress):
+                    for name in asking.first():
                         _tell(name, grading, journal, wanted, scored, shard)
                     if stopping is not None:
-                        done.stopped = asking.until_decided(stopping, progress)
+                        done.stopped = asking.until_decided(stopping)
                     else:
                         for name in asking.run(wanted):
                             _tell(name, grading, journal, wanted, scored, shard)
@@ -181,22 +168,22 @@ def run_pack(
             done.asked, done.failed, done.canary = asking.asked, asking.failed, asking.canary
         done.answers = journal.files()
         if shard[1] == 1:
-            progress("grading")
+            report_progress("grading")
             done.graded = grading.grade(
                 select_answers(journal.read(), wanted.hashes()), output=output, partial=True,
                 price_per_hour=settings.price_per_hour, stopped=_stopped(done.stopped, stopping), go_on=True,
             )  # fmt: skip
             if baseline:
-                _make_baseline(pack, grading, progress)
+                _make_baseline(pack, grading)
     return done
 
 
 def _tokens(
-    model: str, backend: Backend, settings: RunSettings, manifest: Manifest, *, grade_only: bool, progress: Progress
+    model: str, backend: Backend, settings: RunSettings, manifest: Manifest, *, grade_only: bool
 ) -> ModelTokens:
     if backend.reads_text:
         return ModelTokens(None, None)
-    progress(f"reading the tokenizer of {model}")
+    report_progress(f"reading the tokenizer of {model}")
     return tokens_of(
         settings.tokenizer_of(model),
         needed=backend.needs_token_ids and not grade_only,
@@ -223,13 +210,13 @@ class _Asking:
         self.asked = self.failed = 0
         self.canary: Summary | None = None
 
-    def until_decided(self, stopping: Stopping, progress: Progress) -> State:
+    def until_decided(self, stopping: Stopping) -> State:
         """Ask batch by batch until the gate is decided, or all was asked."""
-        state = stopping.grade_new(self._journal.read(), progress)
+        state = stopping.grade_new(self._journal.read())
         for batch in stopping.batches():
             for _ in self.run([request for request in batch if not self._wanted.is_answered(request)]):
                 pass
-            state = stopping.grade_new(self._journal.read(), progress)
+            state = stopping.grade_new(self._journal.read())
         return state
 
     def run(self, requests: Sequence[Request] | PendingRequests) -> Iterator[str]:
@@ -237,7 +224,7 @@ class _Asking:
         for said in ask_in_rounds(self._ask, requests):
             yield from self._keep(said)
 
-    def first(self, progress: Progress) -> Iterator[str]:
+    def first(self) -> Iterator[str]:
         """The canary; the name of each task that is done, as of `run_pack`.
 
         Its answers are kept only after it has judged them. Those of a broken server would count as good once the server
@@ -247,7 +234,7 @@ class _Asking:
         first = choose_first_requests(self._wanted, self._recordings) if self._recordings else {}
         if not first:
             return
-        progress(f"canary: {len(first)} docs first, beside the recorded answers")
+        report_progress(f"canary: {len(first)} docs first, beside the recorded answers")
         encoder = self._tokens.encoder
         canary = Canary(
             self._client, {name: recorded for name, (_, recorded) in first.items()},
@@ -255,7 +242,7 @@ class _Asking:
         )  # fmt: skip
         held = list(self._ask([request for request, _ in first.values()]))
         self.canary = canary.judge(held)
-        progress(f"canary: {self.canary}")
+        report_progress(f"canary: {self.canary}")
         for _, said in held:
             if said.error is None:
                 self._wanted.note(said.request)
@@ -286,20 +273,19 @@ def _stopping(
     wanted: PendingRequests,
     shard: tuple[int, int],
     margin: float,
-    progress: Progress,
 ) -> Stopping:
     if shard[1] > 1:
         raise ConfigError("a part of a run cannot be decided", where="--stop-when-decided", hint="Leave out --shard")
-    _make_baseline(pack, grading, progress)
+    _make_baseline(pack, grading)
     return Stopping(pack, manifest, grading, wanted.by_doc(), margin / 100)
 
 
-def _make_baseline(pack: Path, grading: Grading, progress: Progress) -> None:
+def _make_baseline(pack: Path, grading: Grading) -> None:
     """Grade the recorded answers that were not graded yet; a failure is only a warning."""
     from meta_eval.verification.baselines import refresh_baseline
 
     try:
-        refresh_baseline(pack, grading.tasks, allow_code=grading.allow_code, edited=grading.edited, progress=progress)
+        refresh_baseline(pack, grading.tasks, grading.options)
     except UserError as error:
         log.warning(f"the recorded answers cannot be graded: {error}")
 
@@ -320,7 +306,7 @@ def collect_identity(settings: RunSettings) -> dict[str, Any]:
     return {**kept, **tokenizer, "model_files": model_fingerprint(settings.model_name)}
 
 
-def prepare_pack(config: Config, config_place: str, *, edited: bool, progress: Progress) -> Path:
+def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
     """The pack of a configuration: the one that lies there, if it is of the same settings."""
     pack = Path(config.work_dir)
     if (pack / MANIFEST).exists():
@@ -332,7 +318,7 @@ def prepare_pack(config: Config, config_place: str, *, edited: bool, progress: P
         log.warning(f"{pack} was prepared with another {', '.join(changed)}: preparing it again")
     from meta_eval.records.preparation import prepare
 
-    prepare(config, config_place=config_place, progress=progress)
+    prepare(config, config_place=config_place)
     return pack
 
 

@@ -10,7 +10,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,105 +20,33 @@ from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.boundary.ownership import check_folder, replace_folder
 from meta_eval.config import Config
 from meta_eval.messages.errors import ConfigError
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log
 from meta_eval.messages.secrets import holds_secret
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.running.pipeline import prepare_pack, settings_of
+from meta_eval.running.slurm_layout import Jobs
 from meta_eval.version import __version__
 
 SCRIPTS = ("answer.sbatch", "grade.sbatch", "submit.sh")
 
-# What the story of these scripts hangs on; an option of the same name would break it.
-_OURS = frozenset(
-    ("array", "a", "dependency", "d", "nodes", "N", "ntasks", "n", "ntasks-per-node", "signal", "open-mode", "requeue",
-     "no-requeue", "output", "o", "chdir", "D")
-)  # fmt: skip
-
-_PARTITION = re.compile(r"[\w.,+@-]+", re.ASCII)
-_TIME = re.compile(r"\d+(:\d{1,2}){0,2}|\d+-\d+(:\d{1,2}){0,2}|UNLIMITED|INFINITE", re.ASCII)
-_GPUS = re.compile(r"(?:[A-Za-z][\w.-]*:)?\d+", re.ASCII)
-_OPTION = re.compile(r"-(?:-(?P<long>[A-Za-z][\w-]*)|(?P<short>[A-Za-z])).*")
-
-_MOST_SHARDS = 1_000_000
 _KIND = "slurm"
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
-    """How a run is laid out on a cluster.
-
-    Attributes:
-        shards: Jobs of the array, each of which answers its part.
-        nodes: Nodes of each; on more than one the model is served by vLLM over all of them.
-        gpus: GPUs of a node, ``8`` or ``h100:8``; None for what the configuration takes, ``0`` for none.
-        partition: Where both jobs run; None for the cluster's default.
-        time: Limit of each job, as Slurm writes it; a shard whose time is up goes back into the queue.
-        lines: Further options of sbatch, one each, as they stand behind ``#SBATCH``, of both jobs.
-        answer_lines: Of the jobs that answer.
-        grade_lines: Of the job that grades.
-
-    Raises:
-        ConfigError: One cannot stand in an ``#SBATCH`` line, or is what the scripts set themselves.
-    """
-
-    shards: int = 1
-    nodes: int = 1
-    gpus: str | None = None
-    partition: str | None = None
-    time: str | None = None
-    lines: tuple[str, ...] = ()
-    answer_lines: tuple[str, ...] = ()
-    grade_lines: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.shards <= _MOST_SHARDS:
-            raise ConfigError(f"{self.shards} is no number of shards", where="--shards")
-        if self.nodes < 1:
-            raise ConfigError(f"{self.nodes} is no number of nodes", where="--nodes")
-        for value, rule, where, hint in (
-            (self.partition, _PARTITION, "--partition", "A name, or several with commas: sinfo lists them"),
-            (self.time, _TIME, "--time", "Such as 12:00:00, or 2-00:00:00 for two days"),
-            (self.gpus, _GPUS, "--gpus-per-task", "Such as 8, or h100:8 for those of one kind"),
-        ):
-            if value is not None and not rule.fullmatch(value):
-                raise ConfigError(f"{value!r} cannot stand in an #SBATCH line", where=where, hint=hint)
-        for line in (*self.lines, *self.answer_lines, *self.grade_lines):
-            _check_line(line)
-
-
-def write_jobs(
-    config: Config,
-    folder: Path,
-    jobs: Jobs,
-    *,
-    config_place: str,
-    overrides: Sequence[str] = (),
-    tasks: Sequence[str] = (),
-    options: Sequence[str] = (),
-    allow_code: bool = False,
-    edited: bool = False,
-    progress: Progress = silent,
-) -> Path:
+def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -> Path:
     """Prepare the pack, if it is not there, and write the job scripts; the path of the one that submits.
 
     Args:
         config: What to evaluate and how; of a model over several nodes with ``backend: server``.
         folder: Where to write; their logs go there too. Scripts that were edited are refused, not replaced.
-        jobs: The layout.
+        jobs: The layout, and what the jobs do.
         config_place: The configuration's file, as the jobs read it.
-        overrides: ``KEY=VALUE`` that they are given.
-        tasks: Tasks and groups of the pack; empty for all.
-        options: What else ``meta-eval run`` is given.
-        allow_code: Also grade the tasks whose scoring runs code that a model wrote.
-        edited: Take a pack that was edited as it is; all that follows says so.
-        progress: Called with what is being done.
 
     Raises:
         UserError: The layout does not fit the model, a credential would be written, a job would refuse its tasks, or
             nothing can be prepared or written.
     """
-    for text in (*overrides, *tasks, *options):
+    for text in (*jobs.overrides, *jobs.tasks):
         if holds_secret(text):
             raise ConfigError(
                 "this is a credential, and scripts are read by others", where=text.partition("=")[0],
@@ -127,17 +54,15 @@ def write_jobs(
             )  # fmt: skip
     check_folder(folder, _KIND, names=SCRIPTS, shared=True)
     gpus_of_node(config, jobs)
-    pack = prepare_pack(config, config_place, edited=edited, progress=progress)
-    Grading(pack, tasks=tasks, allow_code=allow_code, edited=edited)  # what a job refuses is refused before it waits
+    pack = prepare_pack(config, config_place, edited=jobs.edited)
+    Grading(pack, jobs)  # what a job refuses is refused before it waits
     settings = settings_of(read_manifest(pack), config)
     if find_tokenizer(settings.tokenizer_of()) is None:
         log.warning(
             f"{settings.tokenizer_of()} is not on this machine, and the jobs ask no hub: fetch it before they start, "
             f"with: hf download {shlex.quote(settings.tokenizer_of())}"
         )
-    flags = {"--allow-code": allow_code, "--edited": edited}
-    options = [*(f"--tasks={name}" for name in tasks), *(name for name, given in flags.items() if given), *options]
-    common = ["--config", config_place, *(word for override in overrides for word in ("--set", override)), *options]
+    common = ["--config", config_place, *jobs.arguments()]
     folder = folder.absolute()
     with replace_folder(folder, _KIND, shared=True) as new:
         for name, text in render_scripts(settings, jobs, folder, common, pack=pack).items():
@@ -241,18 +166,3 @@ def _serve(settings: RunSettings) -> list[str]:
         raise ConfigError("is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}") from None
     at = words.index("--port")
     return words[:at] + words[at + 2 :]
-
-
-def _check_line(line: str) -> None:
-    """Raises: ConfigError: It is no option of sbatch, is more than one line, or one that the scripts set."""
-    option = _OPTION.fullmatch(line)
-    if option is None or not line.isprintable():
-        raise ConfigError(
-            f"{line!r} cannot stand in an #SBATCH line", where="--sbatch",
-            hint="One option of sbatch each, such as --sbatch=--account=my_group",
-        )  # fmt: skip
-    name = option["long"] or option["short"]
-    if name in _OURS:
-        raise ConfigError(f"{line!r} is set by the scripts themselves", where="--sbatch")
-    if holds_secret(line):
-        raise ConfigError("this is a credential, and scripts are read by others", where="--sbatch")

@@ -24,6 +24,7 @@ from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.pack.task_choice import choose_tasks_to_ask
 from meta_eval.running.forced_requests import ToForce
+from meta_eval.verb_options import StockOptions
 
 GROUP = "meta_fidelity"
 
@@ -70,24 +71,14 @@ class Stock:
     command: tuple[str, ...]
 
 
-def write_stock(
-    pack: Path,
-    folder: Path,
-    settings: RunSettings,
-    *,
-    tasks: Sequence[str] = (),
-    docs: int | None = None,
-    edited: bool = False,
-) -> Stock:
+def write_stock(pack: Path, folder: Path, settings: RunSettings, options: StockOptions) -> Stock:
     """Write the recorded answers of a pack as tasks for stock ``lm_eval``, whole or not at all.
 
     Args:
         pack: The folder that prepare wrote.
         folder: Where; must not be there, or be empty.
         settings: Which model the command asks, on which engine.
-        tasks: Tasks and groups of the pack; empty for all.
-        docs: How many docs, as of `force`; None for all.
-        edited: Take a pack that was edited as it is.
+        options: Which of the recorded answers.
 
     Raises:
         UserError: The pack has no recorded texts, or the folder cannot be written.
@@ -99,9 +90,9 @@ def write_stock(
             where=f"backend {backend.name}",
             hint="Use vllm or hf",
         )
-    names = choose_tasks_to_ask(manifest, tasks)
-    check_unchanged(pack, manifest, edited=edited)
-    wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), 0, Answers())
+    names = choose_tasks_to_ask(manifest, options.tasks)
+    check_unchanged(pack, manifest, edited=options.edited)
+    wanted = ToForce(pack, manifest, names, settings, options.docs, (0, 1), 0, Answers())
     tokenizer = find_tokenizer(settings.tokenizer_of())
     encoder = None
     if tokenizer is not None:

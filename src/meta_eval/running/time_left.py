@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from meta_eval.boundary.inputs import read_table
-from meta_eval.messages.logs import Progress
+from meta_eval.messages.logs import report_progress
 from meta_eval.pack.manifest import Manifest
 from meta_eval.running.client import EngineResponse
 
@@ -30,7 +30,6 @@ class Pace:
     Args:
         left: By task, the requests that are to be asked.
         expected: By task, the tokens that an answer may have, of `expected_tokens`.
-        progress: Told after each answer.
         clock: Seconds.
     """
 
@@ -38,10 +37,9 @@ class Pace:
         self,
         left: Mapping[str, int],
         expected: Mapping[str, float],
-        progress: Progress,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._left, self._expected, self._progress, self._clock = dict(left), expected, progress, clock
+        self._left, self._expected, self._clock = dict(left), expected, clock
         self._total = sum(left.values())
         self._tokens = {name: [0, 0] for name in left}  # answers, their tokens
         self._prompts = [0, 0]  # prompts, their tokens
@@ -71,7 +69,7 @@ class Pace:
         self._work += written + fresh * _PROMPT
         self._waited += (said.ended or 0.0) - (said.started or said.ended or 0.0)
         done = self._total - sum(self._left.values())
-        self._progress(f"{task}: {self.describe()}", done, self._total)
+        report_progress(f"{task}: {self.describe()}", done, self._total)
 
     def describe(self) -> str:
         """``1.2M tokens, 3,400 a second, 12 min left``."""

@@ -18,7 +18,7 @@ from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import expand_home
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.prompt_lengths import find_tokenizer_file
@@ -34,6 +34,7 @@ from meta_eval.running.retry_rounds import ask_in_rounds
 from meta_eval.running.time_left import Pace
 from meta_eval.running.token_table_writer import Tables, hash_tokenizer, write_tables
 from meta_eval.token_fidelity.table_pairing import check_same_tokenizer
+from meta_eval.verb_options import FidelityOptions
 
 # Where its answers and tables lie, in the output folder.
 FOLDER = "fidelity"
@@ -64,80 +65,57 @@ class FidelityResult:
     probed: int = 0
 
 
-def score_recorded_answers(
-    pack: Path,
-    settings: RunSettings,
-    *,
-    tasks: Sequence[str] = (),
-    docs: int | None = None,
-    top_k: int = 0,
-    shard: tuple[int, int] = (0, 1),
-    ask: bool = True,
-    probe: bool = True,
-    answers: Sequence[Path] = (),
-    against: Path | None = None,
-    edited: bool = False,
-    progress: Progress = silent,
-) -> FidelityResult:
+def score_recorded_answers(pack: Path, settings: RunSettings, options: FidelityOptions) -> FidelityResult:
     """Ask a model how likely it finds the recorded answers of a pack, and write what it says as a table.
 
     Args:
         pack: The folder that prepare wrote.
         settings: Which model, on which engine.
-        tasks: Tasks and groups of the pack; empty for all.
-        docs: How many, spread over tasks and subtasks and drawn by the pack's seed, the same on every machine; more of
-            them hold the fewer, so that a second run goes on. None for all.
-        top_k: How many of the likeliest tokens are kept for each place, besides the first.
-        shard: ``(I, N)`` asks each N-th request from the I-th on and writes no table: several machines share it.
-        ask: Ask; else only write the table of what is there.
-        probe: Ask a few docs again, behind prompts that tell causes apart; of shards the first does.
-        answers: Files of answers to what `export` writes with ``--force``, made anywhere; then nothing is asked.
-        against: The table that it will be compared with: one of another tokenizer is refused before anything is asked.
-        edited: Take a pack that was edited as it is.
-        progress: Called with what is being done, and how far it is.
+        options: What is asked of the recorded answers.
 
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
         Interrupted: By Ctrl-C; likewise.
     """
+    shard = options.shard
     check_shard(shard)
     manifest = read_manifest(pack)
-    names = choose_tasks_to_ask(manifest, tasks)
-    check_unchanged(pack, manifest, edited=edited)
+    names = choose_tasks_to_ask(manifest, options.tasks)
+    check_unchanged(pack, manifest, edited=options.edited)
     model, output = settings.model_name, expand_home(settings.output_path, where="output_path") / FOLDER
     backend = backend_of(settings)
-    if answers:
-        return _of_files(answers, pack, manifest, names, settings, docs, top_k, output)
+    if options.answers:
+        return _of_files(pack, manifest, names, settings, options, output)
     logs = output / "logs" / (f"{shard[0]}-of-{shard[1]}" if shard[1] > 1 else "")
     with Journal(output, model, collect_identity(settings), shard) as journal:
-        progress("looking for what is not answered yet")
-        wanted = ToForce(pack, manifest, names, settings, docs, shard, top_k, journal.read())
+        report_progress("looking for what is not answered yet")
+        wanted = ToForce(pack, manifest, names, settings, options.docs, shard, options.top_k, journal.read())
         done = FidelityResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         probing = ProbeRequests(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
-        probe = probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
-        if ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
+        probe = options.probe and shard[0] == 0 and "force" in backend.kinds and not backend.reloads_model
+        if options.ask and (any(wanted.left.values()) or (probe and not probing.is_begun(journal.read()))):
             wanted.check_backend(backend)
-            progress(f"reading the tokenizer of {model}")
+            report_progress(f"reading the tokenizer of {model}")
             if find_tokenizer_file(settings.tokenizer_of(model)) is None:
                 backend.check_installed(settings)
             tokens = tokens_of(
                 settings.tokenizer_of(model), needed=True, needs_bos=manifest.needs_bos,
                 add_bos=manifest.run.add_bos_token,
             )  # fmt: skip
-            if against is not None:
-                check_same_tokenizer(against, hash_tokenizer(settings.tokenizer_of(model)), model)
-            progress(f"starting {settings.backend}; its log: {logs}")
+            if options.against is not None:
+                check_same_tokenizer(Path(options.against), hash_tokenizer(settings.tokenizer_of(model)), model)
+            report_progress(f"starting {settings.backend}; its log: {logs}")
             with client_of(settings)(settings, model=model, logs=logs, end=tokens.ends) as client:
                 done.engine = client.engine
                 wanted.check_backend(backend, client)
-                pace = Pace(wanted.left, {}, progress)
+                pace = Pace(wanted.left, {})
 
                 def some(requests: Iterable[Request]) -> Iterator[tuple[EngineRequest, EngineResponse]]:
-                    return check_token_counts(client, with_token_ids(requests, tokens.encoder, top_k=top_k))
+                    return check_token_counts(client, with_token_ids(requests, tokens.encoder, top_k=options.top_k))
 
                 try:
                     if probe:
-                        progress("asking the probes")
+                        report_progress("asking the probes")
                         done.probed = _probe(client, journal, probing, tokens)
                     pace.begin()
                     for said in ask_in_rounds(some, wanted):
@@ -151,7 +129,7 @@ def score_recorded_answers(
                     raise Interrupted(done.before + done.asked, sum(wanted.total.values())) from None
         done.answers = journal.files()
         if shard[1] == 1:
-            progress("writing the table")
+            report_progress("writing the table")
             path = output / f"{journal.stem}.parquet"
             done.tables = write_tables(
                 path, wanted, journal.read(), probing, model=model, settings_sha256=journal.key,
@@ -171,12 +149,12 @@ def _probe(client: Client, journal: Journal, probing: ProbeRequests, tokens: Mod
 
 
 def _of_files(
-    files: Sequence[Path], pack: Path, manifest: Manifest, names: Sequence[str], settings: RunSettings,
-    docs: int | None, top_k: int, output: Path,
+    pack: Path, manifest: Manifest, names: Sequence[str], settings: RunSettings, options: FidelityOptions, output: Path
 ) -> FidelityResult:  # fmt: skip
     """The tables of answers that were made elsewhere."""
+    files = [Path(file) for file in options.answers]
     given = read_answers(files)
-    wanted = ToForce(pack, manifest, names, settings, docs, (0, 1), top_k, given)
+    wanted = ToForce(pack, manifest, names, settings, options.docs, (0, 1), options.top_k, given)
     models = sorted({answer.model for answer in given.given.values() if answer.model}) or [settings.model_name]
     if len(models) > 1 or given.doubled:
         what = (
@@ -190,4 +168,4 @@ def _of_files(
     path = output / f"{journal.stem}.parquet"
     probing = ProbeRequests(*map(wanted.of_docs, choose_probed_docs(wanted.lengths)))
     tables = write_tables(path, wanted, given, probing, model=models[0], settings_sha256=journal.key)
-    return FidelityResult(pack, list(files), tables, before=tables.answers)
+    return FidelityResult(pack, files, tables, before=tables.answers)

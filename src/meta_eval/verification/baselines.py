@@ -5,28 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.results.baseline import AGAIN, read_baseline
+from meta_eval.verb_options import ScoringOptions
 from meta_eval.verification.pack_verification import verify
 
 
-def refresh_baseline(
-    pack: Path,
-    tasks: Sequence[str],
-    *,
-    allow_code: bool = False,
-    edited: bool = False,
-    progress: Progress = silent,
-) -> None:
+def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) -> None:
     """Run verify on the tasks that it has not graded, or not since the pack was changed.
 
     Args:
         pack: The folder that prepare wrote.
         tasks: Names of its tasks.
-        allow_code: Also those whose scoring runs code that a model wrote.
-        edited: Take a pack that was edited as it is.
-        progress: Called with what is being done.
+        options: Whether code that a model wrote may be run, and the pack be edited.
 
     Raises:
         UserError: The folder is no pack, or was edited.
@@ -36,8 +28,8 @@ def refresh_baseline(
     stale = [name for name in tasks if missing.get(name, "").endswith(AGAIN) and _is_recorded(manifest, name)]
     if not stale:
         return
-    progress("grading the recorded answers, which the run is compared with")
-    proof = verify(pack, tasks=stale, allow_code=allow_code, edited=edited, progress=progress)
+    report_progress("grading the recorded answers, which the run is compared with")
+    proof = verify(pack, tasks=stale, allow_code=options.allow_code, edited=options.edited)
     for name, task in proof.tasks.items():
         if task.status not in ("passed", "not checked"):
             log.warning(f"{name}: {task.status}: {task.reason}. See: meta-eval verify {pack} --tasks {name}")

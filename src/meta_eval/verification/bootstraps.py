@@ -12,26 +12,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from meta_eval.boundary.code_lock import call_outside, divide_by_thread
-from meta_eval.messages.logs import Progress
+from meta_eval.messages.logs import report_progress
 
 # Of lm-eval: each thousand draws has a generator of its own.
 _CHUNK = 1000
 
 
 @contextmanager
-def replace_bootstrap(name: str, progress: Progress) -> Iterator[None]:
+def replace_bootstrap(name: str) -> Iterator[None]:
     """Let lm-eval's evaluator bootstrap meanwhile, in a block of `take_turn`: other threads have it as it is.
 
     Args:
         name: The task.
-        progress: Called with the task and the metric, the draws made, and how many there are.
     """
     from lm_eval.api import metrics
 
     def estimate(metric: Callable[[Sequence[Any]], float], values: Sequence[Any], iters: int) -> float:
         drawn: list[float] = []
         for again in draw_resamples(values, iters):
-            call_outside(progress, f"{name}: standard error of {metric.__name__}", len(drawn), iters)
+            call_outside(report_progress, f"{name}: standard error of {metric.__name__}", len(drawn), iters)
             drawn.append(metric(again))
         return float(metrics.sample_stddev(drawn))
 

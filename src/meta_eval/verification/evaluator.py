@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from meta_eval.boundary.code_lock import call_outside, has_turn, redirect_streams, take_turn
 from meta_eval.boundary.isolation import isolate_code
 from meta_eval.messages.errors import PackError, TemplateError, UserError
-from meta_eval.messages.logs import Progress, silent
+from meta_eval.messages.logs import report_progress
 from meta_eval.verification.bootstraps import replace_bootstrap
 from meta_eval.verification.replay import Answers, ReplayLM
 from meta_eval.verification.sample_hashes import replace_hashing
@@ -161,7 +161,6 @@ class Evaluator:
         allow_code: bool = False,
         bootstrap_iters: int = 0,
         hashed: bool = True,
-        progress: Progress = silent,
     ) -> Evaluated:
         """Answer and score.
 
@@ -173,15 +172,13 @@ class Evaluator:
             allow_code: Run what the task marks as unsafe code.
             bootstrap_iters: lm-eval's, for standard errors; 0 for none.
             hashed: Whether somebody reads the hashes of its samples, which take longer than the scoring.
-            progress: Called with the task after every answer scored, once a filter, and while standard errors are
-                bootstrapped.
 
         Raises:
             PackError: lm-eval cannot evaluate it.
             TemplateError: The scorer raises.
         """
-        watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs), progress)
-        with self._at_work(name, watch.record), replace_hashing(hashed), replace_bootstrap(name, progress):
+        watch = _Watch(name, task, len(indices) if indices is not None else len(task.eval_docs))
+        with self._at_work(name, watch.record), replace_hashing(hashed), replace_bootstrap(name):
             from lm_eval.evaluator import evaluate
 
             results: Any = evaluate(
@@ -247,12 +244,11 @@ def _listed(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
 class _Watch:
     """Stands before a task's ``process_results``: counts for the progress, and notes what a grader logs of a doc."""
 
-    def __init__(self, name: str, task: Any, docs: int, progress: Progress) -> None:
+    def __init__(self, name: str, task: Any, docs: int) -> None:
         self.docs = docs
         self.filters = tuple(str(ensemble.name) for ensemble in task._filters)
         self.failures: dict[int, str] = {}
         self.extract: Callable[[str], str | None] | None = None
-        self._progress = progress
         self._done = 0
         self._inner = task.process_results
         scorer = task.config.process_results
@@ -276,7 +272,7 @@ class _Watch:
             ) from error
         finally:
             self._done += 1
-            call_outside(self._progress, self._name, self._done, self.docs * len(self.filters))
+            call_outside(report_progress, self._name, self._done, self.docs * len(self.filters))
 
     def record(self, record: logging.LogRecord) -> None:
         if record.name.startswith("meta_eval.") and self._done < self.docs * len(self.filters):

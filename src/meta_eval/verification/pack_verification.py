@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from meta_eval.boundary.isolation import isolate_code
 from meta_eval.boundary.json_text import format_json
 from meta_eval.boundary.outputs import replace_file
 from meta_eval.messages.errors import ConfigError, PackError, UserError, documented
-from meta_eval.messages.logs import Progress, log, silent
+from meta_eval.messages.logs import Progress, displaying, log, report_progress
 from meta_eval.pack import integrity
 from meta_eval.pack.manifest import Manifest, TaskEntry, read_manifest
 from meta_eval.pack.task_choice import choose_tasks
 from meta_eval.results.baseline import baseline_file, baseline_text, missing_text, named_key, pack_keys, verify_folder
 from meta_eval.results.baseline_answers import read_named
 from meta_eval.results.output_index import OutputIndex
+from meta_eval.verb_options import VerifyKeywords, VerifyOptions
 from meta_eval.verification.evaluator import Evaluated, Evaluator
 from meta_eval.verification.proof import Proof, Status, TaskProof
 from meta_eval.verification.record_check import tally_record
@@ -32,12 +33,9 @@ _GITIGNORE = "# These files quote evals datasets, which may be gated; `meta-eval
 def verify(
     pack: Path | str,
     *,
-    tasks: Sequence[str] = (),
-    min_agreement: float | None = None,
-    regrade: Path | str | None = None,
-    allow_code: bool = False,
-    edited: bool = False,
-    progress: Progress = silent,
+    options: VerifyOptions | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[VerifyKeywords],
 ) -> Proof:
     """Replay the recorded answers through a pack and compare every verdict with the recorded one.
 
@@ -51,26 +49,27 @@ def verify(
 
     Args:
         pack: The folder that prepare wrote.
-        tasks: Tasks and groups of it; empty for all.
-        min_agreement: For all tasks, 0 to 1; None for each task's own.
-        regrade: A folder with the samples files of a finished run: its answers are graded again instead, and the
-            verdicts are compared with those it was given then.
-        allow_code: Also check the tasks whose scoring runs code that a model wrote.
-        edited: Take a pack that was edited as it is; the report and the baseline that is kept say so.
+        options: Which tasks, and by what: the attributes of `meta_eval.verb_options.VerifyOptions`.
         progress: Called with the task, the answers scored, and how many there are.
+        keywords: Single options, such as ``tasks`` and ``min_agreement``, by their names.
 
     Raises:
         PackError: The folder is no pack, was edited, or there is nothing to grade again.
         ResultsError: A results file of the finished run is damaged, or its runs are of several models.
         ConfigError: A name that the pack does not have, or a share that is none.
     """
+    with displaying(progress):
+        return _verify(Path(pack), (options or VerifyOptions()).updated(**keywords))
+
+
+def _verify(pack: Path, options: VerifyOptions) -> Proof:
+    min_agreement, regrade = options.min_agreement, None if options.regrade is None else Path(options.regrade)
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise ConfigError(f"{min_agreement:g} is not a share from 0 to 1", where="--min-agreement")
-    pack, regrade = Path(pack), None if regrade is None else Path(regrade)
     manifest = read_manifest(pack)
-    chosen = choose_tasks(manifest, tasks)
+    chosen = choose_tasks(manifest, options.tasks)
     files = find_samples(regrade, chosen) if regrade is not None else None
-    changed = integrity.check_unchanged(pack, manifest, edited=edited)
+    changed = integrity.check_unchanged(pack, manifest, edited=options.edited)
     evaluator = Evaluator(pack)
     keys = pack_keys(pack, manifest)
     proof = Proof(pack, regrade, changed)
@@ -80,8 +79,8 @@ def verify(
         wanted = entry.min_agreement if min_agreement is None else min_agreement
         result = TaskProof(entry, "failed", None, wanted)
         proof.tasks[name] = result
-        progress(name, 0, 0)
-        if entry.unsafe_code and not allow_code:
+        report_progress(name, 0, 0)
+        if entry.unsafe_code and not options.allow_code:
             result.status = "not checked"
             result.reason = "scoring it runs code that a model wrote; --allow-code does so"
             continue
@@ -89,9 +88,9 @@ def verify(
             result.status, result.reason = "not checked", f"no samples file of it in {regrade}"
             continue
         try:
-            evaluated, result.tallies = _check(evaluator, name, entry, files, allow_code, progress)
+            evaluated, result.tallies = _check(evaluator, name, entry, files, options.allow_code)
             if files is None and entry.baseline is not None:
-                _check_baseline(evaluator, name, manifest, result, keys[name], changed, allow_code, progress)
+                _check_baseline(evaluator, name, manifest, result, keys[name], changed, options.allow_code)
         except UserError as error:
             result.reason = str(error)
             if regrade is None:
@@ -112,7 +111,7 @@ def verify(
 
 
 def _check(
-    evaluator: Evaluator, name: str, entry: TaskEntry, files: OutputIndex | None, allow_code: bool, progress: Progress
+    evaluator: Evaluator, name: str, entry: TaskEntry, files: OutputIndex | None, allow_code: bool
 ) -> tuple[Evaluated, Tallies]:
     task = evaluator.load(name)
     docs = task.eval_docs
@@ -128,7 +127,6 @@ def _check(
         indices=saved.indices if saved and len(saved.indices) < len(docs) else None,
         allow_code=allow_code,
         hashed=False,
-        progress=progress,
     )
     context = Explanations(evaluated.failures, evaluated.extract, saved.verdicts if saved else None)
     if entry.record is not None and saved is None:
@@ -145,7 +143,6 @@ def _check_baseline(
     key: str,
     edited: Sequence[str],
     allow_code: bool,
-    progress: Progress,
 ) -> None:
     """Grade the answers of the record that ``baseline:`` names, keep the verdicts, and say where they are not its own.
 
@@ -165,7 +162,6 @@ def _check_baseline(
         indices=[answer.doc for answer in answers],
         allow_code=allow_code,
         hashed=False,
-        progress=progress,
     )
     context = Explanations(evaluated.failures, evaluated.extract, None)
     tallies = tally_record(entry, evaluated.samples, context, {answer.doc: answer.metrics for answer in answers})

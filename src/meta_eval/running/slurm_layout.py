@@ -1,0 +1,95 @@
+"""The layout of a run on a Slurm cluster, checked: nothing quotes what stands in an ``#SBATCH`` line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.secrets import holds_secret
+from meta_eval.verb_options import ScoringOptions
+
+# What the story of these scripts hangs on; an option of the same name would break it.
+_OURS = frozenset(
+    ("array", "a", "dependency", "d", "nodes", "N", "ntasks", "n", "ntasks-per-node", "signal", "open-mode", "requeue",
+     "no-requeue", "output", "o", "chdir", "D")
+)  # fmt: skip
+
+_PARTITION = re.compile(r"[\w.,+@-]+", re.ASCII)
+_TIME = re.compile(r"\d+(:\d{1,2}){0,2}|\d+-\d+(:\d{1,2}){0,2}|UNLIMITED|INFINITE", re.ASCII)
+_GPUS = re.compile(r"(?:[A-Za-z][\w.-]*:)?\d+", re.ASCII)
+_OPTION = re.compile(r"-(?:-(?P<long>[A-Za-z][\w-]*)|(?P<short>[A-Za-z])).*")
+
+_MOST_SHARDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs(ScoringOptions):
+    """How a run is laid out on a cluster, and what its jobs do.
+
+    Attributes:
+        overrides: ``KEY=VALUE`` that they are given.
+        canary: Compare the first answers with the recorded ones.
+        shards: Jobs of the array, each of which answers its part.
+        nodes: Nodes of each; on more than one the model is served by vLLM over all of them.
+        gpus: GPUs of a node, ``8`` or ``h100:8``; None for what the configuration takes, ``0`` for none.
+        partition: Where both jobs run; None for the cluster's default.
+        time: Limit of each job, as Slurm writes it; a shard whose time is up goes back into the queue.
+        lines: Further options of sbatch, one each, as they stand behind ``#SBATCH``, of both jobs.
+        answer_lines: Of the jobs that answer.
+        grade_lines: Of the job that grades.
+
+    Raises:
+        ConfigError: One cannot stand in an ``#SBATCH`` line, or is what the scripts set themselves.
+    """
+
+    overrides: Sequence[str] = ()
+    canary: bool = True
+    shards: int = 1
+    nodes: int = 1
+    gpus: str | None = None
+    partition: str | None = None
+    time: str | None = None
+    lines: tuple[str, ...] = ()
+    answer_lines: tuple[str, ...] = ()
+    grade_lines: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shards <= _MOST_SHARDS:
+            raise ConfigError(f"{self.shards} is no number of shards", where="--shards")
+        if self.nodes < 1:
+            raise ConfigError(f"{self.nodes} is no number of nodes", where="--nodes")
+        for value, rule, where, hint in (
+            (self.partition, _PARTITION, "--partition", "A name, or several with commas: sinfo lists them"),
+            (self.time, _TIME, "--time", "Such as 12:00:00, or 2-00:00:00 for two days"),
+            (self.gpus, _GPUS, "--gpus-per-task", "Such as 8, or h100:8 for those of one kind"),
+        ):
+            if value is not None and not rule.fullmatch(value):
+                raise ConfigError(f"{value!r} cannot stand in an #SBATCH line", where=where, hint=hint)
+        for line in (*self.lines, *self.answer_lines, *self.grade_lines):
+            _check_line(line)
+
+    def arguments(self) -> list[str]:
+        """What ``meta-eval run`` is given besides its configuration."""
+        flags = {"--allow-code": self.allow_code, "--edited": self.edited, "--no-canary": not self.canary}
+        return [
+            *(word for override in self.overrides for word in ("--set", override)),
+            *(f"--tasks={name}" for name in self.tasks),
+            *(flag for flag, given in flags.items() if given),
+        ]
+
+
+def _check_line(line: str) -> None:
+    """Raises: ConfigError: It is no option of sbatch, is more than one line, or one that the scripts set."""
+    option = _OPTION.fullmatch(line)
+    if option is None or not line.isprintable():
+        raise ConfigError(
+            f"{line!r} cannot stand in an #SBATCH line", where="--sbatch",
+            hint="One option of sbatch each, such as --sbatch=--account=my_group",
+        )  # fmt: skip
+    name = option["long"] or option["short"]
+    if name in _OURS:
+        raise ConfigError(f"{line!r} is set by the scripts themselves", where="--sbatch")
+    if holds_secret(line):
+        raise ConfigError("this is a credential, and scripts are read by others", where="--sbatch")

@@ -1,0 +1,19 @@
+"""Runs with the options as keywords, without a baseline unless one is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from meta_eval.config import Config
+from meta_eval.messages.logs import Progress, displaying
+from meta_eval.running import pipeline as running
+from meta_eval.verb_options import RunOptions
+
+
+def run_pack(config: Config, *, progress: Progress | None = None, **keywords: Any) -> running.RunResult:
+    """What `meta_eval run` does."""
+    names = {field.name for field in fields(RunOptions)} & keywords.keys()
+    options = RunOptions(**{name: keywords.pop(name) for name in names})
+    with displaying(progress):
+        return running.run_pack(config, options, **keywords)
