@@ -22,10 +22,10 @@ from tokenizers import Tokenizer, models
 from meta_eval.api import fidelity_report
 from meta_eval.doctor.known_answers import model_folder as known_model_folder
 from meta_eval.messages.errors import UserError
+from meta_eval.reports import markdown, terminal
 from meta_eval.reports.fidelity import FidelityReport
 from meta_eval.reports.fidelity_build import build
-from meta_eval.reports.fidelity_terminal import show
-from meta_eval.reports.markdown import render_fidelity
+from meta_eval.reports.view import document_of
 from meta_eval.token_fidelity.token_table import Choices, choices_path, write_choices
 
 HOSTILE = "</style><script>alert(1)</script>\u202e|*x*"
@@ -47,7 +47,7 @@ def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
 
 def printed(report: FidelityReport) -> str:
     out = io.StringIO()
-    show(report, Console(file=out, width=80, markup=False))
+    terminal.show(document_of(report), Console(file=out, width=80, markup=False))
     return out.getvalue()
 
 
@@ -57,7 +57,7 @@ def test_every_view_has_the_verdict_and_its_numbers(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (found.exit_code, found.to_json()["against"]["outcome"]) == (1, "different")
     distance = f"{found.against.all.distance.value:.3f}" if found.against else ""
-    for view in (page, render_fidelity(found), printed(found), found.summary):
+    for view in (page, markdown.render(document_of(found)), printed(found), found.summary):
         assert "different" in view and distance in view
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["against"]["all"]["distance"]["docs"] == 30
     assert all(len(line) <= 80 for line in printed(found).splitlines())
@@ -139,7 +139,7 @@ def test_the_choices_of_two_copies_are_compared_as_numbers(
     assert found.choices_against.all.distance.value == pytest.approx(size * np.sqrt(2 / np.pi), rel=0.15)
     write_html(tmp_path / "page.html", found)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for view in (page, render_fidelity(found), printed(found), found.summary):
+    for view in (page, markdown.render(document_of(found)), printed(found), found.summary):
         assert outcome in view and f"{found.choices_against.all.distance.value:.3f}"[:5] in view
 
 
@@ -190,7 +190,10 @@ def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) 
     assert same.returncode == 0, same.stderr
     report = json.loads(same.stdout)["report"]
     assert (report["against"]["outcome"], report["against"]["margin"], report["gated"]) == ("same", 0.05, True)
-    assert "<h1>m</h1>" in (tmp_path / "page.html").read_text() and "Fidelity: m" in (tmp_path / "page.md").read_text()
+    assert (
+        "<h1>m beside m (" in (tmp_path / "page.html").read_text()
+        and "Fidelity: m" in (tmp_path / "page.md").read_text()
+    )
     (tmp_path / "gate.yaml").write_text("fidelity: {min_docs: 5000}\n")
     few = cli("fidelity", str(asked), "--output", "out", "--no-ask", "--against", "base.parquet", "--gate", "gate.yaml")
     assert few.returncode == 3 and "at least 5000 are needed" in " ".join((few.stdout + few.stderr).split())
@@ -244,7 +247,7 @@ def test_a_report_shows_the_tables_that_lie_beside_its_results(tmp_path: Path) -
     assert (of_base["figures"], of_base["choices"][0]["docs"]) == ([], 40)
     assert "fidelity of my/model: 100.00 % of 12 tokens" in " ".join(done.stderr.split())
     assert "How likely it finds the recorded answers" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Fidelity of my/model: 100.00 % of 12 tokens" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "fidelity of my/model: 100.00 % of 12 tokens" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "log-likelihoods of the choices of 40 docs" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert "choices of</th>" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
@@ -258,7 +261,7 @@ def test_a_copy_may_have_docs_that_the_other_lacks(lost: int, tmp_path: Path) ->
     before, after = (table(tmp_path / f"{n}.parquet", side) for n, side in enumerate(sides))
     found = build(after.path, against=before.path)
     write_html(tmp_path / "page.html", found)
-    assert printed(found) and render_fidelity(found) and found.to_json()
+    assert printed(found) and markdown.render(document_of(found)) and found.to_json()
 
 
 @pytest.mark.parametrize("column", ["doc", "token_ids"])

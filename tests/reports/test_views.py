@@ -25,16 +25,22 @@ from meta_eval.judging.judgement import Alarmed, Cut, Task
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.model import Report
 from meta_eval.reports.packed import CHUNK_SAMPLES, pack
-from meta_eval.reports.plot import plot
+from meta_eval.reports.plot import Plot, plot
+from meta_eval.reports.task_tables import drop_table, score_table
 from meta_eval.reports.text import MINUS, drop, interval, p_value, percent, points, short_names, visible
+from meta_eval.reports.view import document_of
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
 
 
 def printed(report: Report, width: int = 80) -> str:
     out = StringIO()
-    terminal.show(report, Console(file=out, width=width, color_system=None))
+    terminal.show(document_of(report), Console(file=out, width=width, color_system=None))
     return out.getvalue()
+
+
+def drawn_of(report: Report) -> Plot:
+    return plot(report, drop_table(report), score_table(report))
 
 
 def lines_of(text: str, word: str) -> list[str]:
@@ -111,7 +117,7 @@ def test_an_alarm_is_one_line_for_any_number_of_tasks() -> None:
 
 def test_what_a_task_is_compared_with_is_said_with_what_is_missing() -> None:
     text = " ".join(printed(make_report()).split())
-    assert "compared with Meta's recorded answers, graded by the pack: meta_mmlu_pro_instruct, meta_math_hard" in text
+    assert "meta_mmlu_pro_instruct, meta_math_hard: compared with Meta's recorded answers, graded by the pack" in text
     assert (
         "compared with the published number alone; verify has not been run on this task: run `meta-eval verify`" in text
     )
@@ -127,7 +133,7 @@ def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report]
     write_html(tmp_path / "page.html", report)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert any(line.endswith(share) for line in lines_of(printed(report), task.name))
-    assert f"| {share} |" in markdown.render(report)
+    assert f"| {share} |" in markdown.render(document_of(report))
     assert f'data-label="weight">{share}</td>' in page
     assert report.to_json()["tasks"][0]["drop"]["weight"] == task.decision.weight
 
@@ -162,7 +168,7 @@ def test_the_terminal_shows_foreign_text_as_text(text: str) -> None:
 
 
 def test_markdown_holds_the_decision_the_drops_the_scores_and_the_provenance() -> None:
-    text = markdown.render(make_report())
+    text = markdown.render(document_of(make_report()))
     assert text.splitlines()[2].startswith("**DON'T**: mean drop of 3 tasks")
     assert re.search(
         r"\| `meta_math_hard` \| shown below \| 1,324 \| 25\.0 \| 21\.0 \| \*\*4\.0\*\* \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
@@ -178,7 +184,7 @@ def test_every_table_in_markdown_has_as_many_cells_in_each_row() -> None:
     report = make_report()
     odd = dataclasses.replace(report, tasks=(dataclasses.replace(report.tasks[0], name="a|b`c\nd"), *report.tasks[1:]))
     for one in (odd, make_comparison()):
-        tables = re.findall(r"(?:^\|.*\n)+", markdown.render(one), re.MULTILINE)
+        tables = re.findall(r"(?:^\|.*\n)+", markdown.render(document_of(one)), re.MULTILINE)
         for table in tables:
             assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
     assert len(tables) >= 3
@@ -186,7 +192,7 @@ def test_every_table_in_markdown_has_as_many_cells_in_each_row() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_gives_foreign_text_no_markup(text: str) -> None:
-    shown = markdown.render(make_report(name=text)).splitlines()[0].removeprefix("## Evaluation: ")
+    shown = markdown.render(document_of(make_report(name=text))).splitlines()[0].removeprefix("## Evaluation: ")
     assert not re.search(r"(?<!\\)[<>`*|\[\]]", shown)
     assert re.sub(r"\\(?=[^\w\s])", "", shown) == visible(" ".join(text.split()))
 
@@ -230,14 +236,14 @@ def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
 
 
 def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
-    drawn = plot(make_report())
-    rows = {row.name: row for row in drawn.rows}
+    drawn = drawn_of(make_report())
+    rows = {mark.row.name: mark for mark in drawn.marks}
     math, ifeval, mean = rows["meta_math_hard"], rows["meta_ifeval"], rows["mean, by precision"]
     assert drawn.zero is not None and math.margin is not None and math.x is not None and ifeval.x is not None
     assert ifeval.x < drawn.zero < math.margin < math.x
     assert rows["meta_math"].x is None
-    assert mean.outcome == "DON'T"
-    places = [place for row in drawn.rows for place in (row.low, row.high) if place is not None]
+    assert mean.row.outcome == "DON'T"
+    places = [place for row in drawn.marks for place in (row.low, row.high) if place is not None]
     assert all(0 <= place <= 100 for place in places)
     assert [tick.label for tick in drawn.ticks if tick.x == drawn.zero] == ["0"]
     two = next(tick.x for tick in drawn.ticks if tick.label == "2")
@@ -247,8 +253,8 @@ def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
 def test_without_anything_to_compare_with_the_plot_is_of_scores() -> None:
     alone = score(0.4, 0.1, 50, published(0.5), reason="it is not comparable")
     task = Task("meta_some", "some", 50, 50, scores=(alone,))
-    drawn = plot(dataclasses.replace(make_report(), tasks=(task,)))
-    assert (drawn.zero, drawn.rows[0].x, drawn.rows[0].low, drawn.rows[0].high) == (None, 40.0, 30.0, 50.0)
+    drawn = drawn_of(dataclasses.replace(make_report(), tasks=(task,)))
+    assert (drawn.zero, drawn.marks[0].x, drawn.marks[0].low, drawn.marks[0].high) == (None, 40.0, 30.0, 50.0)
 
 
 # The page
@@ -299,7 +305,7 @@ def test_every_view_has_the_scores_with_and_without_the_answers_that_were_cut(tm
         "1,324 of 1,324 answers cut at the limit: score 46.6 with them, - without",
     )
     page = written(tmp_path, report)[1].text
-    for shown in (printed(report), markdown.render(report), page):
+    for shown in (printed(report), markdown.render(document_of(report)), page):
         assert all(words in " ".join(shown.split()) for words in said)
     tree = report.to_json()["tasks"]
     assert tree[0]["cut"] == {"metric": one.metric, "docs": 31, "of": 12032, "score": 0.466, "without": 0.4712,

@@ -468,8 +468,9 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     (place / "eval_config.yaml").write_text(
         json.dumps({"model_name": ["m", "n"], "evals_dataset": "sample", "tasks": TASKS})
     )
-    done = cli("run", "--no-canary", "--json", cwd=place)
+    done = cli("run", "--no-canary", "--json", "--html", "page.html", cwd=place)
     assert done.returncode == 0, done.stderr
+    assert "<h1>2 models side by side</h1>" in (place / "page.html").read_text(encoding="utf-8")
     result = json.loads(done.stdout)["models"]
     assert list(result) == ["m", "n"]
     assert result["m"]["tasks"] == result["n"]["tasks"]

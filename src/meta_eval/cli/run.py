@@ -44,7 +44,9 @@ def run(
     *,
     chosen: RunOptions,
     report: bool = typer.Option(True, "--report/--no-report", help="Judge the run when it is graded."),
-    html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write the report as a page, too."),
+    html: Path | None = typer.Option(
+        None, "--html", metavar="FILE", help="Write the report as a page, too; of several models one beside the other."
+    ),
     gate: Path | None = typer.Option(
         None, "--gate", metavar="FILE", help="Exit by the decision, under the rules of a gate.yaml."
     ),
@@ -70,10 +72,6 @@ def run(
     if chosen.grade_only and chosen.shard[1] > 1:
         raise ConfigError("no shard is graded by itself", where="--grade-only", hint="Leave --shard out")
     models = [settings.model_name, *settings.other_models]
-    if html is not None and len(models) > 1:
-        raise ConfigError(
-            f"{len(models)} models are no one page", where="--html", hint="Make each with `meta-eval report --html`"
-        )
     from meta_eval.running.pipeline import Interrupted
     from meta_eval.running.pipeline import run_pack as ask
 
@@ -101,10 +99,10 @@ def run(
             warn(f"{model} is left out: {error}")
             failed.append(error)
             continue
-        judged = _judge(ran, work_dir, html, gate) if wanted else None
+        judged = _judge(ran, work_dir, html if len(models) == 1 else None, gate) if wanted else None
         done[model] = ran, judged
         _finish(ran, work_dir, judged, as_json=as_json)
-    _end(done, as_json=as_json)
+    _end(done, html=html if len(models) > 1 else None, as_json=as_json)
     if failed:
         raise failed[0]
     raise typer.Exit(max(_code(ran, judged) for ran, judged in done.values()))
@@ -115,18 +113,20 @@ def _code(ran: RunResult, judged: Report | None) -> int:
     return 1 if ran.failed or ran.unanswered or ran.left_out or broken else judged.exit_code if judged else 0
 
 
-def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, as_json: bool) -> None:
+def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | None, as_json: bool) -> None:
     """What several models came to, side by side; and for machines all of it, of one model as ever."""
     reports = {model: judged for model, (_, judged) in done.items() if judged is not None}
-    if len(reports) > 1:
-        from meta_eval.reports.sweep import show
+    if len(reports) > 1 or (reports and html is not None):
+        from meta_eval.reports.shipped_views import HtmlView, TextView
+        from meta_eval.reports.sweep import Sweep
+        from meta_eval.reports.view import document_of, write_view
 
+        document = document_of(Sweep(reports))
         console = err if as_json else result_console()
         console.print()
-        console.print(show(reports))
-        console.print(
-            "Percent, of one pack. Each model is judged by itself: holds, below, or not shown (?).", style="dim"
-        )
+        TextView().show(document, console)
+        if html is not None:
+            write_view(html, HtmlView(), document)
     if as_json and done:
         objects = {model: _object(*of_model) for model, of_model in done.items()}
         print_result(json.dumps(next(iter(objects.values())) if len(objects) == 1 else {"models": objects}))
@@ -200,9 +200,10 @@ def _score(pack: Path, task: str, scores: dict[str, float]) -> str:
 
 def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool) -> None:
     if judged is not None:
-        from meta_eval.reports.terminal import show
+        from meta_eval.reports.shipped_views import TextView
+        from meta_eval.reports.view import document_of
 
-        show(judged, err if as_json else result_console())
+        TextView().show(document_of(judged), err if as_json else result_console())
     words = f"{ran.asked:,} requests asked, {ran.before:,} were answered before"
     err.print(words + (f", {ran.failed:,} failed" if ran.failed else ""), soft_wrap=True)
     if ran.stopped is not None:

@@ -1,4 +1,4 @@
-"""A report: its data in ``model`` and `meta_eval.judging.judgement`, put together in ``build``; a module for each view.
+"""Documents of what commands found, and the views that show them.
 
-Views read nothing else, so that terminal, Markdown, JSON and HTML cannot say different things.
+Views read nothing but the document, so that terminal, Markdown, JSON and HTML cannot say different things.
 """

@@ -12,30 +12,13 @@ from meta_eval.reports.tables import Column, Row, Table
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
-    from meta_eval.reports.fidelity import FidelityReport
+    from meta_eval.reports.fidelity import Change, FidelityReport
     from meta_eval.token_fidelity.comparison import Paired, TableComparison
     from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figure, Figures
 
 _LONG = ("html", "markdown")
 
 T = TypeVar("T")
-
-
-def fidelity_tables(report: FidelityReport) -> tuple[Table[Any], ...]:
-    """Every table of a fidelity report that has a row."""
-    return tuple(table for table in fidelity_tables_by_key(report).values() if table is not None)
-
-
-def fidelity_tables_by_key(report: FidelityReport) -> dict[str, Table[Any] | None]:
-    """Every table, in their order; None for one without a row."""
-    made: tuple[Table[Any], ...] = (
-        _against("against", "How far from the baseline", report.against, "token"),
-        _figures(report.figures),
-        _kinds(report),
-        _choices(report.choices),
-        _against("choices_against", "Beside the baseline's", report.choices_against, "choice"),
-    )
-    return {table.key: table if table.rows else None for table in made}
 
 
 def _figure(
@@ -54,7 +37,7 @@ def _figure(
     )  # fmt: skip
 
 
-def _figures(figures: Iterable[Figures]) -> Table[Figures]:
+def figure_table(figures: Iterable[Figures]) -> Table[Figures]:
     columns: tuple[Column[Figures], ...] = (
         Column("docs", "docs", lambda one: one.docs, text.count),
         Column("tokens", "tokens", lambda one: one.tokens, text.count),
@@ -81,7 +64,8 @@ def _figures(figures: Iterable[Figures]) -> Table[Figures]:
             "the median place of the first token that is not the likeliest", headings={"terminal": "div."},
         ),
     )  # fmt: skip
-    return Table("figures", "How likely the copy finds the recorded answers", columns, _rows(figures))
+    legend = "Percent of tokens and of answers; nats; the median place of the first token that is not the likeliest."
+    return Table("figures", "How likely the copy finds the recorded answers", columns, _rows(figures), legend)
 
 
 def _place(median: float | str) -> str:
@@ -96,7 +80,7 @@ class _Kind:
     beside: Any
 
 
-def _kinds(report: FidelityReport) -> Table[_Kind]:
+def kind_table(report: FidelityReport) -> Table[_Kind]:
     columns: list[Column[_Kind]] = [
         Column("number", "number", lambda kind: kind.one.tokens, text.count),
         Column("top1", "top-1", lambda kind: kind.one.top1, write.share),
@@ -116,7 +100,7 @@ def _kinds(report: FidelityReport) -> Table[_Kind]:
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
 
 
-def _against(key: str, title: str, found: TableComparison | None, unit: str) -> Table[Paired]:
+def against_table(key: str, title: str, found: TableComparison | None, unit: str) -> Table[Paired]:
     changed = "top-1 changed" if unit == "token" else "best changed"
     columns: tuple[Column[Paired], ...] = (
         Column("docs", "docs", lambda one: one.docs, text.count),
@@ -137,7 +121,15 @@ def _against(key: str, title: str, found: TableComparison | None, unit: str) -> 
             headings={"terminal": "changed"},
         ),
     )  # fmt: skip
-    return Table(key, title, columns, _paired(found), verdict="verdict")
+    return Table(key, title, columns, _paired(found), _against_legend(found, unit), verdict="verdict")
+
+
+def _against_legend(found: TableComparison | None, unit: str) -> str:
+    margin = f"{found.margin:g}" if found else ""
+    return (
+        f"Nats a {unit}; the distance decides, by its {FIDELITY_LEVEL_TEXT} interval beside the margin of {margin}; a "
+        "positive shift is worse."
+    )
 
 
 def _paired(found: TableComparison | None) -> tuple[Row[Paired], ...]:
@@ -147,7 +139,7 @@ def _paired(found: TableComparison | None) -> tuple[Row[Paired], ...]:
     return (whole, *(Row(write.name(one.name), one, one.outcome) for one in found.tasks))
 
 
-def _choices(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
+def choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
     columns: tuple[Column[ChoiceFigures], ...] = (
         Column("docs", "docs", lambda one: one.docs, text.count),
         _figure(
@@ -166,8 +158,34 @@ def _choices(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
         ),
     )  # fmt: skip
     return Table(
-        "choices", "Choices: log-likelihoods beside the recorded ones", columns, _rows(choices), first="choices of"
-    )
+        "choices", "Choices: log-likelihoods beside the recorded ones", columns, _rows(choices),
+        "Nats; same best in percent.", first="choices of",
+    )  # fmt: skip
+
+
+def change_table(changes: Iterable[Change]) -> Table[Change]:
+    """Tokens whose likeliest one changed, for pages alone: they quote answers."""
+
+    def words(key: str, heading: str, figure: Callable[[Change], str]) -> Column[Change]:
+        return Column(key, heading, figure, _one_line, words=True)
+
+    columns: tuple[Column[Change], ...] = (
+        Column("at", "token", lambda change: change.at, text.count),
+        words("context", "said before", lambda change: change.context),
+        words("recorded", "recorded", lambda change: change.recorded),
+        words("before", "baseline", lambda change: change.before),
+        words("after", "copy", lambda change: change.after),
+        Column(
+            "difference", "less likely by", lambda change: change.difference, write.nats,
+            "nats by which the copy finds the recorded token less likely",
+        ),
+    )  # fmt: skip
+    rows = tuple(Row(f"{change.task}/{change.doc}", change) for change in changes)
+    return Table("changes", "Tokens whose likeliest one changed", columns, rows, first="doc", views=("html",))
+
+
+def _one_line(words: str) -> str:
+    return words.replace("\n", "↵")
 
 
 def _rows(figures: Iterable[Any]) -> tuple[Row[Any], ...]:

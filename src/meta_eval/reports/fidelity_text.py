@@ -11,7 +11,7 @@ from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 if TYPE_CHECKING:
     from meta_eval.stats import Interval
     from meta_eval.token_fidelity.comparison import Divergence, TableComparison
-    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures
+    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figures, Margins, WorstDoc
 
 YARDSTICK = (
     "Without a baseline these numbers have no verdict: the recorded text is tokenised again, and was another "
@@ -100,3 +100,16 @@ def divergence(one: Divergence) -> str:
         f"token ({FIDELITY_LEVEL_TEXT} interval {nats_interval(one.interval)}), at the least; all others, taken as "
         f"one, have {100 * one.left_out:.2g} % of the probability, at the most {100 * one.most_left_out:.2g} %."
     )
+
+
+def margins(found: Margins) -> str:
+    """How far tokens lie below the likeliest, in a sentence."""
+    shares = ", ".join(f"{100 * part:g} % are at most {nats(value)}" for part, value in found.quantiles.items())
+    above = ", ".join(f"{share(part)} % above {limit:g}" for limit, part in found.above.items())
+    return f"Margins of all tokens: {shares}; {above}."
+
+
+def choice_difference(choice: WorstDoc) -> str:
+    """A doc's log-likelihoods and the recorded ones."""
+    ours, recorded = (" ".join(map(nats, values)) for values in (choice.ours, choice.recorded))
+    return f"by {nats(choice.difference)}: ours {ours}; recorded {recorded}"

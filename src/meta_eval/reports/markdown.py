@@ -1,77 +1,90 @@
-"""The report as Markdown, to be put into a model card: what templates/report.md.j2 makes of it."""
+"""A document as Markdown, to be put into a model card."""
 
 from __future__ import annotations
 
 import re
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from meta_eval.judging.judgement import Score
-from meta_eval.reports import fidelity_text, tables, text
-from meta_eval.reports.fidelity import FidelityReport
-from meta_eval.reports.fidelity_tables import fidelity_tables_by_key
-from meta_eval.reports.model import Report
-from meta_eval.reports.task_tables import PLACED, tables_by_key
-from meta_eval.thresholds import LEVEL_TEXT
+from meta_eval.judging.judgement import Alarm
+from meta_eval.reports import tables, text
+from meta_eval.reports.document import Block, Document, Figure, Item, Listing, Section
 from meta_eval.version import __version__
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 # What Markdown or the HTML in it would take for markup; an underscore inside a word is none.
 _MARKUP = re.compile(r"([\\`*\[\]<>|~$&]|(?<![^\W_])_|_(?![^\W_]))")
 
-
-def render(report: Report) -> str:
-    """The whole report; ends with a line break."""
-    averages = text.averages(report.tasks, report.totals)
-    page = _environment().get_template("report.md.j2")
-    return (
-        page.render(
-            report=report, averages=averages, tables=tables_by_key(report), placed=PLACED, version=__version__
-        ).strip("\n")
-        + "\n"
-    )
+_HEADINGS = {"fidelity": "Fidelity", "sweep": "Models"}
 
 
-def render_fidelity(report: FidelityReport) -> str:
-    """A fidelity report, whole; ends with a line break."""
-    page = _environment().get_template("fidelity.md.j2")
-    shown = fidelity_tables_by_key(report)
-    return (
-        page.render(report=report, tables=shown, yardstick=fidelity_text.YARDSTICK, version=__version__).strip("\n")
-        + "\n"
-    )
+def render(document: Document) -> str:
+    """The whole document; ends with a line break."""
+    return "\n\n".join(_paragraphs(document)) + "\n"
 
 
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def _paragraphs(document: Document) -> Iterator[str]:
+    yield f"## {_HEADINGS.get(document.kind, 'Evaluation')}: {_plain(document.title)}"
+    outcome, colon, rest = document.summary.partition(":")
+    if document.outcome and colon:
+        yield f"**{outcome}**: {_plain(rest)}"
+    else:
+        yield _plain(document.summary)
+    if document.alarms:
+        yield "Look at this first:"
+        yield "\n".join(map(_alarm, document.alarms))
+    for section, blocks in document.sections_in("markdown"):
+        yield f"### {_plain(section.title)}"
+        for block in blocks:
+            yield from _block(block, section)
+    if document.notes:
+        yield "\n".join(f"- {_plain(note)}" for note in document.notes)
+    yield f"<sub>Made by meta-eval {__version__}.</sub>"
 
-    environment = Environment(  # noqa: S701 (what is foreign goes through `plain` or `code`)
-        loader=PackageLoader("meta_eval.reports"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    for words in (
-        text.percent, text.points, text.count,
-        text.alarm_tasks, text.compared_with, text.known_reasons, text.why, text.cut,
-    ):  # fmt: skip
-        environment.filters[words.__name__] = words
-    environment.filters["divergence"] = fidelity_text.divergence
-    environment.filters |= {"plain": _plain, "code": _code, "definition": _definition, "table": _table}
-    environment.globals["level"] = LEVEL_TEXT
-    return environment
+
+def _alarm(alarm: Alarm) -> str:
+    tasks = text.alarm_tasks(alarm)
+    return f"- {_plain(alarm.kind)}{f': {_plain(tasks)}' if tasks else ''}. {_plain(alarm.hint)}"
 
 
-def _table(table: tables.Table[Any]) -> str:
-    """A table without its title and legend; ends without a line break."""
+def _block(block: Block, section: Section) -> Iterator[str]:
+    assert not isinstance(block, Figure)  # noqa: S101 (figures are of pages alone)
+    content = list(_table(block) if isinstance(block, tables.Table) else _items(block))
+    title = "" if block.title == section.title else _plain(block.title)
+    if "markdown" in block.folded:
+        yield f"<details><summary>{title}</summary>"
+        yield from content
+        yield "</details>"
+    else:
+        yield from ([f"{title}:"] if title else [])
+        yield from content
+
+
+def _items(listing: Listing) -> Iterator[str]:
+    yield "\n".join(_item(item, listing.facts) for item in listing.items)
+
+
+def _item(item: Item, fact: bool) -> str:
+    names = ", ".join(map(_plain if fact else _code, item.names))
+    return f"- {': '.join(filter(None, (names, item.outcome, _plain(item.text))))}"
+
+
+def _table(table: tables.Table[Any]) -> Iterator[str]:
+    """A table with its legend, that of its columns, and its notes."""
+    yield _rows(table)
+    legends = [f"{heading}: {column.legend}" for heading, column in table.columns_in("markdown") if column.legend]
+    sentences = [table.legend, *([f"{'; '.join(legends)}."] if legends else [])]
+    if any(sentences):
+        yield _plain(" ".join(filter(None, sentences)))
+    if table.notes:
+        yield "\n".join(f"- {_code(name)}: {_plain(note)}" for name, note in table.notes)
+
+
+def _rows(table: tables.Table[Any]) -> str:
     columns = table.columns_in("markdown")
     outcome = [table.verdict] if table.has_outcomes else []
-    heads = [table.first, *outcome, *(heading for heading, _ in columns)]
-    lines = [
-        " | ".join(heads),
-        "|".join(["---"] * (1 + len(outcome)) + ["---" if c.words else "--:" for _, c in columns]),
-    ]
-    lines = [f"| {lines[0]} |", f"|{lines[1]}|"]
+    heads = [table.first, *outcome, *(_plain(heading) for heading, _ in columns)]
+    rules = ["---"] * (1 + len(outcome)) + ["---" if column.words else "--:" for _, column in columns]
+    lines = [f"| {' | '.join(heads)} |", f"|{'|'.join(rules)}|"]
     for row in table.rows:
         cells = [_name(row), *([_strong(row.outcome, row.whole)] if outcome else [])]
         cells += [_cell(table.cell(row, column, "markdown"), column) for _, column in columns]
@@ -86,25 +99,13 @@ def _name(row: tables.Row[Any]) -> str:
 
 
 def _cell(cell: tables.Cell, column: tables.Column[Any]) -> str:
-    text = _plain(cell.text) if column.words else cell.text
+    words = _plain(cell.text) if column.words else cell.text
     detail = f" ({cell.detail})" if cell.detail else ""
-    return _strong(text, column.strong and cell.value is not None) + detail
+    return _strong(words, column.strong and cell.value is not None) + detail
 
 
 def _strong(words: str, strong: bool) -> str:
     return f"**{words}**" if strong and words else words
-
-
-def _definition(score: Score) -> str:
-    """What the published number beside a score is a number of, and why the two may not be compared."""
-    published = score.published
-    assert published is not None  # noqa: S101 (the template asks for no other)
-    shots = f"{published.shots}-shot" if published.shots is not None else None
-    what = ", ".join(filter(None, (published.benchmark, shots, published.averaging, published.metric)))
-    note = f" {published.note}" if published.note else ""
-    apart = "" if score.difference is not None else f" Not comparable: {score.reason}."
-    beside = text.distance(score)
-    return f"{what}; {published.source}.{note}{apart}{f' The baseline scores {beside}.' if beside else ''}"
 
 
 def _plain(words: str) -> str:

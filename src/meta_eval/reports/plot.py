@@ -1,21 +1,27 @@
-"""Where things stand in the plot: each task's drop with the interval that decides, beside 0 and the margin.
+"""Where things stand in the plot: each row of a table with the interval that decides, beside 0 and the margin.
 
 A point would vanish on an axis from 0 to 100, so the axis is in points of drop, worse to the right; from 0 to its
-margin a task may lie and hold. Where nothing was compared, the axis is that of the scores. Places are in percent of
-the width, so that the plot fits any page.
+margin a task may lie and hold. Where nothing was compared, the axis is that of the scores. Distances of fidelity stand
+on an axis of powers of ten. Places are in percent of the width, so that the plot fits any page.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from meta_eval.judging.judgement import Score, Task
-from meta_eval.reports.model import Report
-from meta_eval.reports.tables import Row
-from meta_eval.reports.task_tables import DropRow, drop_table
+from meta_eval.reports.tables import Row, Table
 from meta_eval.reports.text import MINUS
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT, LEVEL_TEXT
+
+if TYPE_CHECKING:
+    from meta_eval.judging.judgement import Score
+    from meta_eval.reports.model import Report
+    from meta_eval.reports.task_tables import DropRow
+    from meta_eval.token_fidelity.comparison import Paired
 
 # Shares: how far the axis reaches at least on either side of 0, and what stays free at its ends.
 _NARROWEST = 0.03
@@ -23,10 +29,16 @@ _FREE = 0.005
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _TICKS = 9
 
+# The axis of distances, powers of ten in nats a token.
+_LOWEST, _HIGHEST = -4, 1
+
+_DROPS = ("shown to hold", "shown below", "not shown")
+_DISTANCES = ("same", "different", "not shown")
+
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A line of the grid, and its label in points or percent."""
+    """A line of the grid, and its label."""
 
     x: float
     label: str
@@ -37,86 +49,139 @@ class Mark:
     """One line of the plot.
 
     Attributes:
-        name: The task; of the mean over tasks what it is.
-        outcome: What is said of it.
-        task: The task; None for the mean.
-        score: On an axis of scores the score.
+        row: The row of the table.
         x, low, high: Where point and interval stand; None where there is nothing to show.
         margin: Where the band ends that begins at 0; None where there is no margin.
-        line: On an axis of drops the row of the table of drops.
     """
 
-    name: str
-    outcome: str
-    task: Task | None
-    score: Score | None = None
+    row: Row[Any]
     x: float | None = None
     low: float | None = None
     high: float | None = None
     margin: float | None = None
-    line: Row[DropRow] | None = None
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return self.line.remarks if self.line else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Rows, the axis that they share, and where 0 stands on it; None on an axis of scores."""
+    """Marks and the axis that they share.
 
-    rows: tuple[Mark, ...]
+    Attributes:
+        table: The table of the rows, whose columns stand beside the marks.
+        marks: One a row.
+        ticks: Of the axis.
+        zero: Where 0 stands; None on an axis of scores.
+        outcomes: Those that a mark may have, for the legend.
+        axis: What the axis is.
+        interval: What the interval is.
+        hint: How to read it.
+        nothing: What stands where there is no mark.
+        counts: How many tasks have each outcome, to filter by; empty for no filter.
+    """
+
+    table: Table[Any]
+    marks: tuple[Mark, ...]
     ticks: tuple[Tick, ...]
     zero: float | None
+    outcomes: tuple[str, ...]
+    axis: str
+    interval: str
+    hint: str = ""
+    nothing: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def plot(report: Report) -> Plot:
-    """One row a task, and the mean over several; of a report in which nothing is compared one a score."""
-    compared = any(task.decision for task in report.tasks)
-    marks = _drops(report) if compared else [mark for task in report.tasks for mark in _scores(task)]
-    values = [value for mark in marks for value in (mark.low, mark.high, mark.x, mark.margin) if value is not None]
-    low, high, step = _axis(values, compared)
+def plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:
+    """One mark a task, and the mean over several; of a report in which nothing is compared one a score."""
+    counts: Counter[str] = Counter(task.outcome for task in report.tasks)
+    if drops.rows:
+        marks = [_drop_mark(row, report.decision.margin) for row in drops.rows if row.outcome]
+        axis = _axis([place for mark in marks for place in _places(mark)])
+        return Plot(
+            drops, *_placed(marks, *axis, zero=True), _DROPS, "points of drop, worse to the right",
+            f"{LEVEL_TEXT} interval of the drop, which decides",
+            "A drop is shown to hold where all of its interval lies under the margin, so ends before the band does.",
+            "nothing to compare with", counts,
+        )  # fmt: skip
+    table = _alone(report, scores)
+    marks = [_score_mark(row) for row in table.rows]
+    shown = _placed(marks, 0.0, 1.0, 0.2, zero=False)
+    return Plot(table, *shown, _DROPS, "percent", f"{LEVEL_TEXT} interval", nothing="no score", counts=counts)
+
+
+def distance_plot(table: Table[Paired], margin: float) -> Plot | None:
+    """One mark a task, and one for all; None without a row."""
+    if not table.rows:
+        return None
+    ticks = (Tick(_log_place(10.0**power), f"{10.0**power:g}") for power in range(_LOWEST, _HIGHEST + 1))
+    marks = tuple(_distance_mark(row, _log_place(margin)) for row in table.rows)
+    axis = "distance, nats a token, by powers of ten"
+    return Plot(table, marks, tuple(ticks), 0.0, _DISTANCES, axis, f"{FIDELITY_LEVEL_TEXT} interval, which decides")
+
+
+def _distance_mark(row: Row[Paired], margin: float) -> Mark:
+    bounds = row.subject.interval
+    low, high = (_log_place(bounds.lower), _log_place(bounds.upper)) if bounds else (None, None)
+    return Mark(row, _log_place(row.subject.distance.value), low, high, margin)
+
+
+def _log_place(value: float) -> float:
+    """Where nats stand on the axis, in percent; what is beyond an end stands at it."""
+    power = math.log10(value) if value > 0 else _LOWEST
+    return round(100 * (min(max(power, _LOWEST), _HIGHEST) - _LOWEST) / (_HIGHEST - _LOWEST), 2)
+
+
+def _drop_mark(row: Row[DropRow], margin: float) -> Mark:
+    subject = row.subject
+    if subject.drop is None or subject.interval is None:
+        return Mark(row)
+    bounds = subject.interval
+    return Mark(row, subject.drop.value, bounds.lower, bounds.upper, subject.one.margin if subject.one else margin)
+
+
+def _score_mark(row: Row[Score | None]) -> Mark:
+    score = row.subject
+    bounds = score.interval if score else None
+    return Mark(row, score.value if score else None, bounds.lower if bounds else None, bounds.upper if bounds else None)
+
+
+def _alone(report: Report, scores: Table[Any]) -> Table[Any]:
+    """The scores alone, with a row for each task that has none, and their outcomes."""
+    columns = tuple(replace(column, value=_if_any(column.value)) for column in scores.columns[:3])
+    rows: list[Row[Any]] = []
+    for task in report.tasks:
+        own = [row for row in scores.rows if row.name == task.name]
+        rows += [replace(row, outcome=task.outcome) for row in own] or [Row(task.name, None, task.outcome)]
+    return replace(scores, columns=columns, rows=tuple(rows))
+
+
+def _if_any(figure: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda subject: None if subject is None else figure(subject)
+
+
+def _places(mark: Mark) -> Iterable[float]:
+    return (place for place in (mark.low, mark.high, mark.x, mark.margin) if place is not None)
+
+
+def _placed(
+    marks: Iterable[Mark], low: float, high: float, step: float, *, zero: bool
+) -> tuple[tuple[Mark, ...], tuple[Tick, ...], float | None]:
+    """Marks and ticks in percent of the width, and where 0 is."""
 
     def at(value: float | None) -> float | None:
         return None if value is None else round(100 * (value - low) / (high - low), 2)
 
-    rows = [replace(mark, x=at(mark.x), low=at(mark.low), high=at(mark.high), margin=at(mark.margin)) for mark in marks]
-    ticks = [
+    placed = (
+        replace(mark, x=at(mark.x), low=at(mark.low), high=at(mark.high), margin=at(mark.margin)) for mark in marks
+    )
+    ticks = (
         Tick(at(number * step) or 0.0, _label(number * step))
         for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    ]
-    return Plot(tuple(rows), tuple(ticks), at(0.0) if compared else None)
+    )
+    return tuple(placed), tuple(ticks), at(0.0) if zero else None
 
 
-def _drops(report: Report) -> list[Mark]:
-    """Where points and intervals lie, as shares: a mark for each row of the table that has an outcome."""
-    tasks = {task.name: task for task in report.tasks}
-    return [_mark(row, tasks, report) for row in drop_table(report).rows if row.outcome]
-
-
-def _mark(row: Row[DropRow], tasks: Mapping[str, Task], report: Report) -> Mark:
-    one = row.subject
-    task = None if row.whole else tasks[row.name]
-    if one.drop is None or one.interval is None:
-        return Mark(row.name, row.outcome, task, line=row)
-    margin = one.one.margin if one.one else report.decision.margin
-    ends = one.interval.lower, one.interval.upper
-    return Mark(row.name, row.outcome, task, None, one.drop.value, *ends, margin, row)
-
-
-def _scores(task: Task) -> list[Mark]:
-    marks = []
-    for score in task.scores:
-        bounds = score.interval
-        ends = (bounds.lower, bounds.upper) if bounds else (None, None)
-        marks.append(Mark(task.name, task.outcome, task, score, score.value, *ends))
-    return marks or [Mark(task.name, task.outcome, task)]
-
-
-def _axis(values: Sequence[float], compared: bool) -> tuple[float, float, float]:
-    """Bounds on round numbers that hold all values (of scores: the whole range), and the step between two ticks."""
-    if not compared:
-        return 0.0, 1.0, 0.2
+def _axis(values: Sequence[float]) -> tuple[float, float, float]:
+    """Bounds on round numbers that hold all drops, and the step between two ticks."""
     low = min([value - _FREE for value in values] + [-_NARROWEST])
     high = max([value + _FREE for value in values] + [_NARROWEST])
     step = next((step for step in _STEPS if (high - low) / step <= _TICKS), _STEPS[-1])

@@ -7,10 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from meta_eval.reports import eval_results, fidelity_terminal, markdown, terminal
-from meta_eval.reports.fidelity import FidelityReport
-from meta_eval.reports.fidelity_html import fidelity_page
-from meta_eval.reports.html import report_page
+from meta_eval.reports import eval_results, html, markdown, terminal
+from meta_eval.reports.model import Report
 from meta_eval.reports.view import Document, View
 
 if TYPE_CHECKING:
@@ -30,11 +28,7 @@ class TextView(View):
 
     def show(self, document: Document, console: Console) -> None:
         """Print it, in colours where the terminal has them."""
-        source = document.source
-        if isinstance(source, FidelityReport):
-            fidelity_terminal.show(source, console)
-        else:
-            terminal.show(source, console)
+        terminal.show(document, console)
 
 
 class MarkdownView(View):
@@ -42,8 +36,7 @@ class MarkdownView(View):
 
     def render(self, document: Document) -> str:
         """See `View.render`."""
-        source = document.source
-        return markdown.render_fidelity(source) if isinstance(source, FidelityReport) else markdown.render(source)
+        return markdown.render(document)
 
 
 class HtmlView(View):
@@ -51,8 +44,7 @@ class HtmlView(View):
 
     def render(self, document: Document) -> Iterable[str]:
         """See `View.render`."""
-        source = document.source
-        return fidelity_page(source) if isinstance(source, FidelityReport) else report_page(source, document.samples())
+        return html.render(document)
 
 
 class JsonView(View):
@@ -70,5 +62,5 @@ class EvalResultsView(View):
 
     def render(self, document: Document) -> str:
         """See `View.render`."""
-        assert not isinstance(document.source, FidelityReport)  # noqa: S101 (it shows reports alone)
+        assert isinstance(document.source, Report)  # noqa: S101 (it shows reports alone)
         return eval_results.render(document.source)

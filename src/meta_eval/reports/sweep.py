@@ -2,49 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from meta_eval.reports.document import Document, Section, Verdict
+from meta_eval.reports.tables import Column, Row, Table
+from meta_eval.reports.text import percent, plural
 
-from meta_eval.judging.judgement import Task
-from meta_eval.reports import text as write
-from meta_eval.reports.model import Report
+if TYPE_CHECKING:
+    from meta_eval.judging.judgement import Task
+    from meta_eval.reports.model import Report
+
+SCHEMA_VERSION = 1
 
 _SHORT = {"shown to hold": "holds", "shown below": "below", "not shown": "?"}
+_LEGEND = "Percent, of one pack. Each model is judged by itself: holds, below, or not shown (?)."
 
 
-def show(reports: Mapping[str, Report]) -> Table:
-    """A row a task, a column a model with its score and what is shown of its drop; the decisions are the last row.
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The reports of several models, by the model's name, each of the same pack."""
 
-    Args:
-        reports: By the model's name, each of the same pack.
-    """
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("task", overflow="fold", ratio=1)
-    table.add_column("baseline", justify="right", no_wrap=True)
-    for name in labels(list(reports)):
-        table.add_column(name, justify="right", overflow="fold")
+    reports: Mapping[str, Report]
+
+    def to_json(self) -> dict[str, Any]:
+        """The reports as plain JSON data."""
+        reports = {model: report.to_json() for model, report in self.reports.items()}
+        return {"schema_version": SCHEMA_VERSION, "kind": "sweep", "models": reports}
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskOfModels:
+    """A task of each model that ran it; of the row of decisions, the decisions."""
+
+    tasks: Mapping[str, Task]
+    decisions: Mapping[str, str]
+
+
+def sweep_document(sweep: Sweep) -> Document:
+    """A document with a row a task, and a column a model with its score and what is shown of its drop."""
+    decisions = tuple(f"{model}: {report.decision.outcome}" for model, report in sweep.reports.items())
+    return Document(
+        "sweep", f"{plural(len(sweep.reports), 'model')} side by side", None, f"{'; '.join(decisions)}.",
+        Verdict("Decisions", reasons=decisions), (Section("tasks", "Tasks", "Tasks", (_table(sweep),)),),
+        (), (), (), max(report.exit_code for report in sweep.reports.values()), sweep,
+    )  # fmt: skip
+
+
+def _table(sweep: Sweep) -> Table[_TaskOfModels]:
+    baseline: Column[_TaskOfModels] = Column("baseline", "baseline", _baseline, percent)
+    names = zip(sweep.reports, short_names(list(sweep.reports)), strict=True)
+    columns = (baseline, *(_column(model, heading) for model, heading in names))
+    return Table("sweep", "Tasks", columns, tuple(_rows(sweep)), _LEGEND)
+
+
+def _column(model: str, heading: str) -> Column[_TaskOfModels]:
+    def outcome(row: _TaskOfModels) -> str | None:
+        task = row.tasks.get(model)
+        if task is None or not task.scores:
+            return None
+        return _SHORT[task.decision.outcome] if task.decision else "?"
+
+    return Column(model, heading, _score_of(model), _write, detail=outcome, strong=True, beside=True)
+
+
+def _score_of(model: str) -> Callable[[_TaskOfModels], float | str | None]:
+    def score(row: _TaskOfModels) -> float | str | None:
+        task = row.tasks.get(model)
+        if task is None:
+            return row.decisions.get(model)
+        if task.decision:
+            return task.decision.drop.after
+        return task.scores[0].value if task.scores else None
+
+    return score
+
+
+def _write(value: float | str) -> str:
+    return value if isinstance(value, str) else percent(value)
+
+
+def _baseline(row: _TaskOfModels) -> float | None:
+    """The baseline's score; None where the runs answered other docs, and so stand beside another part of it."""
+    scores = {task.decision.drop.before for task in row.tasks.values() if task.decision}
+    return scores.pop() if len(scores) == 1 else None
+
+
+def _rows(sweep: Sweep) -> Iterator[Row[_TaskOfModels]]:
     tasks: dict[str, dict[str, Task]] = {}
-    for model, report in reports.items():
+    for model, report in sweep.reports.items():
         for task in report.tasks:
             tasks.setdefault(task.name, {})[model] = task
     for name, of_models in tasks.items():
-        before = {one.decision.drop.before for one in of_models.values() if one.decision}
-        # Runs that answered other docs stand beside another part of the baseline.
-        base = write.percent(before.pop()) if len(before) == 1 else "-"
-        table.add_row(name, base, *(_cell(of_models.get(model)) for model in reports))
-    table.add_row("decision", "", *(report.decision.outcome for report in reports.values()), style="bold")
-    return table
+        yield Row(name, _TaskOfModels(of_models, {}))
+    decisions = {model: str(report.decision.outcome) for model, report in sweep.reports.items()}
+    yield Row("decision", _TaskOfModels({}, decisions), whole=True)
 
 
-def _cell(task: Task | None) -> str:
-    if task is None or task.decision is None:
-        score = task.scores[0].value if task is not None and task.scores else None
-        return f"{write.percent(score)} ?" if score is not None else "-"
-    return f"{write.percent(task.decision.drop.after)} {_SHORT[task.decision.outcome]}"
-
-
-def labels(models: Sequence[str]) -> list[str]:
+def short_names(models: Sequence[str]) -> list[str]:
     """The last part of each name, or the whole where two would be the same."""
     short = [model.rstrip("/").rpartition("/")[2] or model for model in models]
     return short if len(set(short)) == len(short) else list(models)

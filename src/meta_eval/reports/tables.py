@@ -32,6 +32,7 @@ class Column(Generic[S]):
         samples: The filter that shows the docs of the figure in a table of samples; empty for none.
         strong: Whether this is the figure to look at first.
         words: Whether the figures are words, which stand on the left.
+        beside: Whether the detail stands beside the figure on a terminal, and not below.
     """
 
     key: str
@@ -45,6 +46,7 @@ class Column(Generic[S]):
     samples: str = ""
     strong: bool = False
     words: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Row(Generic[S]):
         part: What of the name it is about, such as the way to average; empty for all.
         remarks: What else to know of it, such as ``3 runs``.
         whole: Whether it sums up the others.
+        samples: Whether a table of samples finds its docs by the name.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Row(Generic[S]):
     part: str = ""
     remarks: tuple[str, ...] = ()
     whole: bool = False
+    samples: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class Table(Generic[S]):
         notes: What else is to know of single rows: the name of the row, and a clause.
         first: The heading over the names of rows.
         verdict: The heading over outcomes.
+        views: The views that show it; empty for all. ``json`` stands for JSON and the views of other packages.
+        folded: The views that fold it.
     """
 
     key: str
@@ -100,6 +106,8 @@ class Table(Generic[S]):
     notes: tuple[tuple[str, str], ...] = ()
     first: str = "task"
     verdict: str = "outcome"
+    views: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
 
     @property
     def has_outcomes(self) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from meta_eval.reports import text
-from meta_eval.reports.apart import apart_table
 from meta_eval.reports.tables import Column, Row, Table, Value
 from meta_eval.thresholds import LEVEL_TEXT
 
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
     from meta_eval.stats import Drop, Interval
 
 
-# The tables that pages have a place for; others follow the scores.
-PLACED = ("drops", "apart", "scores", "flips")
-
-
 @dataclass(frozen=True, slots=True)
 class DropRow:
     """What a row of drops is about: a task, or the mean over tasks, which has no decision of its own."""
@@ -30,19 +25,6 @@ class DropRow:
     drop: Drop | None = None
     interval: Interval | None = None
     one: TaskDecision | None = None
-
-
-def tables_by_key(report: Report) -> dict[str, Table[Any] | None]:
-    """Every table of a report, in their order; None for one without a row."""
-    apart = apart_table(report.tasks, report.apart)
-    made: tuple[Table[Any], ...] = (drop_table(report), apart, score_table(report), flip_table(report))
-    found: dict[str, Table[Any] | None] = dict.fromkeys(PLACED)
-    return found | {table.key: table if table.rows else None for table in made}
-
-
-def tables_of(report: Report) -> tuple[Table[Any], ...]:
-    """Every table of a report that has a row."""
-    return tuple(table for table in tables_by_key(report).values() if table is not None)
 
 
 def drop_table(report: Report) -> Table[DropRow]:
@@ -91,10 +73,11 @@ def _recovery() -> Column[DropRow]:
 
 
 def _could_see() -> Column[DropRow]:
+    heading = "could see"
     return Column(
-        "could_see", "could see", _of_task(lambda one: one.could_see), text.percent,
+        "could_see", heading, _of_task(lambda one: one.could_see), text.percent,
         "the smallest drop, in points, that docs like these would have shown four times out of five",
-        headings={"terminal": "could\nsee"},
+        headings={"terminal": heading.replace(" ", "\n")},
     )  # fmt: skip
 
 
@@ -106,7 +89,7 @@ def _of_task(figure: Callable[[TaskDecision], Value]) -> Callable[[DropRow], Val
 def _drop_row(task: Task) -> Row[DropRow]:
     one = task.decision
     subject = DropRow(one.drop.docs, one.drop, one.interval, one) if one else DropRow(task.docs)
-    return Row(task.name, subject, task.outcome, remarks=_remarks(task))
+    return Row(task.name, subject, task.outcome, remarks=_remarks(task), samples=not task.members)
 
 
 def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
@@ -186,7 +169,8 @@ def score_table(report: Report) -> Table[Score]:
 def _score_rows(task: Task) -> Iterable[Row[Score]]:
     several = len(task.scores) > 1
     return [
-        Row(task.name, score, part=score.averaging if several else "", remarks=_remarks(task)) for score in task.scores
+        Row(task.name, score, part=score.averaging if several else "", remarks=_remarks(task), samples=not task.members)
+        for score in task.scores
     ]
 
 

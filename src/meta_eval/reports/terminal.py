@@ -1,19 +1,16 @@
-"""The report on a terminal of 80 columns. Colour only repeats what words and numbers say already."""
+"""A document on a terminal of 80 columns. Colour only repeats what words and numbers say already."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from meta_eval.judging.judgement import Score, Task
 from meta_eval.reports import tables
 from meta_eval.reports import text as write
-from meta_eval.reports.model import Report
-from meta_eval.reports.task_tables import tables_of
+from meta_eval.reports.document import Block, Document, Listing, Section
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,60 +21,23 @@ STYLES = {
 }  # fmt: skip
 
 
-def show(report: Report, console: Console) -> None:
-    """Print a report: the decision, what went wrong, the drops, the scores beside the published numbers, flips."""
+def show(document: Document, console: Console) -> None:
+    """Print a document: the verdict, what went wrong, then its sections."""
     say = Speaker(console)
-    say.line(report.title, "bold")
-    say.line(report.summary, STYLES[report.decision.outcome])
-    say.line()
-    for alarm in report.alarms:
+    say.line(document.title, "bold")
+    say.line(document.summary, STYLES.get(document.outcome or ""))
+    if document.alarms or document.notes:
+        say.line()
+    for alarm in document.alarms:
         tasks = write.alarm_tasks(alarm)
         say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else "yellow")
-    for note in report.notes:
+    for note in document.notes:
         say.line(f"note: {note}", "yellow")
-    if report.alarms or report.notes:
+    for section, blocks in document.sections_in("terminal"):
         say.line()
-    shown = tables_of(report)
-    for table in shown:
-        if table.key != "flips":
-            _show_table(table, report, console, say)
-    for line in _besides(report):
-        say.line(line, "dim")
-    explained = _explained(report)
-    if explained:
-        say.line()
-    for outcome, named, reason in explained:
-        say.line(f"{outcome}: {named}: {reason}", STYLES[outcome])
-    for table in shown:
-        if table.key == "flips":
-            say.line()
-            print_table(console, table)
-
-
-def _besides(report: Report) -> Iterator[str]:
-    """What is no part of a drop: cut answers, baselines and published numbers, lm-eval's averages, known reasons."""
-    for task in report.tasks:
-        if cut := write.cut(task):
-            yield f"{task.name}: {cut}"
-        for score in task.scores:
-            beside = None if score.distance and score.distance.rounded else write.distance(score)
-            if beside:
-                yield f"{_of(task, score)}: the baseline scores {beside}"
-    for name, numbers in write.averages(report.tasks, report.totals):
-        yield f"{name}: {numbers}"
-    for one in report.fidelity:
-        yield f"fidelity of {one.model}: {one.summary}"
-    for reason, names in write.known_reasons(task for task in report.tasks if task.outcome == "shown below"):
-        yield f"{', '.join(names)}: {reason}"
-
-
-def _explained(report: Report) -> list[tuple[str, str, str]]:
-    """Outcomes with what the table does not say; tasks of which the same is to be said stand together."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for task in report.tasks:
-        if why := write.why(task):
-            names.setdefault((task.outcome, why), []).append(task.name)
-    return [(outcome, ", ".join(of), why) for (outcome, why), of in names.items()]
+        say.line(section.title, "bold")
+        for block in blocks:
+            _show_block(block, section, console, say)
 
 
 class Speaker:
@@ -87,8 +47,33 @@ class Speaker:
         self._console = console
 
     def line(self, text: str = "", style: str | None = None) -> None:
+        """Print a paragraph."""
         lines = textwrap.wrap(write.visible(text), width=self._console.width, subsequent_indent="  ") or [""]
         self._console.print(Text("\n".join(lines), style=style or ""), highlight=False)
+
+
+def _show_block(block: Block, section: Section, console: Console, say: Speaker) -> None:
+    if isinstance(block, tables.Table):
+        _show_table(block, section, console, say)
+    elif isinstance(block, Listing):
+        _show_listing(block, say)
+
+
+def _show_table(table: tables.Table[Any], section: Section, console: Console, say: Speaker) -> None:
+    if table.title != section.title:
+        say.line()
+        say.line(table.title, "bold")
+    print_table(console, table)
+    if table.legend:
+        say.line(table.legend, "dim")
+    for name, note in table.notes:
+        say.line(f"{name}: {note}", "dim")
+
+
+def _show_listing(listing: Listing, say: Speaker) -> None:
+    for item in listing.items:
+        parts = (item.outcome, ", ".join(item.names), item.text)
+        say.line(": ".join(filter(None, parts)), STYLES.get(item.outcome, "dim"))
 
 
 def print_table(console: Console, table: tables.Table[Any]) -> None:
@@ -99,15 +84,18 @@ def print_table(console: Console, table: tables.Table[Any]) -> None:
     if table.has_outcomes:
         made.add_column(table.verdict, no_wrap=True)
     for heading, column in columns:
-        made.add_column(heading, justify="left" if column.words else "right", no_wrap=True)
+        made.add_column(write.visible(heading), justify="left" if column.words else "right", no_wrap=True)
     above = None
     for row in table.rows:
-        outcome = (_styled(row.outcome),) if table.has_outcomes else ()
-        cells = (table.cell(row, column, "terminal") for _, column in columns)
-        texts = (Text(write.visible("\n".join(filter(None, (one.text, one.detail))))) for one in cells)
-        made.add_row(_name(row, above), *outcome, *texts)
+        outcome = (_outcome(row.outcome),) if table.has_outcomes else ()
+        cells = (_cell(table.cell(row, column, "terminal"), column) for _, column in columns)
+        made.add_row(_name(row, above), *outcome, *cells)
         above = row.name
     console.print(made)
+
+
+def _cell(cell: tables.Cell, column: tables.Column[Any]) -> Text:
+    return Text(write.visible((" " if column.beside else "\n").join(filter(None, (cell.text, cell.detail)))))
 
 
 def _name(row: tables.Row[Any], above: str | None) -> Text:
@@ -119,23 +107,5 @@ def _name(row: tables.Row[Any], above: str | None) -> Text:
     return Text(write.visible(name + remarks), style="bold" if row.whole else "")
 
 
-def _show_table(table: tables.Table[Any], report: Report, console: Console, say: Speaker) -> None:
-    if table.key == "apart":
-        say.line(table.title, "bold")
-    print_table(console, table)
-    if table.legend:
-        say.line(table.legend, "dim")
-    for words, names in write.compared_with(report.tasks) if table.key == "drops" else ():
-        say.line(f"compared with {words}: {', '.join(names)}", "dim")
-    for name, note in table.notes:
-        say.line(f"{name}: {note}", "dim")
-    if table.key != "scores":
-        say.line()
-
-
-def _of(task: Task, score: Score) -> str:
-    return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
-
-
-def _styled(outcome: str) -> Text:
+def _outcome(outcome: str) -> Text:
     return Text(outcome, style=STYLES.get(outcome, ""))

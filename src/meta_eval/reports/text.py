@@ -176,3 +176,18 @@ def distance(score: Score) -> str | None:
         return f"{percent(one.baseline)}, the published number to its last decimal"
     reason = f": {one.reason}" if one.reason else ""
     return f"{percent(one.baseline)}, {points(one.distance)} from the published {percent(one.published)}{reason}"
+
+
+def definition(score: Score) -> str:
+    """What the published number beside a score is a number of, and why the two may not be compared."""
+    published = score.published
+    assert published is not None  # noqa: S101 (asked of no other)
+    shots = f"{published.shots}-shot" if published.shots is not None else None
+    what = ", ".join(filter(None, (published.benchmark, shots, published.averaging, published.metric)))
+    note = f" {published.note}" if published.note else ""
+    compared = (
+        f" Beside it stands {score.metric}." if score.difference is not None else f" Not comparable: {score.reason}."
+    )
+    baseline = distance(score)
+    beside = f" The baseline scores {baseline}." if baseline else ""
+    return f"{percent(published.value)}: {what}; {published.source}.{note}{compared}{beside}"

@@ -1,0 +1,107 @@
+"""The document of a fidelity report: which tables, lists and figures it has, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.judging.judgement import Alarm
+from meta_eval.reports import fidelity_tables
+from meta_eval.reports import fidelity_text as write
+from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
+from meta_eval.reports.model import RunFacts
+from meta_eval.reports.plot import distance_plot
+from meta_eval.reports.survival import survival
+from meta_eval.reports.text import count
+from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
+
+if TYPE_CHECKING:
+    from meta_eval.reports.fidelity import FidelityReport
+    from meta_eval.reports.tables import Table
+    from meta_eval.token_fidelity.comparison import TableComparison
+
+
+def fidelity_document(report: FidelityReport) -> Document:
+    """The document of a fidelity report."""
+    return Document(
+        "fidelity", report.title, report.outcome, report.summary, _verdict(report), tuple(_sections(report)),
+        tuple(_runs(report)), tuple(_alarms(report)), report.notes, report.exit_code, report,
+    )  # fmt: skip
+
+
+def _runs(report: FidelityReport) -> Iterator[RunFacts]:
+    if report.baseline:
+        yield RunFacts("the baseline", report.baseline, (), "")
+    yield RunFacts("this copy", f"{report.model} ({report.engine})", (), report.table)
+
+
+def _alarms(report: FidelityReport) -> Iterator[Alarm]:
+    if report.finding is not None:
+        evidence = report.finding.evidence
+        hint = f"{evidence[:1].upper()}{evidence[1:]}. {report.finding.todo}."
+        yield Alarm(report.finding.headline, hint, None, ())
+
+
+def _verdict(report: FidelityReport) -> Verdict:
+    texts, choices = report.against, report.choices_against
+    if report.outcome is None:
+        return Verdict("Without a baseline", reasons=(report.summary.rstrip("."),), advice=f"{write.YARDSTICK}.")
+    of_choices = write.beside(choices, "choice").rstrip(".") if choices else ""
+    if texts is None:
+        return Verdict(report.outcome, reasons=(of_choices,))
+    more = (f"Choices: {of_choices}",) if choices else ()
+    return Verdict(report.outcome, facts=tuple(_facts(texts)), reasons=(*texts.reasons, *more))
+
+
+def _facts(texts: TableComparison) -> Iterator[Fact]:
+    whole = texts.all
+    yield Fact("distance", write.nats(whole.distance.value), "nats a token")
+    yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.nats_interval(whole.interval))
+    yield Fact("margin", f"{texts.margin:g}")
+    yield Fact("shift", write.nats(whole.shift.value), detail=write.nats_interval(whole.shift_interval))
+    yield Fact("tokens, docs", f"{count(whole.tokens)}, {count(whole.docs)}")
+
+
+def _sections(report: FidelityReport) -> Iterator[Section]:
+    against = fidelity_tables.against_table("against", "How far from the baseline", report.against, "token")
+    drawn = distance_plot(against, report.against.margin) if report.against else None
+    shown = replace(against, views=("json", "markdown", "terminal"))
+    yield Section("against", against.title, "Distance", (Figure("plot", drawn), shown, *_divergence(report)))
+    figures = fidelity_tables.figure_table(report.figures)
+    yield Section("figures", figures.title, "Likelihood", (figures, *_about_figures(report)))
+    choices = fidelity_tables.choice_table(report.choices)
+    other = fidelity_tables.against_table("choices_against", "Beside the baseline's", report.choices_against, "choice")
+    yield Section("choices", choices.title, "Choices", (choices, other, *_worst(report)))
+    changes = fidelity_tables.change_table(report.changes)
+    yield Section("changes", changes.title, "Changed tokens", (changes,))
+    yield Section(
+        "answers", "Answers, token by token", "Answers", (Figure("answers", report if report.answers else None),)
+    )
+
+
+def _divergence(report: FidelityReport) -> Iterator[Listing]:
+    if report.against and report.against.divergence:
+        yield _sentence(write.divergence(report.against.divergence))
+
+
+def _about_figures(report: FidelityReport) -> Iterator[Table[Any] | Listing | Figure]:
+    if not report.figures:
+        return
+    if report.against is None:
+        yield replace(_sentence(f"{write.YARDSTICK}."), views=("markdown", "terminal"))
+    yield fidelity_tables.kind_table(report)
+    yield replace(_sentence(write.margins(report.figures[0].margins)), views=("html",))
+    yield Figure("survival", survival(report))
+
+
+def _worst(report: FidelityReport) -> Iterator[Listing]:
+    """The docs whose choices differ most."""
+    if report.choices:
+        worst = report.choices[0].worst
+        items = (Item((f"{choice.task}/{choice.doc}",), write.choice_difference(choice)) for choice in worst)
+        yield Listing(tuple(items), "The docs that differ most", ("html",), ("html",))
+
+
+def _sentence(words: str) -> Listing:
+    return Listing((Item((), words),))

@@ -1,0 +1,157 @@
+"""The document of a report or a comparison: which tables, lists and figures it has, in their order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from meta_eval.reports import subtasks, task_tables, text
+from meta_eval.reports.apart import apart_table
+from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
+from meta_eval.reports.fidelity_tables import choice_table, figure_table
+from meta_eval.reports.plot import plot
+from meta_eval.thresholds import LEVEL_TEXT
+
+if TYPE_CHECKING:
+    from meta_eval.judging.decide import Decision
+    from meta_eval.judging.judgement import Score, Task
+    from meta_eval.reports.model import Report, Sample
+    from meta_eval.reports.tables import Table
+
+# Where a figure of the page shows a table, the page does not repeat it.
+_BUT_PAGES = ("json", "markdown", "terminal")
+
+# Lists that are longer are folded in a page.
+_UNFOLDED = 4
+
+
+def report_document(report: Report, samples: Callable[[], Iterable[Sample]]) -> Document:
+    """The document of a report or a comparison.
+
+    Args:
+        report: What was judged.
+        samples: Reads its docs with their texts.
+    """
+    return Document(
+        report.kind, report.title, report.decision.outcome, report.summary, _verdict(report), tuple(_sections(report)),
+        report.runs, report.alarms, report.notes, report.exit_code, report, samples,
+    )  # fmt: skip
+
+
+def _verdict(report: Report) -> Verdict:
+    decision = report.decision
+    advice = text.settling(decision.settling) or ""
+    return Verdict(
+        decision.outcome,
+        decision.caveats,
+        tuple(_facts(decision)) or (Fact("", "Nothing was compared."),),
+        Counter(task.outcome for task in report.tasks),
+        decision.reasons[len(decision.caveats) :],
+        f"{advice[:1].upper()}{advice[1:]}." if advice else "",
+    )
+
+
+def _facts(decision: Decision) -> Iterator[Fact]:
+    if decision.mean is None:
+        return
+    tasks = len(decision.tasks)
+    yield Fact(f"mean drop of {text.plural(tasks, 'task')}", text.drop(decision.mean.value), "points")
+    yield Fact(f"{LEVEL_TEXT} interval", text.drop_interval(decision.interval))
+    yield Fact("margin", text.percent(decision.margin))
+    if decision.equal is not None and tasks > 1:
+        bounds = text.drop_interval(decision.equal_interval)
+        yield Fact("every task the same", text.drop(decision.equal.value), detail=bounds)
+
+
+def _sections(report: Report) -> Iterator[Section]:
+    drops, scores = task_tables.drop_table(report), task_tables.score_table(report)
+    apart, flips = apart_table(report.tasks, report.apart), task_tables.flip_table(report)
+    shown = plot(report, drops, scores)
+    yield Section(
+        "tasks", drops.title if drops.rows else "Scores", "Tasks",
+        (Figure("plot", shown), replace(drops, views=_BUT_PAGES), *_about_tasks(report)),
+    )  # fmt: skip
+    yield Section("apart", apart.title, "Told apart", (apart,))
+    label = (report.beside or "scores").split(" ")[0].capitalize()
+    yield Section("published", scores.title, label, (scores, *_about_scores(report)))
+    yield Section("fidelity", "How likely it finds the recorded answers", "Fidelity", tuple(_fidelity(report)))
+    yield Section("flips", flips.title, "Flips", (flips,))
+    yield Section("subtasks", "Subtasks", "Subtasks", tuple(_subtasks(report)))
+    yield Section("provenance", "Where these numbers come from", "Provenance", tuple(_provenance(report)))
+    yield Section("samples", "Samples", "Samples", (Figure("samples", report),))
+
+
+def _about_tasks(report: Report) -> Iterator[Listing]:
+    """What the table of drops does not say: baselines, reasons, cut answers, and known reasons for a difference."""
+    yield _listing(
+        "", [Item(tuple(names), f"compared with {what}") for what, names in text.compared_with(report.tasks)]
+    )
+    yield _listing("What else is to know", _explained(report.tasks))
+    only = f"{'second' if report.kind == 'compare' else 'first'}:limit hit"
+    cut = [(task.name, text.cut(task)) for task in report.tasks]
+    yield _listing("Answers cut at the limit", [Item((name,), words, only=only) for name, words in cut if words])
+    below = [task for task in report.tasks if task.outcome == "shown below"]
+    title = "Known reasons for a difference"
+    yield replace(_listing(title, _known(report.tasks)), views=("html", "markdown"), folded=("html",))
+    yield replace(_listing("", _known(below)), views=("terminal",))
+
+
+def _listing(title: str, items: list[Item]) -> Listing:
+    return Listing(tuple(items), title, folded=("html",) if title and len(items) > _UNFOLDED else ())
+
+
+def _known(tasks: Iterable[Task]) -> list[Item]:
+    return [Item(tuple(names), reason) for reason, names in text.known_reasons(tasks)]
+
+
+def _explained(tasks: Iterable[Task]) -> list[Item]:
+    """Outcomes with what the table does not say; tasks of which the same is to be said stand together."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for task in tasks:
+        if why := text.why(task):
+            names.setdefault((task.outcome, why), []).append(task.name)
+    return [Item(tuple(of), why, outcome) for (outcome, why), of in names.items()]
+
+
+def _about_scores(report: Report) -> Iterator[Listing]:
+    """lm-eval's own averages, and what the published numbers are."""
+    averages = text.averages(report.tasks, report.totals)
+    yield Listing(tuple(Item((name,), numbers) for name, numbers in averages), "lm-eval's own averages")
+    both = [(task, score) for task in report.tasks for score in task.scores]
+    distances = [
+        Item((_name(task, score),), f"the baseline scores {words}")
+        for task, score in both
+        if not (score.distance and score.distance.rounded) and (words := text.distance(score))
+    ]
+    yield Listing(tuple(distances), views=("terminal",))
+    sources = [Item((task.name,), text.definition(score)) for task, score in both if score.published]
+    title = f"What the {report.beside} are, and what the baseline scores"
+    yield Listing(tuple(sources), title, ("html", "markdown"), ("html",))
+
+
+def _name(task: Task, score: Score) -> str:
+    return f"{task.name} {score.averaging}" if len(task.scores) > 1 else task.name
+
+
+def _fidelity(report: Report) -> Iterator[Table[Any] | Listing]:
+    for one in report.fidelity:
+        yield Listing((Item((), f"fidelity of {one.model}: {one.summary}"),), views=("markdown", "terminal"))
+        yield Listing((Item((one.table,), f"{one.model}, {one.engine}"),), views=("html",))
+        yield replace(figure_table(one.figures), title="Texts", views=("html",))
+        yield replace(choice_table(one.choices), title="Choices", views=("html",))
+
+
+def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:
+    if any(task.subtasks for task in report.tasks):
+        yield Figure("subtasks", subtasks.tiles(report))
+    for task in report.tasks:
+        yield subtasks.subtask_table(task, report)
+
+
+def _provenance(report: Report) -> Iterator[Listing]:
+    for run in report.runs:
+        facts = tuple(Item((name,), value) for name, value in run.facts)
+        folder = f" ({run.folder})" if run.folder else ""
+        yield Listing(facts, f"{run.label}: {run.model}{folder}", ("html", "markdown"), ("markdown",), facts=True)
