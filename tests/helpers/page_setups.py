@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import fake_server
 import first_board
@@ -120,7 +123,16 @@ def my_engine(folder: Path) -> Iterator[Names]:
     yield {}
 
 
+@contextmanager
+def llamacpp(_: Path) -> Iterator[Names]:
+    """llama.cpp and a small model, as the folder META_EVAL_LLAMACPP has them."""
+    packages = os.environ["META_EVAL_LLAMACPP"]
+    paths = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
+    with patch.object(sys, "path", [*sys.path, packages]), patch.dict(os.environ, {"PYTHONPATH": paths}):
+        yield {}
+
+
 SETUPS: dict[str, Callable[[Path], AbstractContextManager[Names]]] = {
     "two_runs": two_runs, "server": server, "bf16_run": bf16_run, "details": details,
-    "my_engine": my_engine, "two_servers": two_servers,
+    "my_engine": my_engine, "two_servers": two_servers, "llamacpp": llamacpp,
 }  # fmt: skip
