@@ -42,29 +42,29 @@ def test_a_task_that_runs_programs_must_be_allowed() -> None:
     folder = shipped()
     for task in CODE:
         with pytest.raises(ConfigError, match=f"'{task}' runs programs that the model writes. Set allow_code: true"):
-            select_tasks(folder, [task], [EVALS], where="c.yaml: tasks")
-    allowed, _ = select_tasks(folder, CODE, [EVALS], where="", allow_code=True)
+            select_tasks(folder, [task], [EVALS])
+    allowed, _ = select_tasks(folder, CODE, [EVALS], allow_code=True)
     assert tuple(selection.template.name for selection in allowed) == CODE
 
 
 def test_a_group_leaves_them_out_unless_allowed() -> None:
     folder = shipped()
-    _, groups = select_tasks(folder, ["meta_instruct_all"], [EVALS], where="")
+    _, groups = select_tasks(folder, ["meta_instruct_all"], [EVALS])
     assert not set(CODE) & set(groups["meta_instruct_all"])
     assert set(find_withheld_tasks(folder, groups, [EVALS])) == set(CODE)
-    _, groups = select_tasks(folder, ["meta_instruct_all", "meta_code"], [EVALS], where="", allow_code=True)
+    _, groups = select_tasks(folder, ["meta_instruct_all", "meta_code"], [EVALS], allow_code=True)
     assert set(CODE) <= set(groups["meta_instruct_all"])
     assert set(groups["meta_code"]) == set(CODE)
 
 
 def test_a_group_of_nothing_else_is_refused() -> None:
     with pytest.raises(ConfigError, match="every task of the group 'meta_code' runs programs.*allow_code: true"):
-        select_tasks(shipped(), ["meta_code"], [ONLY_CODE], where="")
+        select_tasks(shipped(), ["meta_code"], [ONLY_CODE])
 
 
 def test_a_task_that_the_evals_dataset_lacks_is_refused_for_that() -> None:
     with pytest.raises(ConfigError, match="no subset 'mbpp'"):
-        select_tasks(shipped(), ["meta_mbpp"], [StubDataset(("mmlu_pro",))], where="")
+        select_tasks(shipped(), ["meta_mbpp"], [StubDataset(("mmlu_pro",))])
 
 
 def test_prepare_says_what_it_left_out_and_the_command_confirms_only_what_runs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from places import TEMPLATES
 from rows import StubDataset
 
 from meta_eval.catalog.dataset_names import Identity
-from meta_eval.messages.errors import ConfigError, TemplateError
+from meta_eval.messages.errors import ConfigError, TemplateError, locating
 from meta_eval.templates import read_templates
 from meta_eval.templates.task_selection import select_tasks
 
@@ -29,7 +29,8 @@ COMMON = [path.relative_to(TEMPLATES).as_posix() for path in sorted((TEMPLATES /
 
 
 def names(*asked: str, of: StubDataset = INSTRUCT_31, root: Path = TEMPLATES) -> list[str]:
-    selections, _ = select_tasks(read_templates(root), asked, [of], where="c.yaml: tasks")
+    with locating("c.yaml: tasks"):
+        selections, _ = select_tasks(read_templates(root), asked, [of])
     return sorted(selection.template.name for selection in selections)
 
 
@@ -121,10 +122,7 @@ def test_a_folder_of_unknown_family_is_taken_at_its_subsets_unless_two_tasks_cla
 
 def test_each_task_reads_the_first_part_that_offers_it() -> None:
     selections, groups = select_tasks(
-        shipped(),
-        ["meta_instruct", "meta_pretrain"],
-        [INSTRUCT_31, PRETRAIN_31, INSTRUCT_32, PRETRAIN_32],
-        where="",
+        shipped(), ["meta_instruct", "meta_pretrain"], [INSTRUCT_31, PRETRAIN_31, INSTRUCT_32, PRETRAIN_32]
     )
     reads = {selection.template.name: selection.dataset.identity.model for selection in selections}
     assert len(reads) == 10

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from meta_eval.boundary.inputs import read_text
 from meta_eval.cli.console import err, print_result, result_console
+from meta_eval.messages.errors import locating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,7 +78,8 @@ def show(
     from meta_eval.templates.task_selection import select_tasks
 
     folder, datasets = _open(template_dir, evals_dataset or "sample", with_rows=True)
-    (selection, *_), _groups = select_tasks(folder, [name], datasets or (), where="NAME")
+    with locating("NAME"):
+        (selection, *_), _groups = select_tasks(folder, [name], datasets or ())
     template = selection.template
     doc = make_first_doc(folder, selection)
     out = result_console()

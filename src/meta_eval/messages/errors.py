@@ -43,6 +43,30 @@ class UserError(Exception):
         return one_line(redacted(f"{message}{end} {self.hint}" if self.hint else message))
 
 
+class locating:  # noqa: N801 (it stands in a `with`, as a verb)
+    """A block whose errors name a place: `UserError` that is raised in it without one gets this one.
+
+    The innermost place wins. A block may hold the `yield` of a generator, but not that of a context manager, which the
+    errors of its own block pass.
+
+    Args:
+        place: A file, a key, a line, a row; None for none.
+    """
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: object) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """Nothing is done before an error is raised."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, UserError) and error.where is None and self._place is not None:
+            error.where = str(self._place)
+            error.args = (str(error),)
+
+
 def refused(error: OSError) -> UserError:
     """What the system refused, of whatever file, as a user's error."""
     if error.filename is None and error.strerror == os.strerror(errno.ENOENT):  # of getcwd(2), which many a path needs

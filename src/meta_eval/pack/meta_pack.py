@@ -16,7 +16,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.config import Config
 from meta_eval.joins.original_reader import Originals
-from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.manifest import Manifest
 from meta_eval.pack.pack_builder import Pack, build_pack
@@ -40,9 +40,8 @@ def assemble_pack(config: Config, config_place: str) -> Pack:
     templates = read_templates(_template_dir(config))
     report_progress(f"opening {config.evals_dataset}")
     datasets = open_evals_dataset(config.evals_dataset, revision=config.evals_revision)
-    selections, groups = select_tasks(
-        templates, config.tasks, datasets, where=f"{config_place}: tasks", allow_code=config.allow_code
-    )
+    with locating(f"{config_place}: tasks"):
+        selections, groups = select_tasks(templates, config.tasks, datasets, allow_code=config.allow_code)
     left_out = () if config.allow_code else find_withheld_tasks(templates, groups, datasets)
     if left_out:
         names = ", ".join(left_out)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
 from meta_eval.config import Config
+from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.prompt_lengths import find_tokenizer
 from meta_eval.templates import task_yaml
@@ -57,7 +58,8 @@ class NextToken:
             template: The task.
         """
         yaml, folder = template.file.as_posix(), template.file.parent
-        text = task_yaml.rewrite_for_next_token(files[yaml].decode(), inherited=template.inherited, where=yaml)
+        with locating(yaml):
+            text = task_yaml.rewrite_for_next_token(files[yaml].decode(), inherited=template.inherited)
         own = (folder / f"{task_yaml.CHOOSING_MODULE}.py").as_posix()
         return {yaml: text.encode(), own: assets.read_asset("next_token.py")}
 

@@ -10,7 +10,7 @@ from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.boundary.inputs import read_text
 from meta_eval.boundary.pack_names import split_excluded
-from meta_eval.messages.errors import DataError, TemplateError
+from meta_eval.messages.errors import DataError, TemplateError, locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.left_out import LeftOut
 from meta_eval.pack.manifest import (
@@ -134,7 +134,8 @@ def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tupl
     file = templates.group_files.get(name)
     text = read_text(templates.root / file) if file else None
     path = file.as_posix() if file else f"{name}.yaml"
-    return path, task_yaml.write_group(text, name=name, members=members, where=str(file)).encode()
+    with locating(file):
+        return path, task_yaml.write_group(text, name=name, members=members).encode()
 
 
 def _canonical(templates: TemplateFolder, name: str) -> str:

@@ -14,7 +14,7 @@ from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.config import Config
 from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
-from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.choice_tokens import add_choice_tokens, needs_choice_tokens
 from meta_eval.pack.doc_table import parquet_bytes
@@ -230,26 +230,22 @@ def _files(
     content: bytes,
 ) -> dict[str, bytes]:
     """The task's YAML, which reads the docs that lie in the pack, or the rows that stay on the hub."""
-    text, where = read_text(templates.root / template.file), str(templates.root / template.file)
-    folder = template.file.parent
-    if docs_file is None:
-        text = task_yaml.rewrite_for_hub(
-            text,
-            dataset_path=dataset.dataset_id,
-            dataset_name=dataset.config_name(template.spec.subset),
-            revision=dataset.revision,
-            where=where,
-        )
-        return {template.file.as_posix(): text.encode()}
+    folder, text = template.file.parent, read_text(templates.root / template.file)
     beside = docs.joined.files if docs.joined else {}
-    text = task_yaml.bundle_task(
-        text,
-        inherited=template.inherited,
-        docs_file="../" * len(folder.parts) + docs_file,
-        sha256=hash_bytes(content),
-        beside={name: hash_bytes(brought) for name, brought in beside.items()},
-        where=where,
-    )
+    with locating(templates.root / template.file):
+        if docs_file is None:
+            config_name = dataset.config_name(template.spec.subset)
+            text = task_yaml.rewrite_for_hub(
+                text, dataset_path=dataset.dataset_id, dataset_name=config_name, revision=dataset.revision
+            )
+            return {template.file.as_posix(): text.encode()}
+        text = task_yaml.bundle_task(
+            text,
+            inherited=template.inherited,
+            docs_file="../" * len(folder.parts) + docs_file,
+            sha256=hash_bytes(content),
+            beside={name: hash_bytes(brought) for name, brought in beside.items()},
+        )
     loader = (folder / f"{task_yaml.LOADER_MODULE}.py").as_posix()
     return {
         docs_file: content,

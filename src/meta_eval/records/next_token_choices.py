@@ -13,6 +13,7 @@ from dataclasses import replace
 from meta_eval import assets
 from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.hashing import hash_bytes
+from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.next_token_scoring import COLUMN, NotOneTokenError, find_shared_ids, list_tokenizer_models
@@ -57,7 +58,8 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
     content = parquet_bytes(table)
     before, after = (hash_bytes(parquet) for parquet in (task.files[docs_file], content))
     text = task.files[entry.template].decode().replace(before, after)
-    yaml = task_yaml.rewrite_for_next_token(text, inherited=set(code.settings), where=entry.template)
+    with locating(entry.template):
+        yaml = task_yaml.rewrite_for_next_token(text, inherited=set(code.settings))
     module = f"{entry.template.rpartition('/')[0]}/{task_yaml.CHOOSING_MODULE}.py".lstrip("/")
     made = {
         docs_file: content,

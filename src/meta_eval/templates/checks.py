@@ -47,12 +47,11 @@ _GENERATION = (
 _METRIC = ("metric", "aggregation", "higher_is_better")
 
 
-def check_settings(settings: Mapping[str, Any], where: str) -> None:
+def check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse settings of a task that lm-eval does not know or cannot work with.
 
     Args:
         settings: The whole task, includes merged in.
-        where: Its file, for messages.
 
     Raises:
         TemplateError: A key, a filter, a pattern, a metric or a limit is none.
@@ -61,16 +60,15 @@ def check_settings(settings: Mapping[str, Any], where: str) -> None:
         if key not in KEYS:
             raise TemplateError(
                 f"{quoted(key)}: lm-eval knows no such key{suggestion(key, KEYS)}",
-                where=where,
                 hint="What meta-eval must know stands in metadata.meta_eval, what only you must know in metadata",
             )
     output_type = settings.get("output_type", "generate_until")
     if not isinstance(output_type, str) or output_type not in OUTPUT_TYPES:
         known = suggestion(str(output_type), OUTPUT_TYPES)
-        raise TemplateError(f"output_type: lm-eval knows no {quoted(output_type)}{known}", where=where)
-    _check_generation(settings.get("generation_kwargs"), where)
-    _check_filters(settings.get("filter_list"), where)
-    _check_metrics(settings.get("metric_list"), where)
+        raise TemplateError(f"output_type: lm-eval knows no {quoted(output_type)}{known}")
+    _check_generation(settings.get("generation_kwargs"))
+    _check_filters(settings.get("filter_list"))
+    _check_metrics(settings.get("metric_list"))
 
 
 def check_functions(place: Callable[[PurePosixPath], Path], template: Template) -> None:
@@ -95,47 +93,40 @@ def check_functions(place: Callable[[PurePosixPath], Path], template: Template) 
                 )
 
 
-def _check_generation(given: Any, where: str) -> None:
+def _check_generation(given: Any) -> None:
     if given is None:
         return
     if not isinstance(given, dict):
-        raise TemplateError("generation_kwargs: must be a mapping", where=where)
+        raise TemplateError("generation_kwargs: must be a mapping")
     limit = given.get("max_gen_toks", 1)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise TemplateError(
-            f"generation_kwargs.max_gen_toks: {quoted(limit)} is no number of tokens",
-            where=where,
-            hint="Set a whole number from 1",
+            f"generation_kwargs.max_gen_toks: {quoted(limit)} is no number of tokens", hint="Set a whole number from 1"
         )
     for name in given:
         if name not in _GENERATION and (near := get_close_matches(name[:100], _GENERATION, n=1, cutoff=0.75)):
-            raise TemplateError(
-                f"generation_kwargs: {quoted(name)} is not known; did you mean {near[0]!r}?", where=where
-            )
+            raise TemplateError(f"generation_kwargs: {quoted(name)} is not known; did you mean {near[0]!r}?")
 
 
-def _check_filters(given: Any, where: str) -> None:
-    for number, entry in enumerate(_entries(given, "filter_list", where)):
+def _check_filters(given: Any) -> None:
+    for number, entry in enumerate(_entries(given, "filter_list")):
         key = f"filter_list.{number}"
         name = entry.get("name")
         if not isinstance(name, str) or not name or "," in name:
-            raise TemplateError(f"{key}.name: {quoted(name)} is no name of a filter", where=where)
-        for step, part in enumerate(_entries(entry.get("filter"), f"{key}.filter", where)):
-            _check_filter(part, f"{key}.filter.{step}", where)
+            raise TemplateError(f"{key}.name: {quoted(name)} is no name of a filter")
+        for step, part in enumerate(_entries(entry.get("filter"), f"{key}.filter")):
+            _check_filter(part, f"{key}.filter.{step}")
 
 
-def _check_filter(part: Mapping[str, Any], key: str, where: str) -> None:
+def _check_filter(part: Mapping[str, Any], key: str) -> None:
     function = part.get("function")
     if not isinstance(function, str) or function not in FILTERS:
         raise TemplateError(
             f"{key}.function: lm-eval knows no filter {quoted(function)}{suggestion(str(function), FILTERS)}",
-            where=where,
             hint=f"Filters: {', '.join(sorted(FILTERS))}",
         )
     if function == "custom" and not isinstance(part.get("filter_fn"), FunctionRef):
-        raise TemplateError(
-            f"{key}.filter_fn: is no !function", where=where, hint="Write filter_fn: !function module.name"
-        )
+        raise TemplateError(f"{key}.filter_fn: is no !function", hint="Write filter_fn: !function module.name")
     pattern = part.get("regex_pattern")
     if pattern is None:
         return
@@ -143,29 +134,29 @@ def _check_filter(part: Mapping[str, Any], key: str, where: str) -> None:
         re.compile(pattern)
     except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise TemplateError(
-            f"{key}.regex_pattern: {quoted(pattern)} is no regular expression: {describe_error(error)}", where=where
+            f"{key}.regex_pattern: {quoted(pattern)} is no regular expression: {describe_error(error)}"
         ) from None
 
 
-def _check_metrics(given: Any, where: str) -> None:
-    for number, entry in enumerate(_entries(given, "metric_list", where)):
+def _check_metrics(given: Any) -> None:
+    for number, entry in enumerate(_entries(given, "metric_list")):
         metric = entry.get("metric")
         if isinstance(metric, FunctionRef):
             continue
         if not isinstance(metric, str) or not metric or "," in metric:
-            raise TemplateError(f"metric_list.{number}.metric: {quoted(metric)} is no name of a metric", where=where)
+            raise TemplateError(f"metric_list.{number}.metric: {quoted(metric)} is no name of a metric")
         near = next(
             (m for name in entry if name not in _METRIC for m in get_close_matches(name, _METRIC, 1, 0.8)), None
         )
         if near:
-            raise TemplateError(f"metric_list.{number}: did you mean {near!r}?", where=where)
+            raise TemplateError(f"metric_list.{number}: did you mean {near!r}?")
 
 
-def _entries(given: Any, key: str, where: str) -> list[Mapping[str, Any]]:
+def _entries(given: Any, key: str) -> list[Mapping[str, Any]]:
     if given is None:
         return []
     if not isinstance(given, list) or not given or not all(isinstance(entry, dict) for entry in given):
-        raise TemplateError(f"{key}: must be a list of mappings", where=where)
+        raise TemplateError(f"{key}: must be a list of mappings")
     return given
 
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from meta_eval import assets
 from meta_eval.boundary.inputs import read_regular, read_text
 from meta_eval.boundary.pack_names import RULE, is_name
-from meta_eval.messages.errors import ConfigError, TemplateError, suggestion
+from meta_eval.messages.errors import ConfigError, TemplateError, locating, suggestion
 from meta_eval.messages.escaping import quoted
 from meta_eval.templates import task_yaml
 from meta_eval.templates.spec import Template
@@ -58,7 +58,8 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         path = target / (f"{name}.yaml" if file == template.file else file.name)
         content = read_text(locate_file(source.root, file))
         if file == template.file:
-            content = task_yaml.rename_task(content, name=name, subset=subset, where=str(source.root / file))
+            with locating(source.root / file):
+                content = task_yaml.rename_task(content, name=name, subset=subset)
         path.write_text(content, encoding="utf-8")
         files.append(path)
     yaml = target / f"{name}.yaml"

@@ -46,7 +46,6 @@ def select_tasks(
     names: Sequence[str],
     datasets: Sequence[EvalsDataset],
     *,
-    where: str,
     allow_code: bool = False,
 ) -> tuple[tuple[Selection, ...], dict[str, tuple[str, ...]]]:
     """The tasks that a list of tasks and groups means for an evals dataset.
@@ -56,7 +55,6 @@ def select_tasks(
         names: Tasks, their aliases, and groups, as the user wrote them; a name after a minus is left out.
         datasets: The parts of the evals dataset (one, but for the embedded sample); each task reads the first that
             offers it.
-        where: The place of ``names``, for messages.
         allow_code: Whether tasks that run what the model wrote are offered; groups leave them out otherwise, which
             `find_withheld_tasks` tells.
 
@@ -70,33 +68,28 @@ def select_tasks(
     offered = {name: parts for name, parts in fitting.items() if allow_code or not folder.tasks[name].unsafe_code}
     aliases = {alias: name for name, template in folder.tasks.items() for alias in template.spec.aliases}
     wanted, excluded = split_excluded(names)
-    without = _excluded(folder, excluded, aliases, where)
+    without = _excluded(folder, excluded, aliases)
     chosen: dict[str, Selection] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for asked in wanted:
         name = aliases.get(asked, asked)
         if name in folder.tasks:
             if name in fitting and name not in offered:
-                raise ConfigError(f"{asked!r} runs programs that the model writes", where=where, hint=_ALLOW_CODE)
+                raise ConfigError(f"{asked!r} runs programs that the model writes", hint=_ALLOW_CODE)
             if name not in offered:
                 reasons = "; ".join(filter(None, (explain_refusal(folder.tasks[name], part) for part in datasets)))
-                raise ConfigError(
-                    f"{asked!r} cannot be prepared: {reasons}", where=where, hint=_offers(folder, offered)
-                )
+                raise ConfigError(f"{asked!r} cannot be prepared: {reasons}", hint=_offers(folder, offered))
             chosen.setdefault(name, Selection(folder.tasks[name], offered[name][0]))
         elif name in folder.groups:
             members = _members(folder, name, offered)
-            _refuse_clash(name, members, where)
+            _refuse_clash(name, members)
             if not members and _members(folder, name, fitting):
                 raise ConfigError(
-                    f"every task of the group {name!r} runs programs that the model writes",
-                    where=where,
-                    hint=_ALLOW_CODE,
+                    f"every task of the group {name!r} runs programs that the model writes", hint=_ALLOW_CODE
                 )
             if not members:
                 raise ConfigError(
                     f"no task of the group {name!r} is offered by {datasets[0].dataset_id}",
-                    where=where,
                     hint=_offers(folder, offered),
                 )
             groups[name] = tuple(selection.template.name for selection in members)
@@ -104,21 +97,21 @@ def select_tasks(
                 chosen.setdefault(selection.template.name, selection)
         else:
             near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
-            raise ConfigError(f"there is no task or group {name!r}{near}", where=where, hint=_offers(folder, offered))
+            raise ConfigError(f"there is no task or group {name!r}{near}", hint=_offers(folder, offered))
     kept = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
     left = tuple(selection for name, selection in chosen.items() if name not in without)
     if not left:
-        raise ConfigError("leaves out every task", where=where, hint=_offers(folder, offered))
+        raise ConfigError("leaves out every task", hint=_offers(folder, offered))
     return left, {name: members for name, members in kept.items() if members}
 
 
-def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str], where: str) -> set[str]:
+def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str, str]) -> set[str]:
     """The tasks that names of tasks and groups leave out."""
     excluded: set[str] = set()
     for name in (aliases.get(asked, asked) for asked in names):
         if name not in folder.tasks and name not in folder.groups:
             near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
-            raise ConfigError(f"there is no task or group {name!r} to leave out{near}", where=where)
+            raise ConfigError(f"there is no task or group {name!r} to leave out{near}")
         members = (member for member, task in folder.tasks.items() if name in task.spec.groups)
         excluded |= {name} if name in folder.tasks else set(members)
     return excluded
@@ -152,7 +145,7 @@ def _members(folder: TemplateFolder, group: str, offered: Offers) -> list[Select
     return selections
 
 
-def _refuse_clash(group: str, members: Sequence[Selection], where: str) -> None:
+def _refuse_clash(group: str, members: Sequence[Selection]) -> None:
     """Of an evals dataset whose family nobody can tell, two tasks may claim one subset: only the user knows which."""
     claims: dict[tuple[int, str], str] = {}
     for selection in members:
@@ -164,7 +157,6 @@ def _refuse_clash(group: str, members: Sequence[Selection], where: str) -> None:
             raise ConfigError(
                 f"the group {group!r} is ambiguous: {claims[key]} and {name} both read the subset {key[1]!r}, and the "
                 "family of this evals dataset is unknown",
-                where=where,
                 hint="Name the tasks that you mean, or name the folder as its dataset: Llama-3.1-8B-Instruct-evals",
             )
         claims[key] = name

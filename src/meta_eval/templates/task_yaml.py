@@ -25,8 +25,6 @@ PUNKT_MODULE = "punkt_docs"
 # Beside the YAML of a choice task that is scored by the next token; see assets/next_token.py.
 CHOOSING_MODULE = "next_token"
 
-_SOMEWHERE = "a template"
-
 
 def _yaml() -> YAML:
     yaml = YAML(typ="rt")
@@ -36,7 +34,7 @@ def _yaml() -> YAML:
     return yaml
 
 
-def _load(text: str, where: str) -> CommentedMap:
+def _load(text: str) -> CommentedMap:
     """Raises:
     TemplateError: ruamel.yaml, which keeps comments, does not read what PyYAML reads.
     """
@@ -44,10 +42,10 @@ def _load(text: str, where: str) -> CommentedMap:
         tree = _yaml().load(text)
     except (YAMLError, ValueError, RecursionError) as error:
         raise TemplateError(
-            f"cannot be rewritten: {describe_error(error)}", where=where, hint="Write it as the shipped templates are"
+            f"cannot be rewritten: {describe_error(error)}", hint="Write it as the shipped templates are"
         ) from None
     if not isinstance(tree, CommentedMap):
-        raise TemplateError("must be a YAML mapping", where=where)
+        raise TemplateError("must be a YAML mapping")
     return tree
 
 
@@ -100,7 +98,6 @@ def bundle_task(
     docs_file: str,
     sha256: str,
     beside: Mapping[str, str] | None = None,
-    where: str = _SOMEWHERE,
 ) -> str:
     """A task's YAML that reads docs from a parquet file of the pack instead of a dataset of the hub.
 
@@ -115,7 +112,7 @@ def bundle_task(
         beside: The files that scoring reads beside the YAML, each with its digest, which the loader compares as well,
             so that a pack without one stops before anything is generated.
     """
-    tree = _load(text, where)
+    tree = _load(text)
     arguments: dict[str, str | Mapping[str, str]] = {"docs_file": docs_file, "sha256": sha256}
     if beside:
         arguments["beside"] = beside
@@ -127,14 +124,14 @@ def bundle_task(
     return _dump(tree)
 
 
-def rewrite_for_next_token(text: str, *, inherited: Collection[str], where: str = _SOMEWHERE) -> str:
+def rewrite_for_next_token(text: str, *, inherited: Collection[str]) -> str:
     """Rewrite a choice task to ask for the next token, with a copy of assets/next_token.py beside its YAML.
 
     Args:
         text: The YAML.
         inherited: The keys that its includes set.
     """
-    tree = _load(text, where)
+    tree = _load(text)
     tree["class"] = _function(f"{CHOOSING_MODULE}.NextToken")
     tree["output_type"] = "generate_until"
     tree["doc_to_target"] = "gold"
@@ -144,24 +141,24 @@ def rewrite_for_next_token(text: str, *, inherited: Collection[str], where: str 
     return _dump(tree)
 
 
-def rewrite_for_hub(text: str, *, dataset_path: str, dataset_name: str, revision: str, where: str = _SOMEWHERE) -> str:
+def rewrite_for_hub(text: str, *, dataset_path: str, dataset_name: str, revision: str) -> str:
     """Rewrite a task to read its rows from the hub at a fixed commit."""
-    tree = _load(text, where)
+    tree = _load(text)
     _replace_key(tree, "dataset_path", "dataset_path", dataset_path)
     _replace_key(tree, "dataset_name", "dataset_name", dataset_name)
     tree["dataset_kwargs"] = _arguments(tree, {"revision": revision})
     return _dump(tree)
 
 
-def rename_task(text: str, *, name: str, subset: str, where: str = _SOMEWHERE) -> str:
+def rename_task(text: str, *, name: str, subset: str) -> str:
     """A task's YAML as that of a new task which reads another subset and answers no published number yet."""
-    tree = _load(text, where)
+    tree = _load(text)
     tree["task"] = name
     tree.pop("tag", None)
     block = (tree.get("metadata") or {}).get("meta_eval")
     if not isinstance(block, CommentedMap):
         raise TemplateError(
-            "metadata.meta_eval stands in a file that it includes", where=where, hint="Name another task with --like"
+            "metadata.meta_eval stands in a file that it includes", hint="Name another task with --like"
         )
     old = block["subset"]
     block["subset"] = subset
@@ -174,8 +171,8 @@ def rename_task(text: str, *, name: str, subset: str, where: str = _SOMEWHERE) -
     return _dump(tree)
 
 
-def write_group(text: str | None, *, name: str, members: Sequence[str], where: str = _SOMEWHERE) -> str:
+def write_group(text: str | None, *, name: str, members: Sequence[str]) -> str:
     """Write the YAML of a group with the prepared members; new if the template folder has none."""
-    tree = _load(text, where) if text is not None else CommentedMap({"group": name})
+    tree = _load(text) if text is not None else CommentedMap({"group": name})
     tree["task"] = CommentedSeq(members)
     return _dump(tree)

@@ -23,7 +23,7 @@ from meta_eval import assets
 from meta_eval.boundary.inputs import InputError, read_text
 from meta_eval.boundary.pack_names import RULE, is_name, stays_inside
 from meta_eval.boundary.yaml_files import MAX_BYTES, YamlError, parse_yaml
-from meta_eval.messages.errors import TemplateError, suggestion
+from meta_eval.messages.errors import TemplateError, locating, suggestion
 from meta_eval.messages.escaping import quoted
 from meta_eval.templates.checks import check_settings
 from meta_eval.templates.spec import FunctionRef, PublishedMetric, TaskSpec, Template, find_functions
@@ -96,11 +96,13 @@ def read_templates(root: Path) -> TemplateFolder:
             continue
         top = reading.tree(file)
         if "group" in top:
-            _need_name("group", top["group"], str(path))
+            with locating(path):
+                _need_name("group", top["group"])
             _need_free("group", top["group"], groups.get(top["group"]), path)
             groups[top["group"]] = file
             continue
-        template = _template(reading, file)
+        with locating(path):
+            template = _template(reading, file)
         _need_free("task", template.name, tasks[template.name].file if template.name in tasks else None, path)
         tasks[template.name] = template
     if not tasks:
@@ -131,27 +133,25 @@ class FolderReader:
 def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     root = reading.root
     settings, origins, chain = merge_includes(reading, file, ())
-    where = str(root / file)
     name = settings.get("task")
     if not isinstance(name, str) or not name:
-        raise TemplateError("is neither a task (`task: name`) nor a group (`group: name`)", where=where)
-    _need_name("task", name, where)
+        raise TemplateError("is neither a task (`task: name`) nor a group (`group: name`)")
+    _need_name("task", name)
     metadata = settings.get("metadata")
     block = metadata.get("meta_eval") if isinstance(metadata, dict) else None
     if not isinstance(block, dict):
         raise TemplateError(
             "metadata.meta_eval: is not set",
-            where=where,
             hint="It says what the task reads, at least {subset: mmlu_pro, variants: [instruct], families: ['3.1']}",
         )
     try:
         spec = TaskSpec.model_validate(block)
     except ValidationError as error:
-        raise _spec_error(error, where) from None
+        raise _spec_error(error) from None
     for key, named in (("groups", spec.groups), ("aliases", spec.aliases)):
         for entry in named:
-            _need_name(f"metadata.meta_eval.{key}", entry, where)
-    check_settings(settings, where)
+            _need_name(f"metadata.meta_eval.{key}", entry)
+    check_settings(settings)
     own = reading.tree(file)
     inherited = merge_includes(reading, _include_of(reading, file, own), ())[0] if own.get("include") else {}
     needed = list_needed_files(reading, chain)
@@ -165,7 +165,6 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
         if metric not in template.metrics or filter_name not in template.filters:
             raise TemplateError(
                 f"metadata.meta_eval.{key}: {given!r} is no metric and filter of this task",
-                where=where,
                 hint=f"Metrics: {', '.join(template.metrics)}; filters: {', '.join(template.filters)}",
             )
     return template
@@ -177,9 +176,9 @@ def _need_free(key: str, name: str, other: PurePosixPath | None, path: Path) -> 
         raise TemplateError(f"{key} {name!r} stands in {other} as well", where=str(path), hint=hint)
 
 
-def _need_name(key: str, name: object, where: str) -> None:
+def _need_name(key: str, name: object) -> None:
     if not is_name(name):
-        raise TemplateError(f"{key}: {quoted(name)} is no name", where=where, hint=RULE)
+        raise TemplateError(f"{key}: {quoted(name)} is no name", hint=RULE)
 
 
 def merge_includes(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
@@ -218,7 +217,8 @@ def _merged(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPa
     origins: dict[str, PurePosixPath] = {}
     chain: tuple[PurePosixPath, ...] = (file,)
     if include:
-        target = _include_of(reading, file, {"include": include})
+        with locating(reading.root / file):
+            target = _include_of(reading, file, {"include": include})
         settings, origins, inner_chain = merge_includes(reading, target, (*above, file))
         chain += inner_chain
     settings.update(local)
@@ -228,31 +228,27 @@ def _merged(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPa
 
 
 def _include_of(reading: FolderReader, file: PurePosixPath, tree: Mapping[str, Any]) -> PurePosixPath:
-    where = str(reading.root / file)
     include = tree["include"]
     if isinstance(include, list) and len(include) == 1:
         include = include[0]
     if not isinstance(include, str):
         raise TemplateError(
             "include: must name one file; lm-eval versions disagree which of several wins",
-            where=where,
             hint="Include one, which may include the next",
         )
-    target = _below(reading, file.parent, include, where)
+    target = _below(reading, file.parent, include)
     if not reading.place(target).is_file():
-        raise TemplateError(f"include: there is no file {include!r}", where=where)
+        raise TemplateError(f"include: there is no file {include!r}")
     return target
 
 
-def _below(reading: FolderReader, folder: PurePosixPath, relative: str, where: str) -> PurePosixPath:
+def _below(reading: FolderReader, folder: PurePosixPath, relative: str) -> PurePosixPath:
     """A path written in a template, relative to the template folder; it must not lead out of it."""
     try:
         return reading.within(folder, relative)
     except (ValueError, OSError, RuntimeError):  # RuntimeError: links that lead to themselves
         raise TemplateError(
-            f"{quoted(relative)} leads out of the template folder",
-            where=where,
-            hint="A pack must be self-contained: copy it in",
+            f"{quoted(relative)} leads out of the template folder", hint="A pack must be self-contained: copy it in"
         ) from None
 
 
@@ -275,10 +271,10 @@ def list_needed_files(reading: FolderReader, chain: Sequence[PurePosixPath]) -> 
             for reference in find_functions(value):
                 of_module.setdefault(reference.module_file, (key, reference))
         for name, (key, reference) in of_module.items():
-            where = f"{reading.root / file}: {key}"
-            module = _below(reading, file.parent, name, where)
-            if not reading.place(module).is_file():
-                raise TemplateError(f"!function {reference}: there is no file {module}", where=where)
+            with locating(f"{reading.root / file}: {key}"):
+                module = _below(reading, file.parent, name)
+                if not reading.place(module).is_file():
+                    raise TemplateError(f"!function {reference}: there is no file {module}")
             needed.add(module)
             if module.parent != PurePosixPath("."):
                 folders |= {module.parent, module.parent.parent / "_common"}
@@ -311,7 +307,7 @@ def _places(root: Path, file: PurePosixPath) -> Iterator[Path]:
         yield assets.asset_path("meta_template").joinpath(*file.parts[shared:])
 
 
-def _spec_error(error: ValidationError, where: str) -> TemplateError:
+def _spec_error(error: ValidationError) -> TemplateError:
     errors = error.errors(include_url=False)
     # A misspelt key is missing under its right name as well; the misspelling is what to say.
     first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
@@ -319,7 +315,7 @@ def _spec_error(error: ValidationError, where: str) -> TemplateError:
     if first["type"] == "extra_forbidden":
         known = set(TaskSpec.model_fields) if len(first["loc"]) == 1 else set(PublishedMetric.model_fields)
         what = f"{key}: there is no such key{suggestion(str(first['loc'][-1]), known)}"
-        return TemplateError(what, where=where, hint=f"Known keys: {', '.join(sorted(known))}")
+        return TemplateError(what, hint=f"Known keys: {', '.join(sorted(known))}")
     if first["type"] == "missing":
-        return TemplateError(f"{key}: is not set", where=where)
-    return TemplateError(f"{key}: {quoted(first['input'])} is not allowed: {first['msg']}", where=where)
+        return TemplateError(f"{key}: is not set")
+    return TemplateError(f"{key}: {quoted(first['input'])} is not allowed: {first['msg']}")
