@@ -12,10 +12,10 @@ from meta_eval.messages.errors import DataError, UserError, locating
 @pytest.mark.parametrize(
     ("outer", "inner", "own", "said"),
     [
-        ("a file", "a row", None, "a row: is bad."),
-        ("a file", None, None, "a file: is bad."),
-        ("a file", "a row", "a key", "a key: is bad."),
-        (None, None, None, "is bad."),
+        ("a file", "a row", None, "a row: is bad"),
+        ("a file", None, None, "a file: is bad"),
+        ("a file", "a row", "a key", "a key: is bad"),
+        (None, None, None, "is bad"),
     ],
 )
 def test_the_innermost_place_is_named(outer: str | None, inner: str | None, own: str | None, said: str) -> None:
@@ -32,11 +32,20 @@ def test_a_generator_places_its_own_errors_and_not_those_of_its_reader() -> None
         with locating("row 1"):
             raise UserError("is bad")
 
-    with pytest.raises(UserError, match=r"^row 1: is bad\.$"):
+    with pytest.raises(UserError, match=r"^row 1: is bad$"):
         list(rows())
-    with pytest.raises(UserError, match=r"^is odd\.$"):
+    with pytest.raises(UserError, match=r"^is odd$"):
         for _ in rows():
             raise UserError("is odd")
+
+
+def test_a_part_of_a_place_is_named_behind_the_place_around_it() -> None:
+    with pytest.raises(DataError) as caught, locating("a file"), locating("row 1", behind=", "):
+        raise DataError("is bad")
+    assert str(caught.value) == "a file, row 1: is bad"
+    with pytest.raises(DataError) as caught, locating("row 1", behind=", "):
+        raise DataError("is bad")
+    assert str(caught.value) == "row 1: is bad"
 
 
 def test_a_fault_of_the_program_stays_as_it_is() -> None:

@@ -29,12 +29,14 @@ class UserError(Exception):
         what: What is wrong, without a full stop.
         where: The place: a file, a key, a line, a row; None when there is none.
         hint: What to do about it; None when ``what`` says it already.
+        behind: Set by `locating`: what stands between a surrounding place and ``where``, if that is a part of it.
     """
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = what
         self.where = where
         self.hint = hint
+        self.behind = ""
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -51,20 +53,30 @@ class locating:  # noqa: N801 (it stands in a `with`, as a verb)
 
     Args:
         place: A file, a key, a line, a row; None for none.
+        behind: What stands between the place of the surrounding block and this one, which is a part of it; empty where
+            this one stands by itself.
     """
 
-    __slots__ = ("_place",)
+    __slots__ = ("_behind", "_place")
 
-    def __init__(self, place: object) -> None:
+    def __init__(self, place: object, *, behind: str = "") -> None:
         self._place = place
+        self._behind = behind
 
     def __enter__(self) -> None:
         """Nothing is done before an error is raised."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, UserError) and error.where is None and self._place is not None:
+        if not isinstance(error, UserError) or self._place is None:
+            return
+        if error.where is None:
             error.where = str(self._place)
-            error.args = (str(error),)
+        elif error.behind:
+            error.where = f"{self._place}{error.behind}{error.where}"
+        else:
+            return
+        error.behind = self._behind
+        error.args = (str(error),)
 
 
 def refused(error: OSError) -> UserError:
