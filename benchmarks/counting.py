@@ -29,8 +29,8 @@ def counted(result: Decision) -> Counter[str]:
     counts = Counter({result.outcome: 1})
     for task in result.tasks:
         counts[f"{task.task} {task.outcome}"] += 1
-    counts["any below"] += any(task.outcome == "shown below" for task in result.tasks)
-    counts["any held"] += any(task.outcome == "shown to hold" for task in result.tasks)
+    counts["any below"] += any(task.outcome == "worse" for task in result.tasks)
+    counts["any held"] += any(task.outcome == "within margin" for task in result.tasks)
     return counts
 
 

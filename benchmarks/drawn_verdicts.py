@@ -164,7 +164,19 @@ def _loss(drop: float) -> float:
 
 def evidence(task: Task, drop: float, rng: np.random.Generator, runs: int = 1) -> TaskDrop:
     before, after, labels, clusters = draw(task, drop, rng, runs)
-    return TaskDrop(task.name, stats.paired_drop(before, after, labels, clusters))
+    return task_drop(task, before, after, labels, clusters)
+
+
+def task_drop(
+    task: Task, before: np.ndarray, after: np.ndarray, labels: list[int] | None, clusters: list[int] | None
+) -> TaskDrop:
+    """A task's drop, and that of each of its subtasks."""
+    subtasks = {}
+    for label in sorted(set(labels or ())):
+        docs = np.array(labels) == label
+        names = None if clusters is None else np.array(clusters)[docs].tolist()
+        subtasks[f"s{label}"] = stats.paired_drop(before[docs], after[docs], clusters=names)
+    return TaskDrop(task.name, stats.paired_drop(before, after, labels, clusters), subtasks=subtasks)
 
 
 def decision(

@@ -57,7 +57,7 @@ def _docs(task: Task) -> PairableDocs:
 class Followed:
     """One run, looked at after each round.
 
-    ``asked`` docs until it stopped, ``below`` docs until any task was shown below (0: never seen), ``stopped`` the
+    ``asked`` docs until it stopped, ``below`` docs until any task was worse (0: never seen), ``stopped`` the
     verdict when it stopped, or none, ``whole`` that of all docs, ``under`` whether their drop is under the margin.
     """
 
@@ -91,7 +91,7 @@ def follow(
         asked = end
         if watch:
             state = followed.read_state()
-            below = below or end * any(task.outcome == "shown below" for task in state.tasks)
+            below = below or end * any(task.outcome == "worse" for task in state.tasks)
             if state.outcome:
                 break
     state = followed.read_state()
@@ -160,8 +160,8 @@ AT_MARGIN = (
 def wrong(runs: int) -> None:
     table = Table(
         f"Every task truly drops by the margin: percent of {runs:,} runs",
-        "tasks", "margin, points", "stopped with SHIP (at most 2.5)", "stopped with DON'T (at most 5)",
-        "SHIP in the end (at most 5)", "DON'T in the end", "SHIP of whole runs", "DON'T of whole runs",
+        "tasks", "margin, points", "stopped with SHIP (at most 2.5)", "stopped with DON'T SHIP (at most 5)",
+        "SHIP in the end (at most 5)", "DON'T SHIP in the end", "SHIP of whole runs", "DON'T SHIP of whole runs",
         "the drop on these docs is under the margin",
     )  # fmt: skip
     for name, tasks, margin in AT_MARGIN:
@@ -178,16 +178,16 @@ def wrong(runs: int) -> None:
         counts = simulate(work, f"wrong {name} {margin}", runs)
         table.row(
             name, f"{100 * margin:.3g}", rate(counts["stopped SHIP"], runs, most=0.025),
-            rate(counts["stopped DON'T"], runs, most=0.05), rate(counts["end SHIP"], runs, most=0.05),
-            rate(counts["end DON'T"], runs), rate(counts["whole SHIP"], runs),
-            rate(counts["whole DON'T"], runs), rate(counts["under True"], runs),
+            rate(counts["stopped DON'T SHIP"], runs, most=0.05), rate(counts["end SHIP"], runs, most=0.05),
+            rate(counts["end DON'T SHIP"], runs), rate(counts["whole SHIP"], runs),
+            rate(counts["whole DON'T SHIP"], runs), rate(counts["under True"], runs),
         )  # fmt: skip
 
 
 def lost(runs: int) -> None:
     table = Table(
         f"No task truly drops, margin 1 point: percent of {runs:,} runs",
-        "tasks", "any task shown below at any look (at most 5)", "stopped with DON'T (at most 2.5)",
+        "tasks", "any task worse at any look (at most 5)", "stopped with DON'T SHIP (at most 2.5)",
         "stopped with SHIP", "SHIP in the end", "SHIP of whole runs",
     )  # fmt: skip
     for name, tasks in SHAPES:
@@ -206,7 +206,7 @@ def lost(runs: int) -> None:
 
         counts = simulate(work, f"lost {name}", runs)
         table.row(
-            name, rate(counts["below True"], runs, most=0.05), rate(counts["stopped DON'T"], runs, most=0.025),
+            name, rate(counts["below True"], runs, most=0.05), rate(counts["stopped DON'T SHIP"], runs, most=0.025),
             rate(counts["stopped SHIP"], runs), rate(counts["end SHIP"], runs), rate(counts["whole SHIP"], runs),
         )  # fmt: skip
 
@@ -229,8 +229,8 @@ def docs(counts: np.ndarray, share: float) -> str:
 def found(runs: int) -> None:
     table = Table(
         f"Every task truly drops by ten points, margin 1: docs asked, of {runs:,} runs",
-        "tasks", "docs that flip besides", "any task shown below: median", "95th percentile",
-        "within 300 docs, percent", "stopped with DON'T: median", "95th percentile", "stopped with SHIP (none)",
+        "tasks", "docs that flip besides", "any task worse: median", "95th percentile",
+        "within 300 docs, percent", "stopped with DON'T SHIP: median", "95th percentile", "stopped with SHIP (none)",
     )  # fmt: skip
     for name, make in (("MMLU-Pro", mmlu_pro), ("meta_instruct", instruct)):
         for flips in (0.02, 0.04, 0.06, 0.1):
@@ -245,7 +245,7 @@ def found(runs: int) -> None:
             below, asked = spread(seen, "below"), spread(seen, "asked")
             table.row(
                 name, f"{100 * flips:g} %",
-                # Of several tasks the mean stops the run before any task by itself is shown below.
+                # Of several tasks the mean stops the run before any task by itself is worse.
                 *((docs(below, 0.5), docs(below, 0.95), rate(sum(below <= 300), runs)) if len(tasks) == 1 else "---"),
                 docs(asked, 0.5), docs(asked, 0.95), rate(seen["SHIP"], runs, most=0.0),
             )  # fmt: skip

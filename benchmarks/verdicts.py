@@ -1,7 +1,7 @@
 """How often the verdicts are right: simulations through ``stats`` and ``judging.decide``, with what should come out.
 
     python benchmarks/verdicts.py                    all, 1,000 runs each, on two processes; some minutes
-    python benchmarks/verdicts.py identical many    some: identical, margin, somewhere, many, coverage, power,
+    python benchmarks/verdicts.py identical many    some: identical, margin, somewhere, many, hidden, coverage, power,
                                                     settling, wired
     python benchmarks/verdicts.py --runs 200
     python benchmarks/verdicts.py --small            a few runs of each: CI
@@ -39,6 +39,7 @@ from drawn_verdicts import (
     judged,
     many,
     metric_of,
+    task_drop,
     with_verdicts,
 )
 
@@ -53,32 +54,32 @@ from meta_eval.thresholds import ALPHA
 def identical(runs: int) -> None:
     table = Table(
         f"An identical model, meta_instruct, margin 1 point: percent of {runs:,} runs",
-        "docs that flip", "SHIP (at least 90)", "DON'T (at most 2.5)", "NOT SHOWN", "any task below (at most 5)",
+        "docs that flip", "SHIP (at least 90)", "DON'T SHIP (at most 2.5)", "UNDECIDED", "any task worse (at most 5)",
         "IFEval holds", "MATH-hard holds", "GPQA holds", "MMLU-Pro holds",
     )  # fmt: skip
     for flips in (0.02, 0.04, 0.06):
         tasks = instruct(flips)
         counts = simulate(lambda rng, tasks=tasks: counted(decision(tasks, [0.0] * 4, rng)), f"same {flips}", runs)
         table.row(
-            f"{100 * flips:g} %", rate(counts["SHIP"], runs, 0.9), rate(counts["DON'T"], runs, most=0.025),
-            rate(counts["NOT SHOWN"], runs), rate(counts["any below"], runs, most=0.05),
-            *(rate(counts[f"{task.name} shown to hold"], runs) for task in tasks),
+            f"{100 * flips:g} %", rate(counts["SHIP"], runs, 0.9), rate(counts["DON'T SHIP"], runs, most=0.025),
+            rate(counts["UNDECIDED"], runs), rate(counts["any below"], runs, most=0.05),
+            *(rate(counts[f"{task.name} within margin"], runs) for task in tasks),
         )  # fmt: skip
 
 
 def margin(runs: int) -> None:
     table = Table(
         f"Every task truly drops by the margin of 1 point, meta_instruct: percent of {runs:,} runs",
-        "docs that flip besides", "SHIP (at most 5)", "DON'T (at most 5)", "NOT SHOWN", "IFEval holds (at most 5)",
+        "docs that flip besides", "SHIP (at most 5)", "DON'T SHIP (at most 5)", "UNDECIDED", "IFEval holds (at most 5)",
         "MATH-hard holds (at most 5)", "GPQA holds (at most 5)", "MMLU-Pro holds (at most 5)",
     )  # fmt: skip
     for flips in (0.0, 0.06):
         tasks = instruct(flips)
         counts = simulate(lambda rng, tasks=tasks: counted(decision(tasks, [MARGIN] * 4, rng)), f"drop {flips}", runs)
         table.row(
-            f"{100 * flips:g} %", rate(counts["SHIP"], runs, most=0.05), rate(counts["DON'T"], runs, most=0.05),
-            rate(counts["NOT SHOWN"], runs),
-            *(rate(counts[f"{task.name} shown to hold"], runs, most=0.05) for task in tasks),
+            f"{100 * flips:g} %", rate(counts["SHIP"], runs, most=0.05), rate(counts["DON'T SHIP"], runs, most=0.05),
+            rate(counts["UNDECIDED"], runs),
+            *(rate(counts[f"{task.name} within margin"], runs, most=0.05) for task in tasks),
         )  # fmt: skip
     table = Table(
         f"Every task truly drops by the margin, other tasks and margins: percent of {runs:,} runs",
@@ -116,7 +117,7 @@ def somewhere(runs: int) -> None:
     runs = max(1, runs // 2)
     table = Table(
         f"A drop in some tasks only, meta_instruct, 6 % of docs flip besides, margin 1: percent of {runs:,} runs",
-        "true drops, IFEval / MATH-hard / GPQA / MMLU-Pro", "SHIP", "DON'T", "NOT SHOWN", "any task below",
+        "true drops, IFEval / MATH-hard / GPQA / MMLU-Pro", "SHIP", "DON'T SHIP", "UNDECIDED", "any task worse",
     )  # fmt: skip
     tasks = instruct(0.06)
     for drops in ((0, 0, 0, 0.005), (0.005,) * 4, (0.02,) * 4, (0.03, 0.03, 0.03, 0), (0, 0.05, 0, 0), (0, 0, 0.05, 0),
@@ -133,8 +134,62 @@ def somewhere(runs: int) -> None:
         counts = simulate(work, f"some {drops}", runs)
         table.row(
             " / ".join(f"{100 * drop:g}" for drop in drops),
-            *(rate(counts[what], runs) for what in ("SHIP", "DON'T", "NOT SHOWN", "any below")),
+            *(rate(counts[what], runs) for what in ("SHIP", "DON'T SHIP", "UNDECIDED", "any below")),
         )
+
+
+# What a single task or subject loses, at 4 % of flips: docs of the task, what it loses, the most that may ship.
+HIDDEN = (
+    ("meta_gpqa_cot", 448, 0.05, 22, 0.03),
+    ("GPQA Diamond", 198, 0.05, 4, 0.05),
+    ("a task", 541, 0.05, 22, 0.03),
+    ("a task", 1319, 0.03, 22, 0.25),
+)
+SUBJECTS = ((0, 0.05, 0.25), (13, 0.05, 0.25), (0, 0.10, 0.01), (13, 0.10, 0.01))
+
+
+def beside(name: str, docs: int, count: int) -> list[Task]:
+    """A task among others as large as those of meta_instruct and of leaderboards."""
+    others = [Task(f"t{index}", (600 + 450 * index,), 0.6, 0.04) for index in range(count - 2)]
+    return [Task(name, (docs,), 0.4, 0.04), instruct(0.04)[-1], *others]
+
+
+def hidden(runs: int) -> None:
+    runs = max(1, runs // 2)
+    table = Table(
+        f"One task or subject loses, 4 % of docs flip besides, margin 1, cap 5: percent of {runs:,} runs",
+        "what loses", "points", "tasks", "SHIP", "DON'T SHIP", "worse",
+    )  # fmt: skip
+    for name, docs, loss, count, most in HIDDEN:
+        tasks = beside(name, docs, count)
+        drops = [loss, *(0.0 for _ in tasks[1:])]
+        counts = simulate(
+            lambda rng, tasks=tasks, drops=drops: counted(decision(tasks, drops, rng)), f"{name} {count}", runs
+        )
+        table.row(
+            f"{name}, {docs:,} docs", f"{100 * loss:g}", f"{count}", rate(counts["SHIP"], runs, most=most),
+            rate(counts["DON'T SHIP"], runs), rate(counts[f"{name} worse"], runs),
+        )  # fmt: skip
+    for subject, loss, most in SUBJECTS:
+        counts = simulate(
+            lambda rng, subject=subject, loss=loss: counted(decide_outcome(_subject_loses(subject, loss, rng), MARGIN)),
+            f"subject {subject} {loss}",
+            runs,
+        )
+        size = instruct(0.04)[-1].subtasks[subject]
+        table.row(
+            f"a subject of MMLU-Pro, {size:,} docs", f"{100 * loss:g}", "4", rate(counts["SHIP"], runs, most=most),
+            rate(counts["DON'T SHIP"], runs), "-",
+        )  # fmt: skip
+
+
+def _subject_loses(subject: int, loss: float, rng: np.random.Generator) -> list[TaskDrop]:
+    *others, task = instruct(0.04)
+    before, after, labels, clusters = draw(task, 0.0, rng)
+    docs = (np.array(labels) == subject) & (after > 0)
+    chance = loss * task.subtasks[subject] / max(1, docs.sum())
+    after = np.where(docs & (rng.random(task.docs) < chance), 0.0, after)
+    return [*(evidence(other, 0.0, rng) for other in others), task_drop(task, before, after, labels, clusters)]
 
 
 def turned(evidence: TaskDrop) -> TaskDrop:
@@ -145,7 +200,7 @@ def turned(evidence: TaskDrop) -> TaskDrop:
 def many_tasks(runs: int) -> None:
     table = Table(
         f"22 tasks of an identical model, margin 1: percent of {runs:,} runs",
-        "SHIP", "DON'T (at most 2.5)", "any task below (at most 5)", "some interval leaves out 0",
+        "SHIP", "DON'T SHIP (at most 2.5)", "any task worse (at most 5)", "some interval leaves out 0",
     )  # fmt: skip
     tasks = many()
 
@@ -155,7 +210,7 @@ def many_tasks(runs: int) -> None:
 
     counts = simulate(work, "many", runs)
     table.row(
-        rate(counts["SHIP"], runs, 0.9), rate(counts["DON'T"], runs, most=0.025),
+        rate(counts["SHIP"], runs, 0.9), rate(counts["DON'T SHIP"], runs, most=0.025),
         rate(counts["any below"], runs, most=0.05), rate(counts["out"], runs),
     )  # fmt: skip
 
@@ -267,9 +322,9 @@ def power(runs: int) -> None:
 
             counts = simulate(work, f"gpqa {flips} {loss}", runs)
             table.row(
-                f"{100 * flips:g} %", f"{100 * loss:g}", rate(counts[f"{task.name} shown below"], runs),
-                rate(counts[f"{task.name} shown to hold"], runs, most=0.05 if loss else 1.0),
-                rate(counts[f"{task.name} not shown"], runs), rate(counts["wide shown to hold"], runs),
+                f"{100 * flips:g} %", f"{100 * loss:g}", rate(counts[f"{task.name} worse"], runs),
+                rate(counts[f"{task.name} within margin"], runs, most=0.05 if loss else 1.0),
+                rate(counts[f"{task.name} undecided"], runs), rate(counts["wide within margin"], runs),
             )  # fmt: skip
     table = Table(
         f"What a report says it could see is seen: percent of {runs:,} runs, at least 80",
@@ -345,17 +400,19 @@ def wired(runs: int) -> None:
     runs = max(4, runs // 10)
     table = Table(
         f"Through `judging.judge`, meta_instruct, 4 % of docs flip, margin 1 point: percent of {runs:,} runs",
-        "true drop of every task, points", "SHIP", "DON'T", "NOT SHOWN", "any task below",
+        "true drop of every task, points", "SHIP", "DON'T SHIP", "UNDECIDED", "any task worse",
     )  # fmt: skip
-    for drop, should in ((0.0, {"SHIP": (0.9, 1.0), "DON'T": (0.0, 0.025)}), (MARGIN, {"SHIP": (0.0, 0.05)})):
+    for drop, should in ((0.0, {"SHIP": (0.9, 1.0), "DON'T SHIP": (0.0, 0.025)}), (MARGIN, {"SHIP": (0.0, 0.05)})):
         counts = simulate(lambda rng, drop=drop: counted(judged(instruct(0.04), drop, rng)), f"wired {drop}", runs)
-        cells = (rate(counts[name], runs, *should.get(name, (0.0, 1.0))) for name in ("SHIP", "DON'T", "NOT SHOWN"))
+        cells = (
+            rate(counts[name], runs, *should.get(name, (0.0, 1.0))) for name in ("SHIP", "DON'T SHIP", "UNDECIDED")
+        )
         table.row(f"{100 * drop:g}", *cells, rate(counts["any below"], runs, most=0.05 if not drop else 1.0))
 
 
 EXPERIMENTS = {
-    "identical": identical, "margin": margin, "somewhere": somewhere, "many": many_tasks, "coverage": coverage,
-    "power": power, "settling": settling, "wired": wired,
+    "identical": identical, "margin": margin, "somewhere": somewhere, "many": many_tasks, "hidden": hidden,
+    "coverage": coverage, "power": power, "settling": settling, "wired": wired,
 }  # fmt: skip
 
 

@@ -20,8 +20,8 @@ class JUnitView(View):
             for row in table.rows if table.key == "drops" else ():
                 cells = {column.key: table.cell(row, column).text for column in table.columns}
                 case = SubElement(suite, "testcase", name=row.name, classname=document.kind)
-                if row.outcome == "shown below":
+                if row.outcome == "worse":
                     SubElement(case, "failure", message=f"{cells['drop']} points ({cells['interval']})")
-                elif row.outcome == "not shown":
+                elif row.outcome == "undecided":
                     SubElement(case, "skipped", message=document.summary)
         return tostring(suite, encoding="utf-8", xml_declaration=True)

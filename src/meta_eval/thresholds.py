@@ -16,6 +16,13 @@ POWER = 0.8
 # run to run, and people who quantise models call a point, or a percent, lossless: less than this is not worth knowing,
 # more is.
 MARGIN = 0.01
+# The worse end that no task may reach, five points: nobody calls a copy that lost so much of a task the same, and of
+# three in four models that lost five points of GPQA's 448 docs the margin of the mean sees nothing.
+CAP = 0.05
+# Fewer docs cannot exclude five points: at 4 % of flips every fifth identical copy would reach the cap. Theirs
+# is what this share of identical copies reaches, and so is that of subtasks, of all of them together.
+CAP_MIN_DOCS = 190
+CAP_IDENTICAL = 0.01
 
 # Runs of a task beyond which nobody will go, so that a plan that needs more is none.
 MAX_PLANNED_RUNS = 16

@@ -95,7 +95,7 @@ class RunOptions(ScoringOptions):
     Attributes:
         shard: ``(I, N)`` asks each N-th request from the I-th on and grades nothing: several machines share a run.
         grade_only: Ask nothing, and start nothing: grade what is answered.
-        stop_when_decided: Ask docs in a random order, and stop as soon as SHIP or DON'T is shown at the margin. The
+        stop_when_decided: Ask docs in a random order, and stop once SHIP or DON'T SHIP is shown at the margin. The
             results say so, and are no whole run's.
         canary: Compare the first answers with the recorded ones, and stop where the set-up is broken.
     """

@@ -104,7 +104,7 @@ def selected(page: Page) -> str:
 
 def test_the_decision_comes_first_and_alarms_are_folded(page: Page) -> None:
     titles = [title.strip() for title in page.locator("h2").all_inner_texts()]
-    assert titles[:3] == ["DON'T", "Alarms", "What is lost"]
+    assert titles[:3] == ["DON'T SHIP", "Alarms", "What is lost"]
     assert "not run: meta_gpqa_cot." in page.locator("#decision .reasons").inner_text()
     assert page.locator(".alarms details[open]").count() == 0
     assert page.locator(".alarms .veto summary").first.inner_text().replace("\n", " ").startswith("not run")
@@ -123,12 +123,9 @@ def test_fifty_seven_tasks_leave_the_decision_on_top(show: Show) -> None:
     assert page.locator("#task-count").inner_text() == "8 tasks here and below"
     assert page.locator("#tasks [data-task-row]:visible").count() == 8
     page.fill("#task-filter", "")
-    page.click("[data-outcome='shown below']")
+    page.click("[data-outcome='worse']")
     assert page.locator("#tasks [data-task-row]:visible").all_inner_texts()[0].startswith("task_")
-    assert (
-        page.locator("#tasks [data-task-row]:visible").count()
-        == page.locator("[data-task-outcome='shown below']").count()
-    )
+    assert page.locator("#tasks [data-task-row]:visible").count() == page.locator("[data-task-outcome='worse']").count()
 
 
 def test_a_and_b_are_tied_to_their_folders(show: Show) -> None:

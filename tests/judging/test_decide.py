@@ -42,15 +42,15 @@ def decide_alone(lost: int, won: int, n: int, margin: float = MARGIN) -> TaskDec
 @pytest.mark.parametrize(
     ("lost", "won", "n", "outcome"),
     [
-        (100, 100, 10_000, "shown to hold"),  # 0 +- 0.28 points
-        (160, 100, 10_000, "shown to hold"),  # 0.6 +- 0.32: there, and inside the margin
-        (200, 120, 10_000, "shown below"),  # 0.8 +- 0.35: larger than 0, and maybe than the margin
-        (300, 100, 10_000, "shown below"),  # 2 +- 0.4: larger than the margin
-        (15, 15, 448, "not shown"),  # 0 +- 2.4
-        (15, 3, 448, "shown below"),  # 2.7 +- 1.9
-        (3, 15, 448, "shown to hold"),  # a gain
-        (0, 0, 300, "not shown"),  # up to 1.3: no flip is no proof
-        (0, 0, 1000, "shown to hold"),  # up to 0.4
+        (100, 100, 10_000, "within margin"),  # 0 +- 0.28 points
+        (160, 100, 10_000, "within margin"),  # 0.6 +- 0.32: there, and inside the margin
+        (200, 120, 10_000, "undecided"),  # 0.8 +- 0.35: larger than 0, maybe than the margin, and no more than allowed
+        (300, 100, 10_000, "worse"),  # 2 +- 0.4: larger than the margin
+        (15, 15, 448, "undecided"),  # 0 +- 2.4
+        (15, 3, 448, "worse"),  # 2.7 +- 1.9
+        (3, 15, 448, "within margin"),  # a gain
+        (0, 0, 300, "undecided"),  # up to 1.3: no flip is no proof
+        (0, 0, 1000, "within margin"),  # up to 0.4
     ],
 )
 def test_the_outcome(lost: int, won: int, n: int, outcome: str) -> None:
@@ -65,7 +65,7 @@ def test_the_outcome_is_that_of_the_interval_which_is_shown() -> None:
 
 
 def test_a_drop_inside_the_margin_is_remarked_on() -> None:
-    assert decide_alone(160, 100, 10_000).remark == "a drop of about 0.6 points is there, and smaller than the margin"
+    assert decide_alone(160, 100, 10_000).remark == "a drop of about 0.6 points is there, and is allowed"
     assert decide_alone(100, 100, 10_000).remark is None
 
 
@@ -75,10 +75,10 @@ def test_a_gain_is_remarked_on() -> None:
 
 def test_below_is_corrected_for_the_number_of_tasks_and_the_interval_is_not() -> None:
     alone = decide_alone(15, 4, 448)
-    assert alone.outcome == "shown below"
+    assert alone.outcome == "worse"
     others = [evidence(15, 15, 448, f"task {index}") for index in range(9)]
     among = decide_outcome([evidence(15, 4, 448), *others]).tasks[0]
-    assert among.outcome == "not shown"
+    assert among.outcome == "undecided"
     assert among.interval == alone.interval
     assert among.p_corrected == pytest.approx(10 * alone.p)
     assert "chance" in str(among.remark)
@@ -87,20 +87,20 @@ def test_below_is_corrected_for_the_number_of_tasks_and_the_interval_is_not() ->
 
 def test_a_task_may_have_a_margin_of_its_own() -> None:
     decision = decide_outcome([evidence(15, 15, 448, "a"), evidence(15, 15, 448, "b", 0.03)])
-    assert [(task.margin, task.outcome) for task in decision.tasks] == [(0.01, "not shown"), (0.03, "shown to hold")]
+    assert [(task.margin, task.outcome) for task in decision.tasks] == [(0.01, "undecided"), (0.03, "within margin")]
 
 
 def test_without_a_baselines_answers_less_can_be_shown() -> None:
     values = [1.0] * 600 + [0.0] * 400
     (task,) = decide_outcome([TaskDrop("meta_some", stats.unpaired_drop(0.6, values))]).tasks
-    assert task.outcome == "not shown"
+    assert task.outcome == "undecided"
     assert "no answers of the baseline are known" in str(task.remark)
 
 
 def test_one_doc_shows_nothing() -> None:
     decision = decide_outcome([evidence(1, 0, 1)])
-    assert decision.outcome == "NOT SHOWN"
-    assert decision.tasks[0].outcome == "not shown"
+    assert decision.outcome == "UNDECIDED"
+    assert decision.tasks[0].outcome == "undecided"
     assert decision.tasks[0].settling is None
 
 
@@ -109,7 +109,11 @@ def test_one_doc_shows_nothing() -> None:
 
 def test_an_identical_model_ships() -> None:
     decision = decide_outcome([evidence(14, 14, 448, "small"), evidence(300, 300, 12_000, "large")])
-    assert (decision.outcome, decision.exit_code, decision.reasons) == ("SHIP", 0, ())
+    assert (decision.outcome, decision.exit_code) == ("SHIP", 0)
+    assert decision.reasons == (
+        "the mean drop is at most 0.4 points, margin 1.0 points",
+        "not excluded: small 2.5 points",
+    )
     assert decision.mean is not None
     assert decision.interval == decision.mean.interval()
     assert decision.settling is None
@@ -128,7 +132,7 @@ def test_the_mean_is_weighed_by_docs_and_the_other_is_not() -> None:
 
 def test_a_mean_that_has_dropped_by_more_than_the_margin_is_a_dont() -> None:
     decision = decide_outcome([evidence(300, 100, 10_000, "a"), evidence(300, 100, 10_000, "b")])
-    assert (decision.outcome, decision.exit_code) == ("DON'T", 1)
+    assert (decision.outcome, decision.exit_code) == ("DON'T SHIP", 1)
     assert "the mean drop of 2.0 points is shown to be larger than 1.0 points" in decision.reasons
 
 
@@ -136,39 +140,87 @@ def test_one_task_that_has_collapsed_is_a_dont_whatever_the_mean() -> None:
     decision = decide_outcome([evidence(60, 10, 448, "small"), evidence(300, 300, 12_000, "large")])
     assert decision.interval is not None
     assert decision.interval.upper < MARGIN
-    assert decision.outcome == "DON'T"
+    assert decision.outcome == "DON'T SHIP"
     assert decision.reasons == ("small: the drop of 11.2 points is shown to be larger than 1.0 points",)
 
 
 def test_a_drop_that_may_be_allowed_is_no_dont() -> None:
     decision = decide_outcome([evidence(200, 120, 10_000)])
-    assert (decision.outcome, decision.exit_code) == ("NOT SHOWN", 3)
+    assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 3)
     assert decision.reasons[0].startswith("the mean drop may be as large as 1.2 points")
 
 
-def test_a_task_that_is_shown_below_forbids_ship() -> None:
+def test_a_task_that_is_worse_forbids_ship() -> None:
     decision = decide_outcome([evidence(24, 8, 448, "small"), evidence(300, 300, 12_000, "large")])
     assert decision.interval is not None
     assert decision.interval.upper < MARGIN
-    assert (decision.outcome, decision.reasons[0]) == ("NOT SHOWN", "shown below: small")
+    assert (decision.outcome, decision.reasons[0]) == ("UNDECIDED", "worse: small by 3.6 points")
 
 
-def test_small_tasks_that_all_drop_a_little_forbid_ship() -> None:
-    """None of them alone is shown below, and the large one hides them in the mean."""
+def test_a_loss_inside_the_margin_is_allowed_of_many_tasks_too() -> None:
+    """What they lose together is shown to be there, and to be no more than the margin."""
     small = [evidence(10, 8, 250, f"small {index}") for index in range(40)]
     decision = decide_outcome([*small, evidence(300, 300, 20_000, "large")])
     assert decision.interval is not None
     assert decision.interval.upper < MARGIN
-    assert not any(task.outcome == "shown below" for task in decision.tasks)
-    assert decision.outcome == "NOT SHOWN"
-    assert decision.reasons == ("the mean in which every task counts the same is shown to have dropped",)
+    assert decision.equal_interval is not None
+    assert decision.equal_interval.lower > 0
+    assert decision.outcome == "SHIP"
+    assert decision.reasons[1].startswith("not excluded: small 9 4.5 points, ")
+
+
+def test_a_task_is_worse_than_the_others_and_not_than_nothing() -> None:
+    """All tasks lose 0.8 points: those that chance makes 1.4 do not stand out, and would alone."""
+    losing = [evidence(180, 100, 10_000, f"t{index}") for index in range(8)]
+    same = [evidence(100, 100, 10_000, f"t{index}") for index in range(8)]
+    unlucky = evidence(46, 18, 2_000, "unlucky")
+    assert decide_outcome([*losing, unlucky]).tasks[-1].outcome == "undecided"
+    assert decide_outcome([*same, unlucky]).tasks[-1].outcome == "worse"
+
+
+def test_where_all_tasks_lose_more_than_the_margin_alike_all_are_worse() -> None:
+    decision = decide_outcome([evidence(400, 100, 10_000, f"t{index}") for index in range(4)])
+    assert [task.outcome for task in decision.tasks] == ["worse"] * 4
+
+
+def test_the_cap_forbids_what_the_mean_and_significance_let_through() -> None:
+    """A task that lost 3.3 points, which six points may be: no test finds it, and the mean least of all."""
+    tasks = [evidence(24, 9, 448, "small"), *(evidence(120, 120, 6_000, f"t{index}") for index in range(20))]
+    decision = decide_outcome(tasks)
+    assert decision.interval is not None
+    assert decision.interval.upper < MARGIN
+    assert decision.tasks[0].outcome == "undecided"
+    assert (decision.outcome, decision.reasons) == (
+        "UNDECIDED", ("small: a drop of 6.1 points is not excluded, cap 5.0 points",),
+    )  # fmt: skip
+    assert decide_outcome(tasks, cap=0.07).outcome == "SHIP"
+    own = [replace(tasks[0], cap=0.07), *tasks[1:]]
+    assert decide_outcome(own).outcome == "SHIP"
+
+
+def test_the_cap_of_few_docs_is_what_an_identical_copy_stays_under() -> None:
+    few = decide_outcome([evidence(5, 4, 164, "few"), evidence(300, 300, 12_000, "large")])
+    assert few.tasks[0].cap > few.tasks[0].interval.upper > 0.05
+    assert few.outcome == "SHIP"
+    assert few.tasks[1].cap == 0.05
+
+
+@pytest.mark.parametrize(("lost", "reason"), [(45, "worse by"), (27, "is not excluded, cap")])
+def test_a_subtask_hides_behind_no_other(lost: int, reason: str) -> None:
+    subtasks = {"law": drop_of(lost, 12, 500), **{f"s{index}": drop_of(20, 20, 1_000) for index in range(13)}}
+    decision = decide_outcome([replace(evidence(260 + lost, 272, 13_500, "mmlu"), subtasks=subtasks)])
+    assert decision.outcome == "UNDECIDED"
+    assert decision.reasons[0].startswith("mmlu, law: ")
+    assert reason in decision.reasons[0]
+    same = subtasks | {"law": drop_of(12, 12, 500)}
+    assert decide_outcome([replace(evidence(272, 272, 13_500, "mmlu"), subtasks=same)]).outcome == "SHIP"
 
 
 def test_a_drop_in_small_tasks_that_may_be_chance_forbids_ship() -> None:
     decision = decide_outcome([evidence(18, 8, 448, "small"), evidence(300, 300, 12_000, "large")])
     assert decision.interval is not None
     assert decision.interval.upper < MARGIN
-    assert decision.outcome == "NOT SHOWN"
+    assert decision.outcome == "UNDECIDED"
     assert decision.reasons == ("the mean in which every task counts the same dropped by 1.1 points",)
 
 
@@ -177,19 +229,19 @@ def test_a_veto_forbids_ship_with_its_reason() -> None:
     decision = decide_outcome(
         same, vetoes=[Veto("54 of 541 answers are empty", "meta_ifeval"), Veto("the pack was edited")]
     )
-    assert decision.outcome == "NOT SHOWN"
+    assert decision.outcome == "UNDECIDED"
     assert decision.reasons == ("meta_ifeval: 54 of 541 answers are empty", "the pack was edited")
-    assert decide_outcome([evidence(300, 100, 10_000)], vetoes=[Veto("the pack was edited")]).outcome == "DON'T"
+    assert decide_outcome([evidence(300, 100, 10_000)], vetoes=[Veto("the pack was edited")]).outcome == "DON'T SHIP"
 
 
 def test_a_ship_with_a_drop_says_so() -> None:
     decision = decide_outcome([evidence(160, 100, 10_000)])
-    assert (decision.outcome, decision.reasons) == ("SHIP", ("a drop is shown, and is smaller than the margin",))
+    assert (decision.outcome, decision.reasons) == ("SHIP", ("the mean drop is at most 0.9 points, margin 1.0 points",))
 
 
 def test_nothing_decides_nothing() -> None:
     decision = decide_outcome([], vetoes=[Veto("meta_gpqa was not run")])
-    assert (decision.outcome, decision.mean) == ("NOT SHOWN", None)
+    assert (decision.outcome, decision.mean) == ("UNDECIDED", None)
     assert decision.reasons == ("meta_gpqa was not run", "there is no task to decide on")
 
 
@@ -284,7 +336,7 @@ tables = st.lists(
     min_size=1,
     max_size=5,
 )
-RANK = {"DON'T": 0, "NOT SHOWN": 1, "SHIP": 2}
+RANK = {"DON'T SHIP": 0, "UNDECIDED": 1, "SHIP": 2}
 
 
 def decided(rows: list[tuple[int, int, int]], margin: float) -> Decision:
@@ -299,8 +351,8 @@ def test_a_wider_margin_never_makes_anything_worse(
     assert RANK[narrow.outcome] <= RANK[wide.outcome]
     assert narrow.interval == wide.interval
     for before, after in zip(narrow.tasks, wide.tasks, strict=True):
-        assert before.outcome != "shown to hold" or after.outcome == "shown to hold"
-        assert after.outcome != "shown below" or before.outcome == "shown below"
+        assert before.outcome != "within margin" or after.outcome == "within margin"
+        assert after.outcome != "worse" or before.outcome == "worse"
 
 
 @given(tables, st.randoms())
@@ -325,12 +377,12 @@ def test_what_is_said_agrees_with_itself(rows: list[tuple[int, int, int]]) -> No
     assert decision.mean.value == pytest.approx(sum(task.weight * task.drop.value for task in decision.tasks), abs=1e-9)
     if decision.outcome == "SHIP":
         assert decision.interval.upper < 0.05
-        assert all(task.outcome != "shown below" for task in decision.tasks)
+        assert all(task.outcome != "worse" for task in decision.tasks)
     else:
         assert decision.reasons
     for task in decision.tasks:
-        assert (task.outcome == "shown to hold") == (task.interval.upper < task.margin)
-        assert task.outcome != "shown below" or (task.interval.lower > 0 and task.p <= task.p_corrected < 0.05)
+        assert (task.outcome == "within margin") == (task.interval.upper < task.margin)
+        assert task.outcome != "worse" or (task.interval.lower > 0 and task.p <= task.p_corrected < 0.05)
 
 
 # Simulation: small; benchmarks/verdicts.py has the large ones. The wrong rules that these are about err in one run of
@@ -347,7 +399,7 @@ def test_a_drop_of_the_margin_seldom_ships(flips: float) -> None:
         counts = rng.multinomial(200, [0.02 + flips / 2, flips / 2, 0.98 - flips], size=5)
         decision = decide_outcome([evidence(int(a), int(b), 200, str(i)) for i, (a, b, _) in enumerate(counts)], 0.02)
         shipped += decision.outcome == "SHIP"
-        held += sum(task.outcome == "shown to hold" for task in decision.tasks)
+        held += sum(task.outcome == "within margin" for task in decision.tasks)
     assert shipped <= 0.05 * RUNS
     assert held <= 0.05 * 5 * RUNS
 
@@ -357,7 +409,7 @@ def test_an_identical_model_is_seldom_shown_below_anywhere() -> None:
     for _ in range(RUNS // 2):
         counts = rng.multinomial(400, [0.03, 0.03, 0.94], size=22)
         decision = decide_outcome([evidence(int(a), int(b), 400, str(i)) for i, (a, b, _) in enumerate(counts)])
-        below += any(task.outcome == "shown below" for task in decision.tasks)
-        worse += decision.outcome == "DON'T"
+        below += any(task.outcome == "worse" for task in decision.tasks)
+        worse += decision.outcome == "DON'T SHIP"
     assert below <= 0.05 * (RUNS // 2)
     assert worse <= 0.025 * (RUNS // 2)

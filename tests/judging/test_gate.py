@@ -47,7 +47,7 @@ def reason_of(result: Judgement) -> str:
 
 @pytest.mark.parametrize(
     ("count", "margin", "outcome", "code"),
-    [(650, 5.0, "SHIP", 0), (650, 2.0, "NOT SHOWN", 3), (560, 2.0, "DON'T", 1), (720, 1.0, "SHIP", 0)],
+    [(650, 5.0, "SHIP", 0), (650, 2.0, "UNDECIDED", 3), (560, 2.0, "DON'T SHIP", 1), (720, 1.0, "SHIP", 0)],
 )
 def test_a_drop_from_the_published_number(tmp_path: Path, count: int, margin: float, outcome: str, code: int) -> None:
     gate = Gate(margin=margin, against="published")
@@ -63,16 +63,16 @@ def test_a_drop_from_what_was_recorded(tmp_path: Path) -> None:
     gate = Gate(margin=2.5, against="recorded")
     judgement = at_the_gate(tmp_path / "a", gate, right(650), entry(N), recorded=recorded)
     assert (judgement.decision.outcome, judgement.decision.tasks[0].drop.value) == ("SHIP", pytest.approx(0.01))
-    assert at_the_gate(tmp_path / "b", gate, right(600), entry(N), recorded=recorded).decision.outcome == "DON'T"
+    assert at_the_gate(tmp_path / "b", gate, right(600), entry(N), recorded=recorded).decision.outcome == "DON'T SHIP"
     none = at_the_gate(tmp_path / "c", gate, right(650), entry(N, published(65.0)))
-    assert none.decision.outcome == "NOT SHOWN"
+    assert none.decision.outcome == "UNDECIDED"
     assert "there are no recorded answers or verdicts to compare it with" in reason_of(none)
 
 
 def test_what_is_no_verdict_is_nothing_to_decide_on(tmp_path: Path) -> None:
     task = entry(N, reading="other,strict-match")
     judgement = at_the_gate(tmp_path, Gate(margin=2.5, against="recorded"), right(650), task, recorded=[True] * N)
-    assert (judgement.decision.outcome, judgement.decision.tasks) == ("NOT SHOWN", ())
+    assert (judgement.decision.outcome, judgement.decision.tasks) == ("UNDECIDED", ())
 
 
 def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_drop_from_a_baseline(tmp_path: Path) -> None:
         against_baseline(tmp_path / str(count), gate, right(650), right(count)).decision.outcome
         for count in (645, 600, 630)
     ]
-    assert outcomes == ["SHIP", "DON'T", "NOT SHOWN"]
+    assert outcomes == ["SHIP", "DON'T SHIP", "UNDECIDED"]
 
 
 def test_a_comparison_may_be_decided_by_the_published_number(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_enough_docs_are_enough_when_the_gate_says_so(tmp_path: Path, against: A
         return compare_runs(run, run, pack, rules=gate) if against == "baseline" else judge_run(run, pack, rules=gate)
 
     assert decided(N).decision.outcome == "SHIP"
-    assert decided(N + 1).decision.outcome == "NOT SHOWN"
+    assert decided(N + 1).decision.outcome == "UNDECIDED"
     assert "1000 docs, and 1001 are asked for" in reason_of(decided(N + 1))
 
 
@@ -194,7 +194,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_wider_margin_never_stops_what_a_narrower_lets_through(run: Run, first: float, other: float) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)))
     narrow, wide = (judge_run(run, pack, rules=Gate(margin=at)).decision.outcome for at in sorted((first, other)))
-    order = ("DON'T", "NOT SHOWN", "SHIP")
+    order = ("DON'T SHIP", "UNDECIDED", "SHIP")
     assert order.index(wide) >= order.index(narrow)
 
 
@@ -212,13 +212,13 @@ def limited(folder: Path, limits: dict[str, float], *, of_task: bool = False, **
     ("line", "limits", "outcome", "reason"),
     [
         ({}, {"unextracted": 0, "empty": 0}, "SHIP", ""),
-        ({"unextracted": 1.0}, {"unextracted": 99.9}, "DON'T", "1,000 of 1,000 are answers in which nothing was found"),
-        ({"metrics": ["exact_match"], "filtered_resps": ["[invalid]"]}, {"unextracted": 5}, "DON'T", "and 5 % are allowed"),
+        ({"unextracted": 1.0}, {"unextracted": 99.9}, "DON'T SHIP", "1,000 of 1,000 are answers in which nothing was found"),
+        ({"metrics": ["exact_match"], "filtered_resps": ["[invalid]"]}, {"unextracted": 5}, "DON'T SHIP", "and 5 % are allowed"),
         (
-            {"metrics": ["exact_match"], "filtered_resps": [], "resps": [["x"]]}, {"unextracted": 5}, "NOT SHOWN",
+            {"metrics": ["exact_match"], "filtered_resps": [], "resps": [["x"]]}, {"unextracted": 5}, "UNDECIDED",
             "of 1,000 of 1,000 it is not known whether they are answers in which nothing was found",
         ),
-        ({"finish_reason": "length"}, {"cut": 50}, "NOT SHOWN", "answers as long as they were allowed to be, and 50 %"),
+        ({"finish_reason": "length"}, {"cut": 50}, "UNDECIDED", "answers as long as they were allowed to be, and 50 %"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("of_task", [False, True])

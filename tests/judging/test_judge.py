@@ -227,8 +227,8 @@ def test_a_score_is_never_put_beside_a_number_that_it_is_not_comparable_with(
 ) -> None:
     judgement = whole(tmp_path, right(650, 1000), task=task, **options)
     (shown,) = judgement.tasks
-    assert (shown.outcome, shown.against, shown.scores[0].difference) == ("not shown", None, None)
-    assert judgement.decision.outcome == "NOT SHOWN"
+    assert (shown.outcome, shown.against, shown.scores[0].difference) == ("undecided", None, None)
+    assert judgement.decision.outcome == "UNDECIDED"
     with pytest.raises(AssertionError, match=reason):
         raise AssertionError(f"{shown.reason} {shown.scores[0].reason}")
 
@@ -245,16 +245,16 @@ def test_a_task_that_was_not_run_is_not_shown(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(500, 1000), recorded=[True] * 500 + [False] * 500)])
     judgement = judge_run(run, manifest(meta_some=entry(1000), meta_other=entry(20, published(50.0))))
     assert [(task.name, task.outcome, task.reason) for task in judgement.tasks] == [
-        ("meta_other", "not shown", "it was not run"),
-        ("meta_some", "shown to hold", None),
+        ("meta_other", "undecided", "it was not run"),
+        ("meta_some", "within margin", None),
     ]
-    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.outcome == "UNDECIDED"
     assert "not run: meta_other" in judgement.decision.reasons
 
 
 def test_without_a_pack_the_decision_says_what_is_missing(tmp_path: Path) -> None:
     judgement = whole(tmp_path, right(650, 1000), task=None, recorded=[True] * 1000)
-    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.outcome == "UNDECIDED"
     assert judgement.decision.reasons == ("no pack named", "there is no task to decide on")
     assert "--pack" in judgement.alarms[0].hint
 
@@ -285,7 +285,7 @@ def test_what_the_baseline_is_off_the_published_number_is_none_of_the_drop(tmp_p
     distance = result.scores[0].distance
     assert distance is not None and distance.distance == pytest.approx(-0.02) and not distance.rounded
     assert "judge" in str(distance.reason) or "then a model" in str(distance.reason)
-    assert (drop_of(result).value, drop_of(result).p_value(), result.outcome) == (0.0, 1.0, "shown to hold")
+    assert (drop_of(result).value, drop_of(result).p_value(), result.outcome) == (0.0, 1.0, "within margin")
     near = judged(tmp_path / "b", right(650, 1000), task=entry(1000, published(65.04)), before=right(650, 1000))
     assert near.scores[0].distance is not None and not near.scores[0].distance.rounded
     same = judged(tmp_path / "c", right(650, 1000), task=entry(1000, published(65.0)), before=right(650, 1000))
@@ -349,7 +349,7 @@ def test_empty_answers_forbid_ship(tmp_path: Path) -> None:
     run = read_run([folder])
     pack = manifest(meta_some=entry(541, published(79.5)))
     judgement = judge_run(run, pack, answered(run, verdicts), Gate(margin=5.0))
-    assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("shown to hold", "NOT SHOWN")
+    assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("within margin", "UNDECIDED")
     assert "empty answers: meta_some (54 of 541)" in judgement.decision.reasons
 
 
@@ -380,7 +380,7 @@ def test_the_packs_margin_counts_where_no_other_is_given(tmp_path: Path) -> None
     pack = manifest(meta_some=entry(1000))
     wide = pack.model_copy(update={"run": pack.run.model_copy(update={"margin": 5.0})})
     baseline = answered(run, right(640, 1000))
-    assert [judge_run(run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["NOT SHOWN", "SHIP"]
+    assert [judge_run(run, prepared, baseline).decision.outcome for prepared in (pack, wide)] == ["UNDECIDED", "SHIP"]
     assert judge_run(run, wide, baseline, Gate(margin=1.0)).decision.margin == 0.01
 
 
@@ -710,7 +710,7 @@ def test_what_else_was_not_the_same_forbids_ship(tmp_path: Path) -> None:
     first = read_run([write_run(tmp_path / "a", right(500, 1000))])
     second = read_run([write_run(tmp_path / "b", right(500, 1000), config={"gen_kwargs": {"temperature": 1}})])
     judgement = compare_runs(first, second)
-    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.outcome == "UNDECIDED"
     assert "runs not alike: meta_some (temperature: none in A, 1 in B)" in judgement.decision.reasons
     docs = manifest(meta_some=entry(1000))
     assert compare_runs(first, first, docs).decision.outcome == "SHIP"
@@ -725,15 +725,15 @@ def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path
     judgement = compare_runs(first, second)
     reason = "runs not alike: meta_some (100 of 100 docs had another prompt in B)"
     assert (judgement.decision.outcome, judgement.decision.exit_code, judgement.decision.invalid) == (
-        "NOT SHOWN",
+        "UNDECIDED",
         2,
         True,
     )
     assert judgement.decision.caveats == (reason,) == judgement.decision.reasons[:1]
-    assert headline(judgement.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task 30.0 points")
-    assert (judgement.tasks[0].outcome, drop_of(judgement.tasks[0]).value) == ("not shown", pytest.approx(0.3))
+    assert headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
+    assert (judgement.tasks[0].outcome, drop_of(judgement.tasks[0]).value) == ("undecided", pytest.approx(0.3))
     assert judgement.decision.settling is None
-    assert compare_runs(first, read_run([write_run(tmp_path / "c", right(50, 100))])).decision.outcome == "DON'T"
+    assert compare_runs(first, read_run([write_run(tmp_path / "c", right(50, 100))])).decision.outcome == "DON'T SHIP"
 
 
 def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) -> None:
@@ -744,7 +744,7 @@ def test_one_doc_with_another_prompt_is_counted_and_is_enough(tmp_path: Path) ->
     lines[7] = json.dumps(json.loads(lines[7]) | {"prompt_hash": digest("other")})
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     decision = compare_runs(first, read_run([folder]), manifest(meta_some=entry(1000))).decision
-    assert (decision.outcome, decision.exit_code) == ("NOT SHOWN", 2)
+    assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
     assert decision.caveats == ("runs not alike: meta_some (1 of 1,000 docs had another prompt in B)",)
 
 
@@ -765,10 +765,10 @@ def test_other_shots_or_settings_make_a_comparison_invalid(
     extra = {"n-shot": {"meta_some": 0}} | options.pop("extra", {})
     second = read_run([write_run(tmp_path / "b", right(500, 1000), extra=extra, **options)])
     judgement = compare_runs(first, second, manifest(meta_some=entry(1000)))
-    assert (judgement.decision.outcome, judgement.decision.exit_code) == ("NOT SHOWN", 2)
+    assert (judgement.decision.outcome, judgement.decision.exit_code) == ("UNDECIDED", 2)
     assert judgement.decision.caveats == (f"runs not alike: meta_some ({reason})",)
     (task,) = judgement.decision.tasks
-    assert (task.outcome, task.settling) == ("not shown", None)
+    assert (task.outcome, task.settling) == ("undecided", None)
 
 
 def test_the_same_decoding_said_in_other_words_is_no_difference(tmp_path: Path) -> None:
@@ -788,17 +788,17 @@ def test_an_invalid_task_beside_valid_ones_leaves_their_outcomes(tmp_path: Path)
         line = {"prompt_hash": digest(prompt)} if prompt else {}
         write_run(tmp_path / "after", right(500, 1000), task=name, time=time, line=line)
     decision = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"])).decision
-    assert [task.outcome for task in decision.tasks] == ["not shown", "shown below"]
-    assert (decision.outcome, decision.invalid) == ("NOT SHOWN", True)
+    assert [task.outcome for task in decision.tasks] == ["undecided", "worse"]
+    assert (decision.outcome, decision.invalid) == ("UNDECIDED", True)
     gate = Gate(tasks=["meta_b"])
     rest = compare_runs(read_run([tmp_path / "before"]), read_run([tmp_path / "after"]), rules=gate).decision
-    assert (rest.outcome, rest.invalid, rest.exit_code) == ("DON'T", False, 1)
+    assert (rest.outcome, rest.invalid, rest.exit_code) == ("DON'T SHIP", False, 1)
 
 
 def test_a_run_of_changed_prompts_says_nothing_of_the_model(tmp_path: Path) -> None:
     run = read_run([write_run(tmp_path, right(300, 1000), doc={"prompt": "Another prompt"})])
     decision = judge_run(run, manifest(meta_some=entry(1000)), answered(run, right(800, 1000))).decision
-    assert (decision.outcome, decision.exit_code, decision.invalid) == ("NOT SHOWN", 2, True)
+    assert (decision.outcome, decision.exit_code, decision.invalid) == ("UNDECIDED", 2, True)
     assert decision.caveats == ("changed prompts: meta_some (1,000 of 1,000)",)
 
 
@@ -812,10 +812,10 @@ def test_a_baseline_that_answered_other_prompts_says_nothing_of_the_model(tmp_pa
     other = (replace(docs[0], prompt_unchanged=False), *docs[1:])
     pack = manifest(meta_some=entry(1000, baseline=named))
     decision = judge_run(run, pack, Baseline({"meta_some": other}, {})).decision
-    assert (decision.outcome, decision.exit_code) == ("NOT SHOWN", 2)
+    assert (decision.outcome, decision.exit_code) == ("UNDECIDED", 2)
     assert "1 of 1,000 answers of the baseline had another prompt" in decision.caveats[0]
     same = judge_run(run, pack, Baseline({"meta_some": docs}, {})).decision
-    assert same.outcome == "DON'T"
+    assert same.outcome == "DON'T SHIP"
 
 
 def test_alarms_of_both_runs_are_shown(tmp_path: Path) -> None:
@@ -825,7 +825,7 @@ def test_alarms_of_both_runs_are_shown(tmp_path: Path) -> None:
     for runs, label in (((first, second), "A"), ((second, first), "B")):
         judgement = compare_runs(*runs, pack)
         (alarm,) = [alarm for alarm in judgement.alarms if alarm.kind == "empty answers"]
-        assert ([task.run for task in alarm.tasks], judgement.decision.outcome) == ([label], "NOT SHOWN")
+        assert ([task.run for task in alarm.tasks], judgement.decision.outcome) == ([label], "UNDECIDED")
 
 
 def test_what_is_wrong_with_as_many_answers_of_both_runs_is_no_difference(tmp_path: Path) -> None:
@@ -833,7 +833,7 @@ def test_what_is_wrong_with_as_many_answers_of_both_runs_is_no_difference(tmp_pa
     other = read_run([write_run(tmp_path / "b", right(500, 1000))])
     pack = manifest(meta_some=entry(1000))
     assert compare_runs(run, run, pack).decision.outcome == "SHIP"
-    assert compare_runs(run, other, pack).decision.outcome == "NOT SHOWN"
+    assert compare_runs(run, other, pack).decision.outcome == "UNDECIDED"
 
 
 def test_a_task_that_only_one_run_has_forbids_ship(tmp_path: Path) -> None:
@@ -841,7 +841,7 @@ def test_a_task_that_only_one_run_has_forbids_ship(tmp_path: Path) -> None:
     write_run(tmp_path / "a", right(500, 1000), task="meta_other", time="2026-01-02T03-04-06")
     write_run(tmp_path / "b", right(500, 1000))
     judgement = compare_runs(read_run([tmp_path / "a"]), read_run([tmp_path / "b"]))
-    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.outcome == "UNDECIDED"
     assert "not run: meta_other (only A has samples of it)" in judgement.decision.reasons
 
 
@@ -889,13 +889,13 @@ def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
     better = fewer(tmp_path / "better", right(900, 1000), right(800, 1000))
     assert better.decision.outcome == "SHIP"
     (task,) = better.tasks
-    assert (task.outcome, task.lower_is_better) == ("shown to hold", True)
+    assert (task.outcome, task.lower_is_better) == ("within margin", True)
     assert (drop_of(task).before, drop_of(task).after) == (pytest.approx(0.9), pytest.approx(0.8))
     assert (drop_of(task).value, drop_of(task).recovery) == (pytest.approx(-0.1), None)
     assert "lower is better in pct,strict-match" in str(why(task))
     assert "it is below its baseline, by about 10.0 points" in str(why(task))
     worse = fewer(tmp_path / "worse", right(800, 1000), right(900, 1000))
-    assert (worse.decision.outcome, worse.decision.exit_code) == ("DON'T", 1)
+    assert (worse.decision.outcome, worse.decision.exit_code) == ("DON'T SHIP", 1)
     assert drop_of(worse.tasks[0]).value == pytest.approx(0.1)
     assert worse.decision.mean is not None and worse.decision.mean.value == pytest.approx(0.1)
 
@@ -933,7 +933,7 @@ def test_the_gate_and_a_report_know_which_way_is_worse(tmp_path: Path) -> None:
         judge_run(run, pack, answered(run, right(count, 1000), metric="pct"), Gate(margin=2.0)).decision.outcome
         for count in (800, 900, 990)
     ]
-    assert outcomes == ["DON'T", "SHIP", "SHIP"]
+    assert outcomes == ["DON'T SHIP", "SHIP", "SHIP"]
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "brier_score", "eqbench", "mcc"])
@@ -1040,13 +1040,13 @@ def test_a_gain_of_one_filter_alone_is_said_first_and_never_ships(tmp_path: Path
     """The base answers in another format: 55.8 strict and 83.2 flexible; the tuned copy 80.2 by both."""
     base, tuned = (right(558, 1000), right(832, 1000)), (right(802, 1000), right(802, 1000))
     judgement = filtered(tmp_path / "a", base, tuned)
-    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.outcome == "UNDECIDED"
     (reason,) = judgement.decision.caveats
     assert reason == (
         "filters disagree: meta_some (strict-match gained 24.4 points, flexible-extract lost 3.0 points: "
         "the format of the answers changed)"
     )
-    assert headline(judgement.decision).startswith(f"NOT SHOWN: {reason}; mean drop of 1 task")
+    assert headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task")
     assert not judgement.decision.invalid and judgement.decision.exit_code == 3
     assert filtered(tmp_path / "b", tuned, tuned).decision.outcome == "SHIP"
 
@@ -1054,7 +1054,7 @@ def test_a_gain_of_one_filter_alone_is_said_first_and_never_ships(tmp_path: Path
 def test_a_hidden_loss_of_more_than_the_margin_never_ships(tmp_path: Path) -> None:
     base, tuned = (right(500, 1000), right(800, 1000)), (right(500, 1000), right(770, 1000))
     judgement = filtered(tmp_path, base, tuned)
-    assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("shown to hold", "NOT SHOWN")
+    assert (judgement.tasks[0].outcome, judgement.decision.outcome) == ("within margin", "UNDECIDED")
     assert "strict-match did not change, flexible-extract lost 3.0 points" in judgement.decision.caveats[0]
     wide = filtered(tmp_path / "wide", base, tuned, gate=Gate(margin=5.0))
     assert (wide.decision.outcome, wide.decision.caveats) == ("SHIP", ())
@@ -1063,7 +1063,7 @@ def test_a_hidden_loss_of_more_than_the_margin_never_ships(tmp_path: Path) -> No
 def test_a_loss_of_format_alone_is_said_first(tmp_path: Path) -> None:
     base, tuned = (right(800, 1000), right(832, 1000)), (right(500, 1000), right(832, 1000))
     judgement = filtered(tmp_path, base, tuned)
-    assert judgement.decision.outcome == "DON'T"
+    assert judgement.decision.outcome == "DON'T SHIP"
     assert judgement.decision.caveats[0].startswith("filters disagree: meta_some (strict-match lost 30.0 points")
 
 
@@ -1081,7 +1081,7 @@ def test_a_report_beside_recorded_answers_knows_filters_that_disagree(tmp_path: 
     judgement = judge_run(
         run, manifest(meta_some=entry(1000)), Baseline({"meta_some": base.tasks["meta_some"].docs}, {})
     )
-    assert judgement.decision.outcome == "NOT SHOWN"
+    assert judgement.decision.outcome == "UNDECIDED"
     assert judgement.decision.caveats[0].startswith("filters disagree: meta_some (strict-match gained 24.4 points")
 
 
@@ -1121,7 +1121,7 @@ def test_a_group_has_a_figure_by_its_own_average(tmp_path: Path, by_docs: bool) 
 def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
     judgement = grouped(tmp_path / "a", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_pro"]))
     (decided,) = judgement.decision.tasks
-    assert (decided.task, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T")
+    assert (decided.task, decided.weight, judgement.decision.outcome) == ("mmlu_pro", 1.0, "DON'T SHIP")
     assert {task.name: task.reason for task in judgement.tasks}["mmlu_pro_a"] == "it is not asked for"
     rules = Gate.model_validate({"tasks": {"mmlu_pro": {"margin": 12.0}, "mmlu_pro_c": None}})
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, rules=rules).decision
@@ -1151,9 +1151,9 @@ def test_a_group_that_is_shown_below_forbids_ship(tmp_path: Path) -> None:
     before = {f"mmlu_pro_{number:02}": right(50, 100) for number in range(30)}
     after = {name: right(48, 100) for name in before}
     judgement = grouped(tmp_path, before, after)
-    assert {task.outcome for task in judgement.decision.tasks} == {"not shown"}
+    assert {task.outcome for task in judgement.decision.tasks} == {"undecided"}
     (group,) = judgement.decision.groups
-    assert (group.task, group.outcome, judgement.decision.outcome) == ("mmlu_pro", "shown below", "DON'T")
+    assert (group.task, group.outcome, judgement.decision.outcome) == ("mmlu_pro", "worse", "DON'T SHIP")
 
 
 def test_a_group_of_the_pack_without_an_average_stands_for_its_tasks(tmp_path: Path) -> None:
@@ -1174,7 +1174,7 @@ def test_what_is_wrong_with_a_task_is_wrong_with_its_group(tmp_path: Path) -> No
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     runs = [read_run([tmp_path / name]) for name in ("a", "b")]
     decision = compare_runs(*runs, rules=Gate(tasks=["mmlu_pro"], margin=20.0)).decision
-    assert (decision.outcome, decision.invalid, decision.tasks[0].outcome) == ("NOT SHOWN", True, "not shown")
+    assert (decision.outcome, decision.invalid, decision.tasks[0].outcome) == ("UNDECIDED", True, "undecided")
     assert "mmlu_pro_b (200 of 200 docs had another prompt in B)" in decision.caveats[0]
 
 

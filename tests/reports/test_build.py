@@ -50,7 +50,7 @@ def write_pack(folder: Path, pack: Manifest) -> Path:
 def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_settle_it(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(N, published(65.0)), meta_other=entry(7))
     summary = reported(tmp_path, right(650), pack, recorded=[True] * 660 + [False] * 340).summary
-    assert summary.startswith("NOT SHOWN: mean drop of 1 task 1.0 points (95 % interval ")
+    assert summary.startswith("UNDECIDED: mean drop of 1 task 1.0 points (95 % interval ")
     assert "margin 1; the mean drop may be as large as" in summary
     assert "; not run: meta_other. " in summary
     assert "No number of repeats is sure to settle it; the smallest margin that this run shows is" in summary
@@ -60,7 +60,7 @@ def test_the_summary_is_one_line_with_the_numbers_the_reasons_and_what_would_set
 def test_a_number_that_is_not_comparable_is_named_with_the_reason_and_not_compared(tmp_path: Path) -> None:
     pack = manifest(meta_some=entry(N, published(65.0, same_settings=False, note="0-shot.")))
     (task,) = reported(tmp_path, right(650), pack).tasks
-    assert (task.outcome, task.decision) == ("not shown", None)
+    assert (task.outcome, task.decision) == ("undecided", None)
     assert task.reason == "the published number was measured in another way: 0-shot"
     assert task.scores[0].published is not None and task.scores[0].difference is None
 
@@ -95,7 +95,7 @@ def test_a_comparison_says_what_changed_and_what_is_in_one_run_only(tmp_path: Pa
     after = read_run([write_run(tmp_path / "b", right(560))])
     report = build_report_of_two(compare_runs(before, after), before, after)
     (task,) = report.tasks
-    assert (report.decision.outcome, task.outcome) == ("DON'T", "shown below")
+    assert (report.decision.outcome, task.outcome) == ("DON'T SHIP", "worse")
     assert task.flips is not None and (task.flips.first_only, task.flips.second_only) == (90, 0)
     assert report.to_json()["tasks"][0]["drop"]["recovery"] == pytest.approx(560 / 650)
 
@@ -222,9 +222,9 @@ def test_report_writes_every_file_and_ends_with_the_decisions_code(tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     tree = json.loads(done.stdout)
-    assert (tree["decision"]["outcome"], tree["tasks"][0]["outcome"], tree["exit_code"]) == ("DON'T", "shown below", 1)
+    assert (tree["decision"]["outcome"], tree["tasks"][0]["outcome"], tree["exit_code"]) == ("DON'T SHIP", "worse", 1)
     assert (tree["decision"]["margin"], tree["tasks"][0]["against"]) == (0.02, "the published number alone")
-    assert "DON'T: mean drop" in done.stderr
+    assert "DON'T SHIP: mean drop" in done.stderr
     assert "run `meta-eval verify`" in " ".join(done.stderr.split())
     assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "56.0" in (tmp_path / "r.md").read_text(encoding="utf-8")
@@ -235,14 +235,14 @@ def test_without_json_stdout_is_empty_and_without_a_gate_the_code_is_0(tmp_path:
     write_run(tmp_path / "out", right(580))
     done = cli("report", "out", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "NOT SHOWN: nothing was compared, margin 1; no pack named" in " ".join(done.stderr.split())
+    assert "UNDECIDED: nothing was compared, margin 1; no pack named" in " ".join(done.stderr.split())
 
 
 def test_a_margin_alone_changes_no_exit_code(tmp_path: Path) -> None:
     write_run(tmp_path / "out", right(560))
     write_pack(tmp_path / "pack", manifest(meta_some=entry(N, published(65.0))))
     done = cli("report", "out", "--pack", "pack", "--margin", "2", "--json", cwd=tmp_path)
-    assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "DON'T")
+    assert (done.returncode, json.loads(done.stdout)["decision"]["outcome"]) == (0, "DON'T SHIP")
 
 
 def test_an_identical_model_passes_the_readmes_gate(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_gate_that_cannot_decide_ends_with_3(tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text("max_drop: 6\n")
     done = cli("report", "out", "--pack", "pack", "--gate", "gate.yaml", cwd=tmp_path)
     assert done.returncode == 3
-    assert "NOT SHOWN: mean drop of 1 task 1.0 points" in done.stderr
+    assert "UNDECIDED: mean drop of 1 task 1.0 points" in done.stderr
     assert "! not run: meta_other" in done.stderr
 
 
@@ -334,13 +334,13 @@ def test_an_invalid_comparison_shows_its_figures_and_ends_with_2_under_a_gate(tm
     tree = json.loads(plain.stdout)
     reason = "runs not alike: meta_some (100 of 100 docs had another prompt in B; a chat template: none in A, yes in B)"
     assert (plain.returncode, gated.returncode) == (0, 2)
-    assert (tree["decision"]["outcome"], tree["decision"]["invalid"]) == ("NOT SHOWN", True)
-    assert tree["summary"].startswith(f"NOT SHOWN: {reason}; mean drop of 1 task 30.0 points")
+    assert (tree["decision"]["outcome"], tree["decision"]["invalid"]) == ("UNDECIDED", True)
+    assert tree["summary"].startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
     assert tree["tasks"][0]["drop"]["value"] == pytest.approx(0.3)
-    assert f"NOT SHOWN: {reason}" in " ".join(gated.stderr.split())
+    assert f"UNDECIDED: {reason}" in " ".join(gated.stderr.split())
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert page.index("100 of 100 docs had another prompt") < page.index('<dl class="figures">')
-    assert "**NOT SHOWN**: runs not alike" in " ".join((tmp_path / "c.md").read_text(encoding="utf-8").split())
+    assert "**UNDECIDED**: runs not alike" in " ".join((tmp_path / "c.md").read_text(encoding="utf-8").split())
 
 
 def test_a_group_has_a_row_in_every_view_and_may_stand_in_a_gates_file(tmp_path: Path) -> None:

@@ -85,18 +85,18 @@ def test_subtasks_lose_what_all_begin_with() -> None:
 def test_the_terminal_says_everything_within_80_columns_and_without_colour() -> None:
     text = printed(make_report())
     assert max(map(len, text.splitlines())) <= 80
-    assert re.search(rf"meta_mmlu_pro_instruct +shown to hold +50\.0 +49\.6 +0\.4 +{MINUS}0\.1 to 1\.0 +0\.\d", text)
-    assert re.search(r"meta_math_hard +shown below +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +\d\.\d", text)
-    assert re.search(r"meta_math +not shown +- +- +- +- +-", text)
+    assert re.search(rf"meta_mmlu_pro_instruct +within margin +50\.0 +49\.6 +0\.4 +{MINUS}0\.1 to 1\.0 +0\.\d", text)
+    assert re.search(r"meta_math_hard +worse +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +\d\.\d", text)
+    assert re.search(r"meta_math +undecided +- +- +- +- +-", text)
     assert re.search(
         rf"meta_mmlu_pro_instruct macro +12,032 +47\.9 +47\.0 to 48\.8 +48\.3 +{MINUS}0\.4 +{MINUS}0\.4", text
     )
-    assert re.search(r"mean, by precision +DON'T +0\.6 +", text)
+    assert re.search(r"mean, by precision +DON'T SHIP +0\.6 +", text)
 
 
 def test_the_decision_and_what_went_wrong_are_said_before_any_number() -> None:
     text = printed(make_report())
-    assert text.splitlines()[1].startswith("DON'T: mean drop of 3 tasks")
+    assert text.splitlines()[1].startswith("DON'T SHIP: mean drop of 3 tasks")
     first = text.index("50.0 49.6")
     for trouble in (
         "not run: meta_gpqa_cot",
@@ -147,13 +147,13 @@ def test_tasks_of_which_the_same_is_to_be_said_share_a_line() -> None:
     report = make_report()
     math = report.tasks[-1]
     both = dataclasses.replace(report, tasks=(math, dataclasses.replace(math, name="meta_other")))
-    assert lines_of(printed(both), "not shown: meta_math, meta_other: it was measured with 0 shots")
+    assert lines_of(printed(both), "undecided: meta_math, meta_other: it was measured with 0 shots")
 
 
 def test_a_comparison_shows_flips_and_recovery() -> None:
     text = printed(make_comparison())
     assert max(map(len, text.splitlines())) <= 80
-    assert re.search(r"meta_math_hard +shown below +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +84\.0 %", text)
+    assert re.search(r"meta_math_hard +worse +25\.0 +21\.0 +4\.0 +2\.\d to 5\.\d +84\.0 %", text)
     assert re.search(r"meta_math_hard +1,324 +89\.8 % +94 +41", text)
 
 
@@ -169,9 +169,9 @@ def test_the_terminal_shows_foreign_text_as_text(text: str) -> None:
 
 def test_markdown_holds_the_decision_the_drops_the_scores_and_the_provenance() -> None:
     text = markdown.render(document_of(make_report()))
-    assert text.splitlines()[2].startswith("**DON'T**: mean drop of 3 tasks")
+    assert text.splitlines()[2].startswith("**DON'T SHIP**: mean drop of 3 tasks")
     assert re.search(
-        r"\| `meta_math_hard` \| shown below \| 1,324 \| 25\.0 \| 21\.0 \| \*\*4\.0\*\* \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
+        r"\| `meta_math_hard` \| worse \| 1,324 \| 25\.0 \| 21\.0 \| \*\*4\.0\*\* \| 2\.\d to 5\.\d \| <0\.001 \| \d\.\d \|",
         text,
     )
     assert f"| `meta_math_hard` | 1,324 | **21.4** | 19.2 to 23.6 | 25.4 | {MINUS}4.0 |" in text
@@ -222,10 +222,10 @@ def test_a_benchmark_that_was_not_run_to_its_end_is_left_out() -> None:
 
 def test_json_holds_the_decision_the_exit_code_and_shares() -> None:
     tree = json.loads(json.dumps(make_report(gated=True).to_json(), allow_nan=False))
-    assert (tree["schema_version"], tree["exit_code"], tree["decision"]["outcome"]) == (2, 1, "DON'T")
+    assert (tree["schema_version"], tree["exit_code"], tree["decision"]["outcome"]) == (3, 1, "DON'T SHIP")
     assert make_report().exit_code == 0
     math = tree["tasks"][1]
-    assert (math["scores"][0]["value"], math["outcome"]) == (0.214, "shown below")
+    assert (math["scores"][0]["value"], math["outcome"]) == (0.214, "worse")
     assert math["drop"]["value"] == pytest.approx(53 / 1324)
     assert math["drop"]["interval"]["lower"] < math["drop"]["value"] < math["drop"]["interval"]["upper"]
     assert [(one["kind"], one["veto"]) for one in tree["alarms"]][-1] == ("nothing extracted", False)
@@ -242,7 +242,7 @@ def test_the_plot_shows_each_drop_beside_0_and_its_margin() -> None:
     assert drawn.zero is not None and math.margin is not None and math.x is not None and ifeval.x is not None
     assert ifeval.x < drawn.zero < math.margin < math.x
     assert rows["meta_math"].x is None
-    assert mean.row.outcome == "DON'T"
+    assert mean.row.outcome == "DON'T SHIP"
     places = [place for row in drawn.marks for place in (row.low, row.high) if place is not None]
     assert all(0 <= place <= 100 for place in places)
     assert [tick.label for tick in drawn.ticks if tick.x == drawn.zero] == ["0"]

@@ -480,7 +480,7 @@ def test_several_models_share_a_pack_and_stand_side_by_side(
     (head,) = [line for line in done.stderr.splitlines() if line.split()[:2] == ["task", "baseline"]]
     assert head.split() == ["task", "baseline", "m", "n"]
     last = next(line for line in reversed(done.stderr.splitlines()) if line.startswith("decision"))
-    assert last.split() == ["decision", "DON'T", "DON'T"]
+    assert last.split() == ["decision", "DON'T", "SHIP", "DON'T", "SHIP"]
 
 
 def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: type[FakeClient]) -> None:

@@ -117,7 +117,7 @@ def test_a_copy_that_lost_much_is_stopped_early(
 ) -> None:
     ran = decided(place, evals, monkeypatch, 0.5, margin=1.0)
     assert ran.stopped is not None
-    assert ran.stopped.outcome == "DON'T"
+    assert ran.stopped.outcome == "DON'T SHIP"
     assert len(client.asked) < 300
 
 

@@ -267,7 +267,7 @@ def test_the_estimate_is_the_drop_and_tasks_weigh_as_in_a_whole_run() -> None:
 def test_a_copy_that_is_the_same_holds_early() -> None:
     order = plan_rounds([sized_task([2000, 1000])])
     states = looks(order, dict.fromkeys(order.order, 0.0))
-    assert states[-1].outcome == "SHIP" and states[-1].tasks[0].outcome == "shown to hold"
+    assert states[-1].outcome == "SHIP" and states[-1].tasks[0].outcome == "within margin"
     assert states[-1].docs < 800
     assert states[-1].mean.interval.upper < MARGIN
 
@@ -275,7 +275,7 @@ def test_a_copy_that_is_the_same_holds_early() -> None:
 def test_a_copy_ten_points_down_is_found() -> None:
     order = plan_rounds([sized_task([2000, 1000])])
     stopped = [ended(order, drawn(order, lambda _: 0.12, 0.02, random.Random(seed))) for seed in range(40)]
-    assert {state.outcome for state in stopped} == {"DON'T"}
+    assert {state.outcome for state in stopped} == {"DON'T SHIP"}
     assert sorted(state.docs for state in stopped)[20] < 300
     assert all(state.mean.interval.lower > MARGIN and state.tasks[0].beyond for state in stopped)
 
@@ -286,8 +286,8 @@ def test_few_are_called_by_the_other_name_at_the_margin() -> None:
         ended(order, drawn(order, lambda _: MARGIN + 0.02, 0.02, random.Random(seed))).outcome for seed in range(count)
     )
     # 2.5 % each are allowed; a bound for one look alone would give several times as many.
-    assert ends["SHIP"] <= 0.04 * count and ends["DON'T"] <= 0.04 * count
-    assert ends["SHIP"] + ends["DON'T"] > 0
+    assert ends["SHIP"] <= 0.04 * count and ends["DON'T SHIP"] <= 0.04 * count
+    assert ends["SHIP"] + ends["DON'T SHIP"] > 0
 
 
 def test_a_gain_is_no_reason_to_stop_but_for_ship() -> None:
@@ -320,15 +320,15 @@ def eighth_of_small(margin: float, small: float) -> list[State]:
 
 
 def test_a_task_that_loses_forbids_what_the_mean_allows() -> None:
-    states = eighth_of_small(0.11, 0.13)
-    assert states[-1].tasks[1].outcome == "shown below"
+    states = eighth_of_small(0.11, 0.12)
+    assert states[-1].tasks[1].outcome == "worse"
     assert states[-1].mean.interval.upper < 0.11 and states[-1].equal.interval.upper < 0.11
     assert states[-1].outcome is None
 
 
 def test_the_mean_in_which_tasks_weigh_alike_forbids_it_too() -> None:
     states = eighth_of_small(0.05, 0.5)
-    assert [task.outcome for task in states[-1].tasks] == ["shown to hold"] * 2
+    assert [task.outcome for task in states[-1].tasks] == ["within margin"] * 2
     assert states[-1].mean.interval.upper < 0.05 <= states[-1].equal.drop
     assert states[-1].outcome is None
 
@@ -337,7 +337,7 @@ def test_a_task_beyond_its_margin_decides_by_itself() -> None:
     order = plan_rounds([PairableDocs("large", range(6000)), PairableDocs("small", range(600))])
     some = {doc: float(doc[0] == "small" and doc[1] % 2 == 0) for doc in order.order}  # type: ignore[operator]
     state = looks(order, some, margin=0.1)[-1]
-    assert state.outcome == "DON'T" and state.tasks[1].beyond and not state.tasks[0].beyond
+    assert state.outcome == "DON'T SHIP" and state.tasks[1].beyond and not state.tasks[0].beyond
     assert state.mean.interval.lower < 0.1
 
 
@@ -348,7 +348,7 @@ def test_of_many_tasks_a_loss_takes_more_to_show() -> None:
         )
         some = {doc: float(doc[0] == "t0" and doc[1] % 8 == 0) for doc in order.order}  # type: ignore[operator]
         states = looks(order, some, margin=0.125 / count)
-        return next(index for index, state in enumerate(states) if state.tasks[0].outcome == "shown below")
+        return next(index for index, state in enumerate(states) if state.tasks[0].outcome == "worse")
 
     assert docs(1) < docs(12)
 

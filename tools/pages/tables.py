@@ -14,7 +14,7 @@ from meta_eval.token_fidelity.causes import GROUPS
 _TABLE = re.compile(
     r"(?P<head>^ *<!-- table (?P<name>[\w ]+)[:.].*?-->\n).*?(?=^ *<!-- end of table -->)", re.DOTALL | re.MULTILINE
 )
-_COMES_TO = {"gate failed": "DON'T", "gate not met": "no SHIP"}
+_COMES_TO = {"gate failed": "DON'T SHIP", "gate not met": "no SHIP"}
 
 
 def replace_tables(page: str) -> str:

@@ -14,7 +14,7 @@ from meta_eval.cli.console import err, print_result, result_console, show_progre
 from meta_eval.judging.options import JudgingOptions
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
-from meta_eval.thresholds import MARGIN
+from meta_eval.thresholds import CAP, MARGIN
 
 if TYPE_CHECKING:
     from meta_eval.reports.model import Report, Sample
@@ -38,6 +38,14 @@ _FLAGS = {
             "--margin",
             metavar="POINTS",
             help=f"The largest drop that is allowed; else the pack's, which is {100 * MARGIN:g} by default.",
+        ),
+    ),
+    "cap": options.Flag(
+        float | None,
+        typer.Option(
+            "--cap",
+            metavar="POINTS",
+            help=f"What no task may lose at the worse end of its interval; {100 * CAP:g} by default.",
         ),
     ),
     "gate": options.Flag(
@@ -91,6 +99,8 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
         raise ConfigError(said, hint="Give one; a gate's file has a key margin")
     if chosen.margin is not None:
         Gate().with_margin(chosen.margin, where="--margin")
+    if chosen.cap is not None:
+        Gate().with_cap(chosen.cap, where="--cap")
     return chosen if max_drop is None else chosen.updated(gate=Gate().with_margin(max_drop, where="--max-drop"))
 
 
@@ -108,9 +118,9 @@ def report(
     view: list[str] = options.VIEWS,
     as_json: bool = options.SHARES_AS_JSON,
 ) -> None:
-    """Does it hold? SHIP, DON'T or NOT SHOWN: the drop from the recorded answers, with intervals, beside a margin.
+    """Does it hold? SHIP, DON'T SHIP or UNDECIDED: the drop from the recorded answers, with intervals, beside a margin.
 
-    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
+    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED; 2 something that you can fix.
     """
     from meta_eval import api
     from meta_eval.reports.view_registry import choose_views
@@ -139,7 +149,7 @@ def compare(
 ) -> None:
     """Compare two runs doc by doc: what B loses of A with intervals, flips with both answers, recovery in percent.
 
-    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T, 3 NOT SHOWN; 2 something that you can fix.
+    Exit codes: 0; with --gate or --max-drop 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED; 2 something that you can fix.
     """
     from meta_eval import api
     from meta_eval.reports.view_registry import choose_views

@@ -33,7 +33,7 @@ _EVERY = 30.0
         bool,
         typer.Option(
             "--stop-when-decided",
-            help="Ask docs in a random order and stop once SHIP or DON'T is shown at the margin; no whole run's "
+            help="Ask docs in a random order and stop once SHIP or DON'T SHIP is shown at the margin; no whole run's "
             "result.",
         ),
     ),
@@ -56,7 +56,7 @@ def run(
     it is needed. Whatever ends it, every answer is kept, and the same command goes on.
 
     Exit codes: 0 done, 1 requests failed for good, are not answered, or cannot be graded, 2 something that you can
-    fix, 130 interrupted; with --gate 0 SHIP, 1 DON'T, 3 NOT SHOWN.
+    fix, 130 interrupted; with --gate 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
     """
     from meta_eval.boundary.outputs import check_outputs
     from meta_eval.config import config_place, load_config

@@ -35,7 +35,7 @@ Kind = Literal[
 
 # What each is called, what it means or what to do, and its flag in the table of samples; in the order to show them.
 KINDS: Mapping[Kind, tuple[str, str, str | None]] = {
-    "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T.", None),
+    "gate failed": ("gate failed", "More of these answers than the gate allows: that is a DON'T SHIP.", None),
     "gate not met": ("gate not met", "More of these answers than the gate allows, or it cannot be known.", None),
     "no pack": ("no pack named", "Nothing says what a run is to be compared with: name its pack with --pack.", None),
     "not run": ("not run", "These tasks were prepared and have no result.", None),

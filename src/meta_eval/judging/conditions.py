@@ -27,7 +27,7 @@ class Condition:
     Attributes:
         key: Its name under ``limits``; the value is the largest share, in percent.
         counted: The answers that it counts, as messages and pages say it.
-        severity: What more of them than allowed are: a DON'T (``gate failed``), or no SHIP (``gate not met``).
+        severity: What more of them than allowed are: a DON'T SHIP (``gate failed``), or no SHIP (``gate not met``).
         check: Whether a doc's answer by a filter is counted; None where that cannot be known.
     """
 

@@ -1,37 +1,36 @@
-"""Does it hold? Three outcomes for each task and one decision for all, at a stated margin. Scores from 0 to 1.
+"""Does it hold? Three outcomes for each task and one decision for all, at a stated margin and cap. Scores from 0 to 1.
 
 Of each task: the drop from its baseline (`meta_eval.stats.drop`, one statistic for everything said here) has a 95 %
 interval, and the largest drop that is allowed is the margin.
 
-- **shown to hold**: all of the interval lies under the margin. This is a test of non-inferiority at a one-sided 2.5 %,
+- **within margin**: all of the interval lies under the margin. This is a test of non-inferiority at a one-sided 2.5 %,
   the level that ICH E9 (1998, section 5.5) asks of such tests: of tasks whose true drop is the margin, one in forty is
   called so. The 90 % interval would decide at 5 % and find somewhat more. The 95 % interval is used because it is the
-  one that tables show, that says *below*, and that a p value belongs to: what decides can be seen. What few docs and
-  clusters cost in accuracy stays within the 5 % that are promised.
-- **shown below**: not shown to hold, and the drop is larger than 0 beyond doubt: the p value of no drop is under 5 %
-  after Holm's correction over all tasks of the decision. So a drop that is real and inside the margin holds, and is
-  remarked on.
-- **not shown**: neither. It is no verdict on the model: these docs cannot tell.
-
-Holding is claimed of each task by itself and not corrected; one *below* among many tasks would soon be chance, and is.
+  one that tables show and that a p value belongs to: what decides can be seen. What few docs and clusters cost in
+  accuracy stays within the 5 % that are promised.
+- **worse**: the estimate is over the margin, and the drop is larger than the mean drop of the others beyond chance:
+  p under 5 % after Holm's correction over all tasks of the decision. That mean counts from 0 to the margin here. So
+  a loss inside the margin is allowed (ICH E9), of one task as of all, and a task that stands out is not hidden by the
+  others. Where all tasks lose more than the margin alike, worse are those whose drop is shown to be larger than that.
+- **undecided**: neither. It is no verdict on the model: these docs cannot tell.
 
 Of all: the mean drop over tasks, each weighed by its precision (`meta_eval.stats.precision_weights`), with a margin of
 its own, and beside it the mean in which every task counts the same.
 
-- **SHIP**: all of the mean's interval lies under the margin, no task is shown below, the equally weighted mean is
-  neither larger than the margin nor shown below, and there is no veto.
-- **DON'T**: all of the mean's interval lies above the margin; or one task's drop is shown to be larger than the task's
-  margin (Holm over the tasks); or a condition of the gate fails (`meta_eval.judging.conditions`).
-- **NOT SHOWN**: neither, with the reasons, and with what would settle it where anything would.
+- **SHIP**: all of the mean's interval lies under the margin, the equally weighted mean is under it, no task and no
+  subtask is worse, each worse end lies under the cap, and there is no veto.
+- **DON'T SHIP**: the mean's drop, or that of a task, is shown to be larger than its margin (Holm over the mean and the
+  tasks), or an answer limit of the gate is exceeded.
+- **UNDECIDED**: neither, with the reasons, and with what would settle it where anything would.
+
+**The cap** is what no task and no subtask may lose, at the worse end of its interval; and no less than the margin. The
+mean cannot see what a task loses, and significance asks for much where docs are few: without a cap a model that loses
+five points of GPQA ships in one of three runs. Docs may be too few for it: for a task with fewer than `CAP_MIN_DOCS`,
+and for every subtask, it is at least what an identical copy stays under (`meta_eval.stats.identical`; for subtasks
+together, all but one in a hundred identical copies). What SHIP leaves open is said with it.
 
 Where more than the model differs (other prompts, shots or settings), the comparison is invalid: the figures stand
-there, no outcome does, and it is NOT SHOWN, with exit code 2. What makes it so is said first.
-
-So a drop that is allowed is a DON'T as seldom as one that is not allowed is a SHIP. Whether the mean drop is larger
-than 0 does not decide: it is said.
-
-A large task has most of the weight. That is right where the drop is the same everywhere, which is all that a mean can
-tell; where it is not, a task that is shown below, or the equally weighted mean, stand in the way of SHIP.
+there, no outcome does, and it is UNDECIDED, with exit code 2. What makes it so is said first.
 """
 
 from __future__ import annotations
@@ -41,12 +40,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval import stats
+from meta_eval.judging.caps import allowed_losses, correct_beyond, points, subtask_losses, task_caps
 from meta_eval.judging.evidence import Settling, TaskDrop, plan_repeats
 from meta_eval.stats import Drop, Interval
-from meta_eval.thresholds import ALPHA, MARGIN
+from meta_eval.thresholds import ALPHA, CAP, MARGIN
 
-Outcome = Literal["shown to hold", "shown below", "not shown"]
-Overall = Literal["SHIP", "DON'T", "NOT SHOWN"]
+Outcome = Literal["within margin", "worse", "undecided"]
+Overall = Literal["SHIP", "DON'T SHIP", "UNDECIDED"]
 
 __all__ = [
     "EXIT_CODES",
@@ -60,7 +60,7 @@ __all__ = [
     "decide_outcome",
 ]  # fmt: skip
 
-EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T": 1, "NOT SHOWN": 3}
+EXIT_CODES: dict[Overall, int] = {"SHIP": 0, "DON'T SHIP": 1, "UNDECIDED": 3}
 INVALID = 2
 
 # What is said of a task of which more than the model differs.
@@ -76,7 +76,7 @@ class Veto:
         task: The task that it is about; None for the whole run.
         invalid: The tasks whose comparison it makes invalid, since more than the model differs.
         first: Whether it is said before all figures.
-        fails: Whether it is a DON'T and not only no SHIP.
+        fails: Whether it is a DON'T SHIP and not only no SHIP.
     """
 
     reason: str
@@ -94,6 +94,7 @@ class TaskDecision:
         task: Its name.
         outcome: See this module.
         margin: The largest drop that is allowed.
+        cap: What the worse end of the interval must stay under for SHIP.
         drop: ``drop.value`` is the drop, positive for worse; ``drop.interval()`` is ``interval``.
         interval: The interval of the drop at `LEVEL`, which decides.
         p: Two-sided, of no drop; under 5 % exactly where the interval leaves out 0.
@@ -102,12 +103,13 @@ class TaskDecision:
             step, so that it holds whatever the other tasks say.
         weight: The task's weight in the mean drop.
         remark: What the outcome alone does not say, in one sentence without a full stop; None for nothing.
-        settling: What would show that it holds; None where the interval does not hold the margin.
+        settling: What would show that it is within the margin; None where the interval does not hold the margin.
     """
 
     task: str
     outcome: Outcome
     margin: float
+    cap: float
     drop: Drop
     interval: Interval
     p: float
@@ -133,7 +135,7 @@ class Decision:
         tasks: In the order given.
         vetoes: As given.
         reasons: Why it is no SHIP, or what else to know of one; sentences without a full stop, ``caveats`` first.
-        settling: What would show that the mean holds; None where its interval does not hold the margin.
+        settling: What would show that the mean is within the margin; None where its interval does not hold the margin.
         caveats: The first of ``reasons``: what must be known before any figure.
         invalid: Whether more than the model differs, so that no verdict on the model follows.
         groups: Groups of the tasks, decided as a task is, with no share of the mean.
@@ -166,6 +168,7 @@ def decide_outcome(
     vetoes: Sequence[Veto] = (),
     caveats: Sequence[str] = (),
     groups: Sequence[TaskDrop] = (),
+    cap: float = CAP,
 ) -> Decision:
     """Decide.
 
@@ -175,13 +178,14 @@ def decide_outcome(
         vetoes: What forbids SHIP.
         caveats: What is said before all figures, and forbids nothing; sentences without a full stop.
         groups: What is decided as a task is, and has no share of the mean: groups of these tasks, or parts of them.
+        cap: What the worse end of every task and subtask must stay under for SHIP.
 
     Raises:
-        ValueError: A margin is not above 0 and below 1, or two tasks have one name.
+        ValueError: A margin or a cap is not above 0 and below 1, or two tasks have one name.
     """
     everything = [*tasks, *groups]
     margins = [margin if evidence.margin is None else evidence.margin for evidence in everything]
-    if any(not 0 < limit < 1 for limit in (margin, *margins)):
+    if any(not 0 < limit < 1 for limit in (margin, cap, *margins)):
         raise ValueError("a margin is a share above 0 and below 1: 0.01 is one point")
     if len({evidence.task for evidence in everything}) < len(everything):
         raise ValueError("two tasks have one name")
@@ -191,29 +195,40 @@ def decide_outcome(
     caveats = (*firsts, *caveats)
     if not tasks:
         nothing = (*caveats, *failures, *others, "there is no task to decide on")
-        return Decision("NOT SHOWN", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats)
+        return Decision("UNDECIDED", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats)
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [evidence.drop for evidence in tasks]
     weights = stats.precision_weights(drops)
-    p_values = [evidence.drop.p_value() for evidence in everything]
-    corrected = stats.correct_by_holm(p_values)
-    decided = tuple(
-        _task(evidence, limit, p, p_corrected, weight, len(everything), valid=evidence.task not in invalid)
-        for evidence, limit, p, p_corrected, weight in zip(
-            everything, margins, p_values, corrected, [*weights, *(0.0 for _ in groups)], strict=True
-        )
-    )
     mean, equal = stats.mean_drop(drops, weights), stats.mean_drop(drops)
     interval, equal_interval = mean.interval(), equal.interval()
+    everywhere = [evidence.drop for evidence in everything]
+    p_values = [drop.p_value() for drop in everywhere]
+    standing_out = correct_beyond(everywhere, allowed_losses(drops, weights, margins, mean))
+    decided = tuple(
+        _task(evidence, limits, p_values[place], weight, len(everything), valid=evidence.task not in invalid)
+        for place, (evidence, limits, weight) in enumerate(
+            zip(
+                everything,
+                zip(
+                    margins,
+                    task_caps(everything, margin, cap),
+                    stats.correct_by_holm(p_values),
+                    standing_out,
+                    strict=True,
+                ),
+                [*weights, *(0.0 for _ in groups)],
+                strict=True,
+            )
+        )
+    )
     is_invalid = any(evidence.task in invalid for evidence in everything)
-    outcome: Overall = "NOT SHOWN"
+    outcome: Overall = "UNDECIDED"
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
-        outcome, reasons = _overall(
-            decided, margin, mean.value, interval, equal.value, equal_interval, failures, others
-        )
+        losses = subtask_losses([evidence for evidence in tasks if evidence.task not in invalid], margin, cap)
+        outcome, reasons = _overall(decided, margin, mean, equal, failures, [*losses, *others])
     if outcome == "SHIP" and firsts:
-        outcome = "NOT SHOWN"
+        outcome = "UNDECIDED"
     open_question = interval.lower <= margin <= interval.upper and not is_invalid
     return Decision(
         outcome=outcome,
@@ -234,20 +249,23 @@ def decide_outcome(
 
 
 def _task(
-    evidence: TaskDrop, margin: float, p: float, p_corrected: float, weight: float, count: int, *, valid: bool
+    evidence: TaskDrop, limits: tuple[float, float, float, float], p: float, weight: float, count: int, *, valid: bool
 ) -> TaskDecision:
+    """Decide on one task; ``limits`` are its margin, its cap, and p after Holm of no drop and of standing out."""
+    margin, cap, p_corrected, standing_out = limits
     drop, interval = evidence.drop, evidence.drop.interval()
-    outcome: Outcome = "not shown"
+    outcome: Outcome = "undecided"
     if not valid:
         pass
     elif interval.upper < margin:
-        outcome = "shown to hold"
-    elif drop.value > 0 and p_corrected < ALPHA:
-        outcome = "shown below"
+        outcome = "within margin"
+    elif drop.value > margin and standing_out < ALPHA:
+        outcome = "worse"
     return TaskDecision(
         task=evidence.task,
         outcome=outcome,
         margin=margin,
+        cap=cap,
         drop=drop,
         interval=interval,
         p=p,
@@ -261,13 +279,13 @@ def _task(
 
 def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float, count: int) -> str | None:
     said = []
-    if outcome == "shown to hold" and interval.lower > 0:
-        said.append(f"a drop of about {_points(drop.value)} is there, and smaller than the margin")
-    elif outcome == "not shown" and interval.lower > 0 and p_corrected >= ALPHA:
+    if outcome == "within margin" and interval.lower > 0:
+        said.append(f"a drop of about {points(drop.value)} is there, and is allowed")
+    elif outcome == "undecided" and interval.lower > 0 and p_corrected >= ALPHA:
         said.append(f"the interval leaves out 0, which chance does to some task where {count} are looked at")
     elif interval.upper < 0 and p_corrected < ALPHA:
         said.append(
-            f"it is {'below' if drop.lower_is_better else 'above'} its baseline, by about {_points(-drop.value)}"
+            f"it is {'below' if drop.lower_is_better else 'above'} its baseline, by about {points(-drop.value)}"
         )
     if not drop.paired:
         said.append("no answers of the baseline are known, so the noise of both scores is in the interval")
@@ -277,47 +295,45 @@ def _remark(outcome: Outcome, drop: Drop, interval: Interval, p_corrected: float
 def _overall(
     tasks: Sequence[TaskDecision],
     margin: float,
-    mean: float,
-    interval: Interval,
-    equal_mean: float,
-    equal: Interval,
+    mean: Drop,
+    equal: Drop,
     failures: Sequence[str],
     vetoes: Sequence[str],
 ) -> tuple[Overall, tuple[str, ...]]:
-    allowed = _points(margin)
-    beyond = stats.correct_by_holm(
-        [task.drop.p_value(task.margin) if task.drop.value > task.margin else 1.0 for task in tasks]
-    )
-    worse = [task for task, p in zip(tasks, beyond, strict=True) if p < ALPHA]
-    below = [task.task for task in tasks if task.outcome == "shown below"]
-    holds = interval.upper < margin
+    beyond = correct_beyond([mean, *(task.drop for task in tasks)], [margin, *(task.margin for task in tasks)])
     reasons = [
-        f"{task.task}: the drop of {_points(task.drop.value)} is shown to be larger than {_points(task.margin)}"
-        for task in worse
+        f"{task.task}: the drop of {points(task.drop.value)} is shown to be larger than {points(task.margin)}"
+        for task, p in zip(tasks, beyond[1:], strict=True)
+        if p < ALPHA
     ]
-    if interval.lower > margin:
-        reasons.insert(0, f"the mean drop of {_points(mean)} is shown to be larger than {allowed}")
+    if beyond[0] < ALPHA:
+        reasons.insert(0, f"the mean drop of {points(mean.value)} is shown to be larger than {points(margin)}")
     reasons += failures
     if reasons:
-        return "DON'T", (*reasons, *vetoes)
-    if not holds:
-        reasons.append(f"the mean drop may be as large as {_points(interval.upper)}")
-    if below:
-        reasons.append(f"shown below: {', '.join(below)}")
-    if equal_mean >= margin:
-        reasons.append(f"the mean in which every task counts the same dropped by {_points(equal_mean)}")
-    elif equal.lower > 0 and equal.upper >= margin:
-        reasons.append("the mean in which every task counts the same is shown to have dropped")
+        return "DON'T SHIP", (*reasons, *vetoes)
+    end = mean.interval().upper
+    if end >= margin:
+        reasons.append(f"the mean drop may be as large as {points(end)}, and the margin is {points(margin)}")
+    if worse := [task for task in tasks if task.outcome == "worse"]:
+        reasons.append(f"worse: {', '.join(f'{task.task} by {points(task.drop.value)}' for task in worse)}")
+    reasons += [
+        f"{task.task}: a drop of {points(task.interval.upper)} is not excluded, cap {points(task.cap)}"
+        for task in tasks
+        if task.interval.upper >= task.cap and task.outcome != "worse" and task.remark != NOT_VALID
+    ]
+    if equal.value >= margin:
+        reasons.append(f"the mean in which every task counts the same dropped by {points(equal.value)}")
     reasons += vetoes
     if reasons:
-        return "NOT SHOWN", tuple(reasons)
-    return "SHIP", (("a drop is shown, and is smaller than the margin",) if interval.lower > 0 else ())
+        return "UNDECIDED", tuple(reasons)
+    return "SHIP", (f"the mean drop is at most {points(end)}, margin {points(margin)}", *_left_open(tasks))
+
+
+def _left_open(tasks: Sequence[TaskDecision]) -> list[str]:
+    """What SHIP does not exclude: of the tasks that are not shown to be within their margin, the worse ends."""
+    ends = sorted(((task.interval.upper, task.task) for task in tasks if task.outcome != "within margin"), reverse=True)
+    return [f"not excluded: {', '.join(f'{name} {points(end)}' for end, name in ends)}"] if ends else []
 
 
 def _said(veto: Veto) -> str:
     return veto.reason if veto.task is None else f"{veto.task}: {veto.reason}"
-
-
-def _points(share: float) -> str:
-    points = 100 * share
-    return f"{points:.1f} points" if abs(points) >= 0.1 else f"{points:.2f} points"

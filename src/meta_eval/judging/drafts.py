@@ -12,6 +12,7 @@ from meta_eval.judging.filters import Clusters, FilterDrop, find_disagreement
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judgement import Judgement, Task
 from meta_eval.judging.sides import ScoredRun
+from meta_eval.thresholds import CAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def conclude_judgement(
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
         for veto in find_vetoes(alarms, asked)
     ]
-    decision = decide_outcome(alone, margin, against, find_caveats(alarms, asked), beside)
+    decision = decide_outcome(alone, margin, against, find_caveats(alarms, asked), beside, gate.cap_share or CAP)
     decided = {task_decision.task: task_decision for task_decision in (*decision.tasks, *decision.groups)}
     tasks = []
     for draft in drafts:

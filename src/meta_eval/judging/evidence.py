@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 from meta_eval.stats import Drop
@@ -25,6 +25,8 @@ class TaskDrop:
             recorded answers cannot.
         noise: The variance of one run's score that the engine brings, from `stats.run_noise`; None where nobody ran
             anything twice.
+        cap: The drop that the worse end of this task's interval must stay under; None for the decision's own.
+        subtasks: The drop of each subtask, where there are two or more.
     """
 
     task: str
@@ -33,6 +35,8 @@ class TaskDrop:
     runs: int = 1
     baseline_runs: int | None = None
     noise: float | None = None
+    cap: float | None = None
+    subtasks: Mapping[str, Drop] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Settling:
     Attributes:
         runs: How often each task would have to be run in all; a baseline that can be run again as often as well. Empty
             where `MAX_PLANNED_RUNS` runs of everything would not do.
-        margin: The smallest margin that is shown to hold with no further run: the upper end of the interval. To choose
+        margin: The smallest margin that these runs are within: the upper end of the interval. To choose
             it now is to choose it after the fact; it is for the next time.
         least: The smallest margin that any number of runs would show.
         measured: Whether the engine's noise was measured. If not, all flips are taken for it, which is the best case:

@@ -25,6 +25,7 @@ class _Rule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
+    cap: _Points | None = None
     against: Against | None = None
     min_docs: _Docs | None = None
     limits: dict[str, _Percent] = Field(default_factory=dict)
@@ -42,6 +43,11 @@ class _Rule(BaseModel):
     def share(self) -> float | None:
         """The margin from 0 to 1."""
         return None if self.margin is None else self.margin / 100
+
+    @property
+    def cap_share(self) -> float | None:
+        """The cap from 0 to 1."""
+        return None if self.cap is None else self.cap / 100
 
 
 class Rule(_Rule):
@@ -68,6 +74,8 @@ class Gate(_Rule):
     Attributes:
         margin: The largest drop that is allowed, in percentage points; ``max_drop`` in a file means the same. None for
             the pack's, else 1.
+        cap: What the worse end of the interval of every task and subtask must stay under for SHIP, in percentage
+            points; None for 5.
         against: What a drop is a drop from: the published number, Meta's recorded answers or verdicts, or a baseline
             run. None for the best there is: in `compare` the baseline run, else Meta's answers, verdicts, number.
         min_docs: Docs that are enough where docs are paired; without it all docs of a task are needed.
@@ -99,6 +107,7 @@ class Gate(_Rule):
         own = self.tasks.get(task, Rule())
         return Rule(
             margin=own.margin,
+            cap=own.cap,
             against=own.against or self.against,
             min_docs=own.min_docs or self.min_docs,
             limits={**self.limits, **own.limits},
@@ -147,9 +156,21 @@ class Gate(_Rule):
         Raises:
             ConfigError: It is no margin; ``where`` is where it was given.
         """
-        if not 0 < points < 100:
-            raise ConfigError(f"{points:g} is no number of points above 0 and below 100", where=where)
-        return self.model_copy(update={"margin": points})
+        return self.model_copy(update={"margin": _check_points(points, where)})
+
+    def with_cap(self, points: float, *, where: str = "cap") -> Gate:
+        """The same with another cap.
+
+        Raises:
+            ConfigError: It is no cap; ``where`` is where it was given.
+        """
+        return self.model_copy(update={"cap": _check_points(points, where)})
+
+
+def _check_points(points: float, where: str) -> float:
+    if not 0 < points < 100:
+        raise ConfigError(f"{points:g} is no number of points above 0 and below 100", where=where)
+    return points
 
 
 def read_gate(path: Path) -> Gate:

@@ -26,7 +26,7 @@ from meta_eval.judging.drop_breakdown import decompose_task_drop
 from meta_eval.judging.filters import filter_drops
 from meta_eval.judging.gate import Gate, Rule
 from meta_eval.judging.groups import choose_tasks, draft_groups, list_decided_names
-from meta_eval.judging.judgement import META, Alarmed, Cut, Flips, Judgement, Subtask, Task
+from meta_eval.judging.judgement import META, Alarmed, Cut, Flips, Judgement, Task
 from meta_eval.judging.numbers import (
     explain_incomparable,
     list_known_gaps,
@@ -44,13 +44,14 @@ from meta_eval.judging.sides import (
     shared_questions,
     verdict_spec,
 )
+from meta_eval.judging.subtask_drops import describe_subtasks, subtask_drops
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.choice import Choice
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.lm_eval_run import Run, TaskRun
-from meta_eval.thresholds import ALPHA, MIN_RECORDED, SAME_VERDICT
+from meta_eval.thresholds import MIN_RECORDED, SAME_VERDICT
 
 ANSWERS = f"{META} recorded answers, graded by the pack"
 VERDICTS = f"{META} recorded verdicts"
@@ -132,7 +133,7 @@ def draft_task(sides: Sides, rule: Rule, shared: frozenset[str]) -> Draft:
         reason=reason,
         instead=sides.missing,
         flips=_flips(sides.pair, spec, owner) if sides.pair and spec else None,
-        subtasks=_subtasks(sides.ours, spec, sides.pair) if spec else (),
+        subtasks=describe_subtasks(sides.ours, spec, sides.pair) if spec else (),
         # How far it is from the published number is said of what the evals dataset records, and of no other baseline.
         scores=list_scores(
             name,
@@ -267,7 +268,10 @@ def _evidence(sides: Sides, reference: _Reference, rule: Rule, shared: frozenset
         if len(scores_by_run) > 1:
             noise = stats.run_noise([run_scores.shares for run_scores in scores_by_run], ours.labels)
     baseline_runs = len(sides.before) if reference.words == RUN_A else None
-    return TaskDrop(sides.name, drop, rule.share, len(reference.after.runs), baseline_runs, noise)
+    pair = (reference.before, reference.after) if reference.before else None
+    subtasks = subtask_drops(reference.after, reference.spec, pair)
+    runs = len(reference.after.runs)
+    return TaskDrop(sides.name, drop, rule.share, runs, baseline_runs, noise, rule.cap_share, subtasks)
 
 
 def cluster_names(task: str, docs: Sequence[Doc], shared: frozenset[str]) -> list[Hashable] | None:
@@ -302,41 +306,3 @@ def _flips(sides: tuple[ScoredRun, ScoredRun], spec: str, whose: str) -> Flips |
     changes = [b - a for a, b in zip(before.verdicts, after.verdicts, strict=True)]
     down, up = sum(change < -SAME_VERDICT for change in changes), sum(change > SAME_VERDICT for change in changes)
     return Flips(*(("ours", whose) if whose else ("A", "B")), len(changes), down, up)
-
-
-def _subtasks(ours: ScoredRun, spec: str, sides: tuple[ScoredRun, ScoredRun] | None) -> tuple[Subtask, ...]:
-    scores = ours.scores(spec)
-    if scores is None:
-        return ()
-    theirs: dict[Hashable, float] = {}
-    pair = paired_scores(*sides, spec) if sides else None
-    if sides and pair:
-        docs = sides[1].docs
-        theirs = {docs[at].doc_id: value for at, value in zip(pair[0].positions, pair[0].raw, strict=True)}
-    groups: dict[str, list[tuple[float, float | None, Hashable]]] = {}
-    names = scores.clusters or scores.positions
-    for position, value, name in zip(scores.positions, scores.raw, names, strict=True):
-        doc = ours.docs[position]
-        if doc.subtask is not None:
-            groups.setdefault(doc.subtask, []).append((value, theirs.get(doc.doc_id), name))
-    if len(groups) < 2:
-        return ()
-    drops = {}
-    for name, values in groups.items():
-        after, known, clusters = zip(*values, strict=True)
-        before = [value for value in known if value is not None]
-        if len(before) == len(values):
-            drops[name] = stats.paired_drop(before, after, clusters=clusters if scores.clusters else None)
-    clear = dict(
-        zip(drops, (p < ALPHA for p in stats.correct_by_holm([drop.p_value() for drop in drops.values()])), strict=True)
-    )
-    return tuple(
-        Subtask(
-            name,
-            len(values),
-            stats.mean([value for value, _, _ in values]),
-            drops[name].before if name in drops else None,
-            clear.get(name, False),
-        )
-        for name, values in sorted(groups.items())
-    )

@@ -290,7 +290,7 @@ class Task:
 
     @property
     def outcome(self) -> Outcome:
-        return self.decision.outcome if self.decision else "not shown"
+        return self.decision.outcome if self.decision else "undecided"
 
 
 @dataclass(frozen=True, slots=True)

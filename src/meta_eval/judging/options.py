@@ -20,6 +20,7 @@ class JudgingKeywords(TypedDict, total=False):
 
     pack: Path | str | None
     margin: float | None
+    cap: float | None
     gate: Gate | Path | str | None
     cluster: Mapping[str, str] | None
     tasks: Sequence[str]
@@ -34,6 +35,8 @@ class JudgingOptions(Options):
     Attributes:
         pack: The pack that was run: published numbers and missing tasks need it.
         margin: The largest drop that is allowed, in points; None for the gate's, else the pack's.
+        cap: What no task and no subtask may lose at the worse end of its interval, in points; None for the gate's,
+            else 5.
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the decision.
         cluster: By task (or by a pattern such as ``mmlu_*``) the field of its docs that says which share a passage, a
             question or a source, and so are not independent; beside what the gate names.
@@ -45,6 +48,7 @@ class JudgingOptions(Options):
 
     pack: Path | str | None = None
     margin: float | None = None
+    cap: float | None = None
     gate: Gate | Path | str | None = None
     cluster: Mapping[str, str] | None = None
     tasks: Sequence[str] = ()
@@ -69,14 +73,15 @@ class JudgingOptions(Options):
         return Choice.of_names(self.tasks)
 
     def read_rules(self) -> Gate:
-        """The rules of the gate, with the margin.
+        """The rules of the gate, with the margin and the cap.
 
         Raises:
-            UserError: The file of the gate cannot be read, or the margin is none.
+            UserError: The file of the gate cannot be read, or the margin or the cap is none.
         """
         from meta_eval.judging.gate import Gate, read_gate
 
         rules = read_gate(Path(self.gate)) if isinstance(self.gate, Path | str) else self.gate or Gate()
+        rules = rules if self.cap is None else rules.with_cap(self.cap)
         return rules if self.margin is None else rules.with_margin(self.margin)
 
     def read_manifest(self) -> Manifest | None:

@@ -36,8 +36,9 @@ _SCRIPTS = {"report": _PARTS[:1], "compare": _PARTS[:1]}
 _STYLES = {"fidelity": ("report.css", "fidelity.css")}
 
 _SHAPES = {
-    "shown to hold": "holds", "shown below": "below", "not shown": "unknown", "same": "holds", "different": "below",
-    "SHIP": "holds", "DON'T": "below", "NOT SHOWN": "unknown", None: "",
+    "within margin": "holds", "worse": "below", "undecided": "unknown",
+    "same": "holds", "different": "below", "not shown": "unknown",
+    "SHIP": "holds", "DON'T SHIP": "below", "UNDECIDED": "unknown", None: "",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from meta_eval.reports.text import headline
 from meta_eval.stats import Decomposition, Drop, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Report:
 
     Attributes:
         title: The model, or both.
-        decision: SHIP, DON'T or NOT SHOWN.
+        decision: SHIP, DON'T SHIP or UNDECIDED.
         runs: Where the numbers come from.
         tasks: By name; without those that were not run.
         alarms: What went wrong, by kind.
@@ -126,7 +126,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0, or where the report is a gate 0 for SHIP, 1 for DON'T, 3 for NOT SHOWN."""
+        """0, or where the report is a gate 0 for SHIP, 1 for DON'T SHIP, 3 for UNDECIDED."""
         return self.decision.exit_code if self.gated else 0
 
     def to_json(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _task_drop(one: TaskDecision) -> dict[str, Any]:
     recovery = one.drop.recovery_interval()
     return {
         **_drop(one.drop, one.interval),
-        **{name: getattr(one, name) for name in ("margin", "p", "p_corrected", "could_see", "weight", "remark")},
+        **{name: getattr(one, name) for name in ("margin", "cap", "p", "p_corrected", "could_see", "weight", "remark")},
         "paired": one.drop.paired,
         "docs": one.drop.docs,
         "clusters": one.drop.clusters,

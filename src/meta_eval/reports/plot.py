@@ -32,7 +32,7 @@ _TICKS = 9
 # The axis of distances, powers of ten in nats a token.
 _LOWEST, _HIGHEST = -4, 1
 
-_DROPS = ("shown to hold", "shown below", "not shown")
+_DROPS = ("within margin", "worse", "undecided")
 _DISTANCES = ("same", "different", "not shown")
 
 
@@ -99,7 +99,7 @@ def plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:
         return Plot(
             drops, *_placed(marks, *axis, zero=True), _DROPS, "points of drop, worse to the right",
             f"{LEVEL_TEXT} interval of the drop, which decides",
-            "A drop is shown to hold where all of its interval lies under the margin, so ends before the band does.",
+            "A drop is within margin where all of its interval lies under the margin, so ends before the band does.",
             "nothing to compare with", counts,
         )  # fmt: skip
     table = _alone(report, scores)

@@ -92,7 +92,7 @@ def _about_tasks(report: Report) -> Iterator[Listing]:
     only = f"{'second' if report.kind == 'compare' else 'first'}:limit hit"
     cut = [(task.name, text.cut(task)) for task in report.tasks]
     yield _listing("Answers cut at the limit", [Item((name,), words, only=only) for name, words in cut if words])
-    below = [task for task in report.tasks if task.outcome == "shown below"]
+    below = [task for task in report.tasks if task.outcome == "worse"]
     title = "Known reasons for a difference"
     yield replace(_listing(title, _known(report.tasks)), views=("html", "markdown"), folded=("html",))
     yield replace(_listing("", _known(below)), views=("terminal",))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-_SHORT = {"shown to hold": "holds", "shown below": "below", "not shown": "?"}
-_LEGEND = "Percent, of one pack. Each model is judged by itself: holds, below, or not shown (?)."
+_SHORT = {"within margin": "holds", "worse": "worse", "undecided": "?"}
+_LEGEND = "Percent, of one pack. Each model is judged by itself: holds, worse, or undecided (?)."
 
 
 @dataclass(frozen=True, slots=True)

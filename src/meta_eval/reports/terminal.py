@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STYLES = {
-    "shown to hold": "green", "shown below": "red", "not shown": "yellow",
-    "SHIP": "bold green", "DON'T": "bold red", "NOT SHOWN": "bold yellow", "same": "green", "different": "red",
+    "within margin": "green", "worse": "red", "undecided": "yellow", "not shown": "yellow",
+    "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": "bold yellow", "same": "green", "different": "red",
 }  # fmt: skip
 
 

@@ -106,7 +106,7 @@ def headline(decision: Decision) -> str:
         )
     first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
     clauses = f"{decision.outcome}: {'; '.join((*first, f'{compared}, margin {100 * decision.margin:g}', *others))}"
-    settled = settling(decision.settling) if decision.outcome == "NOT SHOWN" else None
+    settled = settling(decision.settling) if decision.outcome == "UNDECIDED" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
 

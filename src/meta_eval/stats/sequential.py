@@ -41,7 +41,7 @@ SEED = 0
 ROUND = 32
 
 
-Outcome = Literal["shown to hold", "shown below", "not shown"]
+Outcome = Literal["within margin", "worse", "undecided"]
 _Stratum = tuple[tuple[str, str], ...]
 
 
@@ -88,7 +88,7 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class TaskState:
     """One task so far. ``outcome`` as of a whole run's task; ``beyond`` says that its drop is shown to be larger than
-    its margin, which alone decides for DON'T."""
+    its margin, which alone decides for DON'T SHIP."""
 
     task: str
     outcome: Outcome
@@ -101,14 +101,14 @@ class State:
     """What a run shows after its last complete round.
 
     Attributes:
-        outcome: SHIP or DON'T once the gate is decided, before the last doc; else None. It never changes again.
+        outcome: SHIP or DON'T SHIP once the gate is decided, before the last doc; else None. It never changes again.
         docs: Docs in complete rounds up to the decision.
         complete: Whether all docs have been seen undecided: then a whole run's verdict decides (`judging.decide`).
         mean, equal: The mean drop over tasks weighed by precision, and that in which every task counts the same.
         tasks: Each task.
     """
 
-    outcome: Literal["SHIP", "DON'T"] | None
+    outcome: Literal["SHIP", "DON'T SHIP"] | None
     docs: int
     complete: bool
     mean: Bounds
@@ -241,7 +241,7 @@ class Sequential:
         *self._tasks, self._mean, self._equal = [
             Wealth(target, allowed) for target, allowed in zip(plan._targets, [*margins, margin, margin], strict=True)
         ]
-        self._outcome: Literal["SHIP", "DON'T"] | None = None
+        self._outcome: Literal["SHIP", "DON'T SHIP"] | None = None
 
     def add_doc(self, task: str, doc: int | str, recorded: float, new: float) -> None:
         """Add a doc's contributions to the averages of the recorded and of the new answers (`Scores.shares`).
@@ -282,20 +282,25 @@ class Sequential:
 
     def _task_states(self) -> Iterator[TaskState]:
         below = correct_by_holm([min(1.0, 2 * math.exp(-wealth.below)) for wealth in self._tasks])
-        beyond = correct_by_holm([min(1.0, 2 * math.exp(-wealth.beyond)) for wealth in self._tasks])
-        for task_docs, wealth, p_below, p_beyond in zip(self._plan.tasks, self._tasks, below, beyond, strict=True):
-            outcome: Outcome = "shown below" if p_below < ALPHA else "not shown"
+        for task_docs, wealth, p_below, p_beyond in zip(
+            self._plan.tasks, self._tasks, below, self._beyond()[1:], strict=True
+        ):
+            lost = p_below < ALPHA and wealth.bounds.drop > wealth.margin
+            outcome: Outcome = "worse" if lost else "undecided"
             if wealth.bounds.interval.upper < wealth.margin:
-                outcome = "shown to hold"
+                outcome = "within margin"
             yield TaskState(task_docs.task, outcome, p_beyond < ALPHA, wealth.bounds)
 
-    def _decided(self) -> Literal["SHIP", "DON'T"] | None:
-        """As `judging.decide` decides over whole tasks, but for NOT SHOWN, which only a whole run can be."""
+    def _beyond(self) -> list[float]:
+        """The p values of drops of just the margin, of the mean and of each task, after Holm."""
+        return correct_by_holm([min(1.0, 2 * math.exp(-wealth.beyond)) for wealth in (self._mean, *self._tasks)])
+
+    def _decided(self) -> Literal["SHIP", "DON'T SHIP"] | None:
+        """As `judging.decide` decides over whole tasks, but for UNDECIDED, which only a whole run can be."""
         tasks = list(self._task_states())
         mean, equal = self._mean.bounds.interval, self._equal.bounds
-        if mean.lower > self._margin or any(task.beyond for task in tasks):
-            return "DON'T"
-        if mean.upper >= self._margin or any(task.outcome == "shown below" for task in tasks):
+        if min(self._beyond()) < ALPHA:
+            return "DON'T SHIP"
+        if mean.upper >= self._margin or any(task.outcome == "worse" for task in tasks):
             return None
-        lost = equal.interval.lower > 0 and equal.interval.upper >= self._margin
-        return None if lost or equal.drop >= self._margin else "SHIP"
+        return None if equal.drop >= self._margin else "SHIP"

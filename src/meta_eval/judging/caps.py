@@ -1,0 +1,92 @@
+"""What no task and no subtask may lose, whatever the mean says: `meta_eval.judging.decide` has the rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from meta_eval import stats
+from meta_eval.judging.evidence import TaskDrop
+from meta_eval.stats import Drop
+from meta_eval.stats.identical import worst_end
+from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_MIN_DOCS
+
+
+def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
+    """By drop the two-sided p value of a true drop of its limit, after Holm; 1 where the estimate is not above it."""
+    p_values = [drop.p_value(limit) if drop.value > limit else 1.0 for drop, limit in zip(drops, limits, strict=True)]
+    return stats.correct_by_holm(p_values)
+
+
+def allowed_losses(
+    drops: Sequence[Drop], weights: Sequence[float], margins: Sequence[float], mean: Drop
+) -> list[float]:
+    """What each task must lose more than to stand out: the mean drop of the others, from 0 to the task's margin.
+
+    Args:
+        drops: Of each task.
+        weights: Of each task in ``mean``.
+        margins: Of each task, and then of each group; a group stands out from ``mean``.
+        mean: The mean drop.
+    """
+    others = [
+        (mean.value - weight * drop.value) / (1 - weight) if weight < 1 else 0.0
+        for drop, weight in zip(drops, weights, strict=True)
+    ]
+    others += [mean.value] * (len(margins) - len(others))
+    return [_from_none_to(limit, other) for limit, other in zip(margins, others, strict=True)]
+
+
+def _from_none_to(margin: float, drop: float) -> float:
+    return min(margin, max(0.0, drop))
+
+
+def task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
+    """The cap of each task: its own or ``cap``, and of few docs at the least what an identical copy stays under."""
+    caps = []
+    for evidence in tasks:
+        drop, own = evidence.drop, _own_cap(evidence, margin, cap)
+        few = 1 / drop.grain < CAP_MIN_DOCS
+        # All flips that were seen, and a doc that was not: of few docs those that were won alone tell too little.
+        caps.append(
+            max(own, worst_end(drop, min(1.0, drop.lost + drop.won + drop.grain), CAP_IDENTICAL)) if few else own
+        )
+    return caps
+
+
+def subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
+    """What forbids SHIP in the subtasks: those that are worse, and those whose worse end reaches the cap."""
+    parts = [(evidence, name, drop) for evidence in tasks for name, drop in evidence.subtasks.items()]
+    allowed = [_from_none_to(evidence.margin or margin, evidence.drop.value) for evidence, _, _ in parts]
+    corrected = correct_beyond([drop for _, _, drop in parts], allowed)
+    flips = {evidence.task: _pooled_flips(evidence.subtasks) for evidence in tasks if evidence.subtasks}
+    losses = []
+    for (evidence, name, drop), p in zip(parts, corrected, strict=True):
+        limit = max(_own_cap(evidence, margin, cap), worst_end(drop, flips[evidence.task], CAP_IDENTICAL / len(parts)))
+        end = drop.interval().upper
+        if drop.value > (evidence.margin or margin) and p < ALPHA:
+            losses.append(f"{evidence.task}, {name}: worse by {points(drop.value)}")
+        elif end >= limit:
+            losses.append(f"{evidence.task}, {name}: a drop of {points(end)} is not excluded, cap {points(limit)}")
+    return losses
+
+
+def _own_cap(evidence: TaskDrop, margin: float, cap: float) -> float:
+    """The cap that was named, and no less than the margin: what is within the margin is allowed."""
+    return max(evidence.cap or cap, evidence.margin or margin)
+
+
+def _pooled_flips(subtasks: Mapping[str, Drop]) -> float:
+    """The share of docs of a task that an identical copy would flip: twice what was won, and a doc that was not seen.
+
+    A copy that loses something loses it on top of its flips, so that what it won tells of the flips alone.
+    """
+    docs = [1 / drop.grain for drop in subtasks.values()]
+    won = math.fsum(count * drop.won for count, drop in zip(docs, subtasks.values(), strict=True))
+    return min(1.0, (2 * won + 1) / math.fsum(docs))
+
+
+def points(share: float) -> str:
+    """A share in words: ``0.6 points``."""
+    value = 100 * share
+    return f"{value:.1f} points" if abs(value) >= 0.1 else f"{value:.2f} points"
