@@ -1,4 +1,6 @@
-"""A record format: a folder of CSV files, one a task, with the columns prompt, answer, gold and right (0 or 1).
+"""A record format: a folder of CSV files, one a task.
+
+The columns are prompt, answer, gold and right (0 or 1); a column subtask may stand beside them.
 
 Name it in your package's pyproject.toml, and `evals_dataset` and `baseline` read such folders:
 
@@ -26,5 +28,6 @@ class CsvFormat(RecordFormat):
 def read(place: Place, file: str) -> list[TextAnswer]:
     with place.fetch(file).open(newline="", encoding="utf-8") as rows:
         return [
-            TextAnswer(row["prompt"], row["answer"], row["gold"], row["right"] == "1") for row in csv.DictReader(rows)
+            TextAnswer(row["prompt"], row["answer"], row["gold"], row["right"] == "1", row.get("subtask") or None)
+            for row in csv.DictReader(rows)
         ]

@@ -141,7 +141,7 @@ def _without_figures(line: str) -> str:
 
 def renewed(shown: tuple[str, ...], printed: list[str]) -> list[str]:
     """What a page shows of other output: the lines that are most like those that it showed."""
-    if shown == (ANY,) or not any(line.strip() == ANY for line in shown):
+    if not any(line.strip() == ANY for line in shown):
         return printed
     if matches(shown, printed):
         return list(shown)
@@ -175,6 +175,7 @@ def rewrite(page: Path) -> None:
     """Put what the commands of a page print now into it."""
     text = page.read_text(encoding="utf-8")
     if is_without_engine(text):
+        sys.stderr.write(f"{page.name} is left as it is: it needs llama.cpp, and META_EVAL_LLAMACPP is not set\n")
         return
     parts, end = [], 0
     for command, printed in run(text):

@@ -1,4 +1,4 @@
-"""A backend for servers with a ``/generate`` of their own, as a package of somebody else's would bring it, and such a server."""
+"""A server that answers ``POST /generate``, as ``examples/generate_backend.py`` asks it."""
 
 from __future__ import annotations
 
@@ -8,38 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-from meta_eval.backends.base import Backend
-from meta_eval.running.client import EngineResponse
-from meta_eval.running.connection import Connection
-from meta_eval.running.servers_client import Job, RefusedError, ServersClient
-
-
-class GenerateBackend(Backend):
-    name = "generate"
-    kinds = frozenset({"generate"})
-
-    def load_client(self) -> type[GenerateClient]:
-        return GenerateClient
-
-
-class GenerateConnection(Connection):
-    async def meet(self) -> None:
-        await self.post("/generate", {"inputs": "1", "parameters": {"max_new_tokens": 1}})
-        self.engine = "generate 1.0"
-
-
-class GenerateClient(ServersClient[GenerateConnection]):
-    def connect(self, url: str, model: str, key: str | None) -> GenerateConnection:
-        return GenerateConnection(url, self.settings, model, key)
-
-    async def ask(self, server: GenerateConnection, job: Job) -> EngineResponse:
-        request = job.ask.request
-        parameters = {"max_new_tokens": request.max_tokens, "stop": [*request.stop, *self.end]}
-        answer = await server.post("/generate", {"inputs": request.prompt, "parameters": parameters})
-        if isinstance(answer, str):
-            raise RefusedError(answer)
-        return EngineResponse(request, text=answer["generated_text"])
 
 
 @contextmanager
@@ -51,9 +19,14 @@ def generate_server(*, fails_each: int) -> Iterator[tuple[str, list[int]]]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             statuses.append(500 if len(statuses) % fails_each == fails_each - 1 else 200)
-            said: dict[str, Any] = {"generated_text": "The best answer is A."} if statuses[-1] == 200 else {}
+            self._say(statuses[-1], {"generated_text": "The best answer is A."} if statuses[-1] == 200 else {})
+
+        def do_GET(self) -> None:
+            self._say(200, {"version": "1.0"})
+
+        def _say(self, status: int, said: dict[str, Any]) -> None:
             body = json.dumps(said).encode()
-            self.send_response(statuses[-1])
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -63,6 +63,19 @@ def test_a_format_of_another_package_is_an_evals_dataset(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("installed")
+def test_its_docs_may_belong_to_subtasks(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    rows = ["prompt,answer,gold,right,subtask", "1 and 1 make,2,2,1,plus", "4 minus 1 makes,2,3,0,minus", "?,1,1,1,"]
+    (tmp_path / "run/sums.csv").write_text("\n".join(rows), encoding="utf-8")
+    pack = prepare(tmp_path / "pack", "recorded", evals_dataset=str(tmp_path / "run"))
+    assert [doc["subtask_name"] for doc in read_docs(pack, "sums")] == ["plus", "minus", None]
+    tallies = verify(pack).tasks["sums"].tallies
+    assert tallies is not None and {name: part.compared for name, part in tallies.subtasks.items()} == {
+        "plus": 1, "minus": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("installed")
 def test_a_format_of_another_package_is_a_baseline(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     worse = write(tmp_path / "worse", "sums", [(prompt, "?", gold, 0) for prompt, _, gold, _ in SUMS])

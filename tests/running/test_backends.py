@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from command import cli
-from generate_server import GenerateBackend, generate_server
+from generate_server import generate_server
 from places import REPOSITORY, TEMPLATES
 
 from meta_eval.backends import registry
@@ -24,17 +24,21 @@ from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.running.client import Client
 
-EXAMPLE = REPOSITORY / "examples" / "function_backend.py"
 TEXTS, CHOICES = "meta_mmlu_pro_instruct", "meta_mmlu_pretrain"
+
+
+def load_example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "examples" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    result = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(result)
+    return result
 
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The example, as if a package had it with an entry point, and a function to call."""
-    spec = importlib.util.spec_from_file_location("function_backend", EXAMPLE)
-    assert spec is not None and spec.loader is not None
-    result = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(result)
+    result = load_example("function_backend")
 
     class Point(EntryPoint):
         def load(self) -> Any:
@@ -86,15 +90,26 @@ def test_where_it_can_answer_nothing_it_is_refused_before_anything_is_asked(tmp_
 def test_servers_of_other_words_have_the_lanes_and_retries_of_the_shipped_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "SHIPPED", {**SHIPPED, "generate": GenerateBackend()})
+    monkeypatch.setattr(
+        registry, "SHIPPED", {**SHIPPED, "generate": load_example("generate_backend").GenerateBackend()}
+    )
     monkeypatch.setattr("meta_eval.running.servers_client.draw_backoff", lambda *_numbers, **_most: 0.0)
     with generate_server(fails_each=4) as (server, first), generate_server(fails_each=50) as (two, second):
-        words = ["--set", "backend=generate", "--set", "model_args={}", "--set", f"base_url={server},{two}"]
+        words = [
+            "--set",
+            "backend=generate",
+            "--set",
+            "model_args={}",
+            "--set",
+            f"base_url={server},{two}",
+            "--set",
+            "concurrency=2",
+        ]
         done = go("run", tmp_path, "--no-canary", "--no-report", "--json", *words, tasks=TEXTS)
     said = json.loads(done.stdout)
     assert (done.returncode, said["failed"], said["engine"]) == (0, 0, "generate 1.0")
     assert first.count(500) and second, "one failed and was asked again, and both were asked"
-    assert said["asked"] + 2 == (first + second).count(200), "each answer once, and the two that said who is there"
+    assert said["asked"] == (first + second).count(200), "each answer once"
 
 
 @pytest.mark.usefixtures("module")
@@ -138,4 +153,4 @@ def test_every_shipped_backend_says_what_it_answers_and_has_a_client() -> None:
     for backend in SHIPPED.values():
         assert backend.kinds <= {"generate", "choices", "force"}
         assert issubclass(backend.load_client(), Client)
-        assert backend.imports and backend.install
+        assert backend.install or not backend.imports, "what it needs can be installed"

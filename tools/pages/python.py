@@ -20,7 +20,9 @@ _CLASSES = {
     "Sockets": (
         "backends.base.Backend", "running.client.Client",
         "running.client.EngineRequest", "running.client.EngineResponse",
+        "running.servers_client.ServersClient", "running.connection.Connection",
         "records.format.RecordFormat", "records.format.Record", "records.format.Place",
+        "records.text_record.TextRecord", "records.text_record.TextAnswer",
         "reports.view.View", "reports.view.Document",
     ),
 }  # fmt: skip

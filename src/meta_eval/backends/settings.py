@@ -99,7 +99,7 @@ class Settings(BaseModel):
     )
 
     base_url: Annotated[tuple[Url, ...], BeforeValidator(_one_or_more)] = Field(
-        (), description="with backend `server`: its address, or a list of several"
+        (), description="with a backend that asks servers, such as `server`: the address, or a list of several"
     )
     concurrency: int = Field(64, ge=1, le=4096, description="requests per server at a time")
     request_timeout: float = Field(

@@ -1,7 +1,8 @@
 """Conditions of a gate: what the answers of a run must be like, whatever their scores are.
 
 A condition is a row of `CONDITIONS`: its key under ``limits`` of ``gate.yaml``, what is counted, and what it means for
-the decision that a task has more of it than the gate allows. Nothing is asked that the gate does not name.
+the decision that a task has more of it than the gate allows. Nothing is asked that the gate does not name. A row counts
+answers of the run alone: it does not see the baseline's.
 """
 
 from __future__ import annotations

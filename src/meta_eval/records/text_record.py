@@ -29,12 +29,14 @@ class TextAnswer:
         answer: What it wrote.
         gold: The right answer.
         is_right: The recorded verdict; None where there is none.
+        subtask: The part of the task that it belongs to; None where the task has no parts.
     """
 
     prompt: str
     answer: str
     gold: str
     is_right: bool | None = None
+    subtask: str | None = None
 
 
 class TextRecord(Record):
@@ -44,7 +46,8 @@ class TextRecord(Record):
         name: The place, as the user wrote it.
         answers: By task its answers.
         model: Whose they are; None where nobody says it.
-        generation: The generation settings of every request.
+        generation: lm-eval's generation settings of every request, such as ``until`` and ``max_gen_toks``; without the
+            latter an answer may have `meta_eval.thresholds.MAX_GEN_TOKS` tokens.
     """
 
     def __init__(
@@ -88,6 +91,8 @@ def _row(answer: TextAnswer, where: str) -> RecordedDoc:
     if not answer.prompt:
         raise DataError("was asked with an empty prompt", where=where)
     doc = {"query": answer.prompt, "gold": answer.gold, "golds": [answer.gold]}
+    if answer.subtask is not None:
+        doc["subtask_name"] = answer.subtask
     return RecordedDoc(
         doc=doc,
         prompt=answer.prompt,

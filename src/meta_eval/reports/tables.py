@@ -28,7 +28,8 @@ class Column(Generic[S]):
         legend: What the figure is, in full; empty where the heading says it.
         detail: Small print under the figure; None for none.
         detailed: The views that show the detail; empty for all.
-        headings: By view another heading, to save room; the empty text where a view leaves the column out.
+        headings: By view another heading, to save room (a terminal has 80 columns, and a heading may hold line breaks);
+            the empty text where a view leaves the column out.
         samples: The filter that shows the docs of the figure in a table of samples; empty for none.
         strong: Whether this is the figure to look at first.
         words: Whether the figures are words, which stand on the left.

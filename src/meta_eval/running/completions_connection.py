@@ -15,11 +15,10 @@ from meta_eval.messages.escaping import one_line
 from meta_eval.messages.logs import log
 from meta_eval.running import completions
 from meta_eval.running.completions import FORCED, PROBE, Abilities
-from meta_eval.running.connection import Connection, NoPageError
+from meta_eval.running.connection import TO_SAY, Connection, NoPageError
 from meta_eval.running.transport import CutError, Failed, GarbledError, Json, parse_body
 
-# Seconds until a server must have said what it is, and what its name may take.
-_TO_SAY = 60.0
+# The most characters of a server's name.
 _LONGEST_NAME = 200
 
 
@@ -43,7 +42,7 @@ class CompletionsConnection(Connection):
     async def meet(self) -> None:
         """Check that the server answers and has the model; the first time also what it supports."""
         try:
-            status, headers, raw = await self._transport.request("GET", "/models", timeout=_TO_SAY)
+            status, headers, raw = await self._transport.request("GET", "/models", timeout=TO_SAY)
             self._refuse_strangers(status, raw)
             self._refuse_for_now(status, {}, self._words(raw))
             card = self._card(parse_body(raw)) if status == 200 else {}
@@ -131,7 +130,7 @@ class CompletionsConnection(Connection):
     async def _engine(self, card: Json, headers: Mapping[str, str]) -> str:
         name = card.get("owned_by") or headers.get("Server") or "server"
         try:
-            status, _, raw = await self._transport.request("GET", "/version", timeout=_TO_SAY, root=True)
+            status, _, raw = await self._transport.request("GET", "/version", timeout=TO_SAY, root=True)
             version = parse_body(raw).get("version") if status == 200 else None
         except (GarbledError, Failed):
             version = None
@@ -208,7 +207,7 @@ class CompletionsConnection(Connection):
         """
         body = {"model": self._model, "max_tokens": 1, "messages": [{"role": "user", "content": "1"}]}
         try:
-            status, _, raw = await self._transport.request("POST", "/chat/completions", body, timeout=_TO_SAY)
+            status, _, raw = await self._transport.request("POST", "/chat/completions", body, timeout=TO_SAY)
             answered = status == 200 and "choices" in parse_body(raw)
         except (GarbledError, CutError, Failed):
             return

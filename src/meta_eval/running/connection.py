@@ -13,6 +13,9 @@ from meta_eval.backends.base import BackendError
 from meta_eval.backends.settings import RunSettings
 from meta_eval.running.transport import Failed, Json, Transport, parse_body, read_complaint, retry_after
 
+# Seconds until a server must have said what it is.
+TO_SAY = 60.0
+
 # What says "not now": too early, too many, overloaded, and what stands before a server that is starting.
 _NOT_NOW = frozenset((408, 425, 429, 503))
 
@@ -25,7 +28,7 @@ class NoPageError(BackendError):
 
 
 class Connection(ABC):
-    """One server.
+    """One server. What is sent by `get` and `post` says each failure in the errors that `ServersClient` understands.
 
     Args:
         url: Its address, with the ``/v1`` of those that have one.
@@ -54,6 +57,7 @@ class Connection(ABC):
         """
 
     async def close(self) -> None:
+        """Let go of it."""
         await self._transport.close()
 
     @property
@@ -76,6 +80,10 @@ class Connection(ABC):
         """Send nothing for so many seconds."""
         self._not_before = max(self._not_before, time.monotonic() + seconds)
 
+    async def get(self, path: str) -> Json | str:
+        """What a page of it says, as `post`."""
+        return await self._ask("GET", path, None, timeout=TO_SAY)
+
     async def post(self, path: str, body: Mapping[str, Any]) -> Json | str:
         """What it answers to a body that is sent as JSON, or why it never will.
 
@@ -83,7 +91,12 @@ class Connection(ABC):
             CutError, GarbledError, Failed: There is no answer, and asking again may help.
             BackendError: It will answer nothing of ours.
         """
-        status, headers, raw = await self._transport.request("POST", path, body)
+        return await self._ask("POST", path, body)
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None, *, timeout: float | None = None
+    ) -> Json | str:
+        status, headers, raw = await self._transport.request(method, path, body, timeout=timeout)
         if status == 200:
             return parse_body(raw)
         words = self._words(raw)

@@ -47,7 +47,7 @@ class RefusedError(Exception):
 
 
 class Job:
-    """A request on its way. What was answered of it is kept: of choices each continuation may be a request."""
+    """A request on its way, ``ask``. What was answered of it is kept: of choices each continuation may be a request."""
 
     def __init__(self, ask: EngineRequest) -> None:
         self.ask = ask
@@ -80,7 +80,11 @@ class _Jobs:
 
 
 class ServersClient(Client, Generic[_Server]):
-    """Servers that are there, or one that it starts (``serve: true``): who is asked what, and what is asked again."""
+    """Asks servers over HTTP: those that are there, or one that it starts (``serve: true``).
+
+    A backend of another kind of server writes `connect` and `ask`. Who is asked what, at most ``concurrency`` requests
+    at a time each, and what is asked again, is done here.
+    """
 
     @abstractmethod
     def connect(self, url: str, model: str, key: str | None) -> _Server:
@@ -122,10 +126,9 @@ class ServersClient(Client, Generic[_Server]):
             self._served = self.start_server()
             urls = settings.base_url if self._served is None else (self._served.url,)
             if not urls:
-                raise BackendError(
-                    "is not set", where="base_url",
-                    hint="Name the server, such as http://localhost:8000/v1, or set `serve: true` to start one",
-                )  # fmt: skip
+                start = ", or set `serve: true` to start one" if self.backend.can_serve else ""
+                hint = f"Name the server, such as http://localhost:8000/v1{start}"
+                raise BackendError("is not set", where="base_url", hint=hint)
             self._on_loop(self._connect(urls))
         except BaseException:
             self.__exit__(None, None, None)
