@@ -51,10 +51,10 @@ def yaml_once() -> Iterator[None]:
     """A template's YAML, written anew, is the same for the same docs, and half of what an example of prepare costs."""
     write_anew, known = task_yaml.bundle_task, dict[str, str]()
 
-    def bundle_task(text: str, *, where: str, **keys: Any) -> str:
+    def bundle_task(text: str, **keys: Any) -> str:
         key = f"{text}{keys}"
         if key not in known:
-            known[key] = write_anew(text, where=where, **keys)
+            known[key] = write_anew(text, **keys)
         return known[key]
 
     with patch.object(task_yaml, "bundle_task", bundle_task):

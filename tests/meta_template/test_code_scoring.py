@@ -255,9 +255,7 @@ def solved() -> dict[str, list[tuple[int, int, str | None]]]:
 
     made: list[tuple[str, Any]] = []
     for subset, table in TABLES.items():
-        rows = [
-            make_row() | JOINS[table].bring(original, "") for original in sample.read_tables()["originals", table].rows
-        ]
+        rows = [make_row() | JOINS[table].bring(original) for original in sample.read_tables()["originals", table].rows]
         made += [(subset, one) for one in getattr(template(), f"process_{subset}")(datasets.Dataset.from_list(rows))]
     runner = template().runner
     programs = [runner.Program(one["setup"], one["gold"], tuple(one["tests"])) for _, one in made]

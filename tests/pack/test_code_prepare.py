@@ -218,7 +218,7 @@ configs:
 ---
 """
     names = [f"{name}-00000-of-00001.parquet" for name in ("full/train", "full/test", "sanitized/test")]
-    assert split_files(card, names, "test", where="x") == ("full/test-00000-of-00001.parquet",)
+    assert split_files(card, names, "test") == ("full/test-00000-of-00001.parquet",)
 
 
 def test_an_original_of_ones_own_is_read_from_a_file(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def changed(good: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 @given(changed(GOOD), st.sampled_from(["harness|arc:challenge|25", "harness|gsm8k|5", "x"]))
 def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], said: str) -> None:
     try:
-        read_details([read_board_row(row, "here")], said, "here", lambda *_: None)
+        read_details([read_board_row(row)], said, lambda *_: None)
     except UserError as error:
         assert "\n" not in str(error)
 
@@ -54,7 +54,7 @@ def test_a_row_of_the_first_board_is_read_or_refused(row: dict[str, Any], said: 
 @given(changed({**GOOD, "cont_tokens": [[7], [7], [7]], "input_tokens": [[40, 7], [41, 7], [42, 7]]}))
 def test_a_row_with_a_prompt_for_each_choice_is_read_or_refused(row: dict[str, Any]) -> None:
     try:
-        read_details([read_board_row(row, "here", TOKENIZER)], "harness|winogrande|5", "here", lambda *_: None)
+        read_details([read_board_row(row, TOKENIZER)], "harness|winogrande|5", lambda *_: None)
     except UserError as error:
         assert "\n" not in str(error)
 
@@ -64,7 +64,7 @@ def test_a_row_with_a_prompt_for_each_choice_is_read_or_refused(row: dict[str, A
 def test_a_row_of_lighteval_is_read_or_refused(doc: Any, response: Any, metric: Any) -> None:
     row = {"doc": doc, "model_response": response, "metric": metric}
     try:
-        read_details([read_lighteval_row(row, "here", None)], "x|0", "here", lambda *_: None)
+        read_details([read_lighteval_row(row, None)], "x|0", lambda *_: None)
     except UserError as error:
         assert "\n" not in str(error)
 
@@ -76,5 +76,5 @@ def test_the_verdicts_of_any_likelihoods_are_those_that_the_guard_lets_through(c
     normal = max(range(3), key=lambda at: costs[at] / lengths[at])
     metrics = {"acc": float(best == gold), "acc_norm": float(normal == gold)}
     row = {**GOOD, "predictions": costs, "gold_index": [gold], "metrics": metrics}
-    found = read_details([read_board_row(row, "here")], "harness|arc:challenge|25", "here", lambda *_: None)
+    found = read_details([read_board_row(row)], "harness|arc:challenge|25", lambda *_: None)
     assert found.docs.rows[0].metrics == {"acc,none": metrics["acc"], "acc_norm,none": metrics["acc_norm"]}

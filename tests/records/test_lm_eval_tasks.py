@@ -74,7 +74,7 @@ def test_the_verdict_is_a_mean_over_docs_where_there_is_one(tmp_path: Path) -> N
 
 
 def test_groups_are_those_of_lm_eval() -> None:
-    tasks, groups = find_lm_eval_tasks(["mmlu@5", "ai2_arc"], TASKS, "tasks")
+    tasks, groups = find_lm_eval_tasks(["mmlu@5", "ai2_arc"], TASKS)
     assert len(groups["mmlu"]) == 57
     assert groups["ai2_arc"] == ("arc_challenge", "arc_easy")
     assert (tasks["mmlu_anatomy"], tasks["arc_easy"]) == (5, None)
@@ -95,7 +95,7 @@ def test_what_is_no_task_is_named(tasks: str, said: str, tmp_path: Path) -> None
 
 
 def test_a_board_is_its_tasks_with_its_shots_and_the_groups_of_lm_eval() -> None:
-    tasks, groups = find_lm_eval_tasks(["leaderboard_v1"], TASKS, "tasks")
+    tasks, groups = find_lm_eval_tasks(["leaderboard_v1"], TASKS)
     shots = {name: tasks[name] for name in ("arc_challenge", "hellaswag", "truthfulqa_mc2", "winogrande", "gsm8k")}
     assert shots == {"arc_challenge": 25, "hellaswag": 10, "truthfulqa_mc2": 0, "winogrande": 5, "gsm8k": 5}
     assert {tasks[name] for name in groups["mmlu"]} == {5}
@@ -103,14 +103,14 @@ def test_a_board_is_its_tasks_with_its_shots_and_the_groups_of_lm_eval() -> None
 
 
 def test_what_lm_eval_cannot_measure_of_a_board_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    find_lm_eval_tasks(["llama3_others"], TASKS, "tasks")
+    find_lm_eval_tasks(["llama3_others"], TASKS)
     assert "llama3_others: WorldSense is left out: lm-eval has no task of it" in caplog.text
     assert "llama3_others: RACE: Meta shows all choices and compares the letters" in caplog.text
 
 
 def test_a_board_has_its_own_shots() -> None:
     with pytest.raises(UserError, match="leaderboard_v1 says the shots of its tasks itself"):
-        find_lm_eval_tasks(["leaderboard_v1@3"], TASKS, "tasks")
+        find_lm_eval_tasks(["leaderboard_v1@3"], TASKS)
 
 
 class Tokenizer:

@@ -138,7 +138,7 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     assert len(list(samples_of(judge_run(run, None).tasks))) == len(list(samples_of(judge_run(apart, None).tasks)))
     place = Place(str(tmp_path), tmp_path)
     found = find_format(place)
-    assert found is not None and found.open_run(place, None, (ALL,), "tasks").tasks == tuple(apart.tasks)
+    assert found is not None and found.open_run(place, None, (ALL,)).tasks == tuple(apart.tasks)
 
 
 def plain(doc: Doc) -> Doc:

@@ -222,7 +222,7 @@ def test_a_folder_without_subsets(tmp_path: Path) -> None:
 )
 def test_a_pattern_means_what_it_means_to_the_hub(pattern: str, found: list[str]) -> None:
     front = f"---\nconfigs:\n- config_name: a\n  data_files: '{pattern}'\n---\n"
-    table, _ = card.find_subsets(front, ["a.parquet", "x/a.parquet", "x/y/b.parquet"], where="here")
+    table, _ = card.find_subsets(front, ["a.parquet", "x/a.parquet", "x/y/b.parquet"])
     assert list(table["a"].files) == found
 
 
@@ -230,7 +230,7 @@ def test_no_pattern_takes_long() -> None:
     for pattern in ("**/" * 2000 + "b", "a*" * 500 + "b"):
         front = f"---\nconfigs:\n- config_name: a\n  data_files: '{pattern}'\n---\n"
         began = time.monotonic()
-        card.find_subsets(front, ["/".join("a" * 500), "a" * 500], where="here")
+        card.find_subsets(front, ["/".join("a" * 500), "a" * 500])
         assert time.monotonic() - began < 5
 
 
@@ -246,7 +246,7 @@ _TIME = st.datetimes().map(lambda time: time.strftime("%Y-%m-%dT%H-%M-%S.%f").rj
 def test_each_subset_has_its_newest_file(runs: dict[str, list[str]], shuffle) -> None:
     names = [details(subset, stamp=stamp) for subset, stamps in runs.items() for stamp in stamps]
     shuffle.shuffle(names)
-    table, notices = card.find_subsets(None, names, where="here")
+    table, notices = card.find_subsets(None, names)
     assert {subset: entry.files for subset, entry in table.items()} == {
         subset: (details(subset, stamp=max(stamps)),) for subset, stamps in runs.items()
     }
@@ -256,7 +256,7 @@ def test_each_subset_has_its_newest_file(runs: dict[str, list[str]], shuffle) ->
 
 @given(st.text(), st.lists(st.text(min_size=1), max_size=4, unique=True))
 def test_no_card_is_a_crash(text: str, names: list[str]) -> None:
-    table, _ = card.find_subsets(f"---\nconfigs:\n- config_name: x\n  data_files: {text}\n---\n", names, where="here")
+    table, _ = card.find_subsets(f"---\nconfigs:\n- config_name: x\n  data_files: {text}\n---\n", names)
     assert all(entry.files for entry in table.values())
 
 

@@ -12,7 +12,7 @@ from meta_eval.backends.settings import RunSettings, Settings, args_from_text
 from meta_eval.boundary.yaml_files import NotYamlError, parse_yaml, read_yaml
 from meta_eval.config.config_errors import ValuePlace, first_error
 from meta_eval.config.schema import Config
-from meta_eval.messages.errors import ConfigError
+from meta_eval.messages.errors import ConfigError, locating
 from meta_eval.messages.escaping import quoted
 
 # Where the configuration is, unless the command line says otherwise.
@@ -89,14 +89,14 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], Mapping[tuple[str | int, ...
     return document.tree, document.lines
 
 
-def _mapping(key: str, value: object, where: str) -> dict[str, Any]:
+def _mapping(key: str, value: object) -> dict[str, Any]:
     """The value of a key that an override changes a part of."""
     try:
         given = args_from_text(value) if key == "model_args" else value
     except ValueError as error:
-        raise ConfigError(f"{key}: {error}", where=where) from None
+        raise ConfigError(f"{key}: {error}") from None
     if given is not None and not isinstance(given, dict):
-        raise ConfigError(f"{key}: {quoted(given)} is not a mapping, so no key of it can be set", where=where)
+        raise ConfigError(f"{key}: {quoted(given)} is not a mapping, so no key of it can be set")
     return dict(given or {})
 
 
@@ -111,7 +111,8 @@ def _override(data: dict[str, Any], override: str) -> tuple[str, ...]:
         value = text
     node = data
     for part in path[:-1]:
-        node[part] = _mapping(part, node.get(part), f"--set {override:.200}")
+        with locating(f"--set {override:.200}"):
+            node[part] = _mapping(part, node.get(part))
         node = node[part]
     node[path[-1]] = value
     return path

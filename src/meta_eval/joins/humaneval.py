@@ -9,8 +9,8 @@ from meta_eval.joins.join import Original, RowJoin, need_texts
 
 
 class _HumanEval(RowJoin):
-    def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
-        need_texts(original, ("task_id", "prompt", "canonical_solution", "test", "entry_point"), where)
+    def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
+        need_texts(original, ("task_id", "prompt", "canonical_solution", "test", "entry_point"))
         return {
             "task_id": original["task_id"],
             "original_prompt": original["prompt"],

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class _IFEval(RowJoin):
-    def question(self, row: Row, where: str) -> str:
-        return read_dialog_prompt(row, where)
+    def question(self, row: Row) -> str:
+        return read_dialog_prompt(row)
 
-    def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
         ids, kwargs = original.get("instruction_id_list"), original.get("kwargs")
         if not isinstance(original.get("key"), int) or not isinstance(ids, list) or not isinstance(kwargs, list):
-            raise DataError("should hold key (int), instruction_id_list and kwargs (lists)", where=where)
+            raise DataError("should hold key (int), instruction_id_list and kwargs (lists)")
         if not ids or len(ids) != len(kwargs):
-            raise DataError(f"has {len(ids)} instructions and {len(kwargs)} kwargs", where=where)
+            raise DataError(f"has {len(ids)} instructions and {len(kwargs)} kwargs")
         # google/IFEval fills every keyword with null; a sparse object says the same and stays what the original file
         # says.
         sparse = [{name: value for name, value in (item or {}).items() if value is not None} for item in kwargs]
@@ -35,7 +35,7 @@ class _IFEval(RowJoin):
         }
 
 
-def read_dialog_prompt(row: Row, where: str) -> str:
+def read_dialog_prompt(row: Row) -> str:
     """The one user message of a dialog that stands in ``input_question`` as JSON; plain text is the prompt itself.
 
     JSON is parsed as JSON: its ``true``, ``false`` and ``null`` are its own, and those inside a prompt are text.
@@ -48,7 +48,7 @@ def read_dialog_prompt(row: Row, where: str) -> str:
         tree = parse_json(question)
     except ValueError:
         if question.lstrip().startswith('{"dialog"'):
-            raise DataError("input_question starts a JSON dialog that is cut off or malformed", where=where) from None
+            raise DataError("input_question starts a JSON dialog that is cut off or malformed") from None
         return question
     if not isinstance(tree, dict) or "dialog" not in tree:
         return question
@@ -62,9 +62,7 @@ def read_dialog_prompt(row: Row, where: str) -> str:
         and isinstance(message.get("body"), str)
     ]
     if len(bodies) != 1:
-        raise DataError(
-            f"the dialog in input_question has {len(bodies)} user messages, and one is expected", where=where
-        )
+        raise DataError(f"the dialog in input_question has {len(bodies)} user messages, and one is expected")
     return str(bodies[0])
 
 

@@ -18,7 +18,7 @@ from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.inputs import describe_error
 from meta_eval.catalog.families import list_families
 from meta_eval.joins.text_matching import Matching, match_known, match_one_to_one, match_shown
-from meta_eval.messages.errors import DataError, JoinError
+from meta_eval.messages.errors import DataError, JoinError, locating
 
 if TYPE_CHECKING:
     from meta_eval.source.rows import Row, RowPlace
@@ -143,12 +143,12 @@ class RowJoin(Join):
     known: tuple[KnownDifference, ...] = ()
     copies: tuple[str, ...] = ()
 
-    def question(self, row: Row, where: str) -> str:  # noqa: ARG002 (a join may say where a row is malformed)
+    def question(self, row: Row) -> str:
         """The text of the question in a row of the evals dataset."""
         return str(row["input_question"])
 
     @abstractmethod
-    def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
         """What an original row adds to the row that it matches.
 
         Raises:
@@ -180,7 +180,7 @@ class RowJoin(Join):
         source = f"{originals.dataset_id}, split {self.split}"
         bring = partial(_guarded, self.bring)
         left = [_guarded(self.question, row, place.row(number, row)) for number, row in enumerate(rows)]
-        right = [self._key(original, f"{source}, row {number}") for number, original in enumerate(originals.rows)]
+        right = [_guarded(self._key, row, f"{source}, row {number}") for number, row in enumerate(originals.rows)]
         matching = self.match(left, right, rows, originals.rows)
         if matching.problems:
             match_known(matching, left, right, [difference.texts for difference in self.known])
@@ -203,10 +203,10 @@ class RowJoin(Join):
             tuple((hashes[problem.left], problem.kind) for problem in matching.problems),
         )
 
-    def _key(self, original: Mapping[str, Any], where: str) -> str:
+    def _key(self, original: Mapping[str, Any]) -> str:
         text = next((original[column] for column in self.key_columns if original.get(column) is not None), None)
         if not isinstance(text, str):
-            raise DataError(f"should hold {' or '.join(self.key_columns)} (a string)", where=where)
+            raise DataError(f"should hold {' or '.join(self.key_columns)} (a string)")
         return text
 
 
@@ -230,21 +230,23 @@ class TableJoin(Join):
             DataError: A row of the original lacks a column: this is another table.
         """
         for number, original in enumerate(originals.rows):
-            need_texts(original, self.columns, f"{originals.dataset_id}, file {self.split}, row {number}")
+            with locating(f"{originals.dataset_id}, file {self.split}, row {number}"):
+                need_texts(original, self.columns)
         kept = ({column: original[column] for column in self.columns} for original in originals.rows)
         content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept).encode()
         file = f"{self.name}.jsonl"
         return Joined([{**row, self.brings: file} for row in rows], files={file: content})
 
 
-def _guarded(read: Callable[[Row, str], _T], row: Mapping[str, Any], where: str) -> _T:
+def _guarded(read: Callable[[Row], _T], row: Mapping[str, Any], where: str) -> _T:
     """What a join reads of a row; a row of any other shape than it knows is malformed.
 
     Raises:
         DataError: It is.
     """
     try:
-        return read(dict(row), where)
+        with locating(where):
+            return read(dict(row))
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError) as error:
         raise DataError(
             f"is not of the shape that this join reads ({type(error).__name__}: {describe_error(error)})",
@@ -253,13 +255,13 @@ def _guarded(read: Callable[[Row, str], _T], row: Mapping[str, Any], where: str)
         ) from None
 
 
-def need_texts(original: Mapping[str, Any], columns: Sequence[str], where: str) -> None:
+def need_texts(original: Mapping[str, Any], columns: Sequence[str]) -> None:
     """Raises:
     DataError: A column of an original row is no string, or an empty one.
     """
     missing = [column for column in columns if not isinstance(original.get(column), str) or not original[column]]
     if missing:
-        raise DataError(f"should hold {', '.join(missing)} (a string that is not empty)", where=where)
+        raise DataError(f"should hold {', '.join(missing)} (a string that is not empty)")
 
 
 def _last_request(row: Row) -> str:

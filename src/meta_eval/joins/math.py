@@ -10,9 +10,9 @@ from meta_eval.messages.errors import DataError
 
 
 class _Math(RowJoin):
-    def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(original.get("solution"), str):
-            raise DataError("should hold solution (a string)", where=where)
+            raise DataError("should hold solution (a string)")
         return {"solution": original["solution"], "level": original.get("level"), "type": original.get("type")}
 
 

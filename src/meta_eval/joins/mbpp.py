@@ -10,12 +10,12 @@ from meta_eval.messages.errors import DataError
 
 
 class _Mbpp(RowJoin):
-    def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
+    def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
         """Of all forms of MBPP: ``full`` has a text of set-up code, ``sanitized`` and MBPP+ a list of imports."""
-        need_texts(original, ("code",), where)
+        need_texts(original, ("code",))
         tests, imports = original.get("test_list"), original.get("test_imports") or []
         if not isinstance(tests, list) or not tests or not all(isinstance(test, str) for test in tests):
-            raise DataError("should hold test_list (a list of strings, at least one)", where=where)
+            raise DataError("should hold test_list (a list of strings, at least one)")
         return {
             "task_id": str(original.get("task_id")),
             "original_prompt": original.get("text") or original.get("prompt"),
@@ -30,9 +30,9 @@ class _Mbpp(RowJoin):
 
 
 class _MbppPlus(_Mbpp):
-    def bring(self, original: Mapping[str, Any], where: str) -> dict[str, Any]:
-        need_texts(original, ("test",), where)
-        return {**super().bring(original, where), "test": original["test"]}
+    def bring(self, original: Mapping[str, Any]) -> dict[str, Any]:
+        need_texts(original, ("test",))
+        return {**super().bring(original), "test": original["test"]}
 
 
 MBPP = _Mbpp("mbpp", Original(id="google-research-datasets/mbpp"), split="test", key_columns=("text", "prompt"))

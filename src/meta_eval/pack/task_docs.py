@@ -20,7 +20,7 @@ from meta_eval.boundary.isolation import isolate_code
 from meta_eval.boundary.memory import release_memory
 from meta_eval.joins.join import Joined
 from meta_eval.joins.original_reader import Originals
-from meta_eval.messages.errors import DataError, TemplateError, UserError
+from meta_eval.messages.errors import DataError, TemplateError, UserError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.doc_checks import check_docs
 from meta_eval.pack.doc_clusters import cluster_docs
@@ -162,7 +162,8 @@ def make_docs(
             table = _in_batches(make_doc, rows) if make_doc else None
             if table is None:
                 whole = rows if all(rows) else again()
-                table = _at_once(process_docs, whole, place, where)
+                with locating(where):
+                    table = _at_once(process_docs, whole, place)
     except UserError:
         raise
     except ValueError as error:
@@ -181,7 +182,7 @@ def make_docs(
     return table
 
 
-def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: RowPlace, where: str) -> pa.Table:
+def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], place: RowPlace) -> pa.Table:
     """What the template makes of all rows, as lm-eval would call it."""
     import datasets
 
@@ -197,11 +198,10 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], pla
     if not isinstance(dataset, datasets.Dataset):
         raise TemplateError(
             f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
-            where=where,
             hint="End it with datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
         )
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
-    return _table(dataset, where).replace_schema_metadata(None)
+    return _table(dataset).replace_schema_metadata(None)
 
 
 def _in_batches(make_doc: Callable[[Row], Row], rows: Sequence[Row]) -> pa.Table | None:
@@ -283,7 +283,7 @@ def _first_that_does_not_fit(values: Sequence[Any]) -> int:
     return bisect_left(range(1, len(values)), True, key=refused)
 
 
-def _table(dataset: Any, where: str) -> pa.Table:
+def _table(dataset: Any) -> pa.Table:
     """Docs as an arrow table.
 
     Raises:
@@ -292,9 +292,7 @@ def _table(dataset: Any, where: str) -> pa.Table:
     try:
         return dataset.with_format("arrow")[:]
     except Exception as error:
-        raise TemplateError(
-            f"process_docs makes docs that cannot be read: {describe_error(error)}", where=where
-        ) from None
+        raise TemplateError(f"process_docs makes docs that cannot be read: {describe_error(error)}") from None
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

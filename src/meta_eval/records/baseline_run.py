@@ -15,7 +15,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_bytes
 from meta_eval.config import Config
-from meta_eval.messages.errors import ConfigError, UserError
+from meta_eval.messages.errors import ConfigError, UserError, locating
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.doc_table import parquet_bytes
 from meta_eval.pack.manifest import BaselineEntry, FileEntry, TaskEntry
@@ -59,7 +59,8 @@ def open_baseline(config: Config, config_place: str) -> Record | None:
         if record_format is None:
             known = ", ".join(record_format.name for record_format in list_formats())
             raise ConfigError(f"{config.baseline} holds no recorded run of a known format ({known})", where=where)
-        return record_format.open_run(place, None, (ALL,), where)
+        with locating(where):
+            return record_format.open_run(place, None, (ALL,))
     except UserError as error:
         hint = (
             "Name one run: the folder or results file of `lm_eval --log_samples --output_path`, or details of one run"
@@ -67,13 +68,12 @@ def open_baseline(config: Config, config_place: str) -> Record | None:
         raise ConfigError(error.what, where=where, hint=hint) from None
 
 
-def add_baseline(pack: Pack, record: Record, where: str) -> Pack:
+def add_baseline(pack: Pack, record: Record) -> Pack:
     """The pack with the answers of a recorded run.
 
     Args:
         pack: As it was made.
         record: The baseline.
-        where: The key, for messages.
 
     Raises:
         ConfigError: It has no task of the pack, or no doc of one.
@@ -84,7 +84,6 @@ def add_baseline(pack: Pack, record: Record, where: str) -> Pack:
     if not common:
         raise ConfigError(
             f"{record.name} holds no task of this pack: it holds {', '.join(list(record.tasks)[:10])}",
-            where=where,
             hint=f"The pack has {', '.join(list(manifest.tasks)[:10])}",
         )
     if lacking := [name for name in manifest.tasks if name not in record.tasks]:
@@ -94,7 +93,7 @@ def add_baseline(pack: Pack, record: Record, where: str) -> Pack:
     for name in common:
         report_progress(f"{name}: reading the baseline's answers")
         path = f"{FOLDER}/{name}.parquet"
-        entry, content = _task(name, tasks[name], pack, record, path, where)
+        entry, content = _task(name, tasks[name], pack, record, path)
         tasks[name] = tasks[name].model_copy(update={"baseline": entry})
         files[path] = content
         entries[path] = FileEntry(sha256=hash_bytes(content), bytes=len(content))
@@ -102,9 +101,7 @@ def add_baseline(pack: Pack, record: Record, where: str) -> Pack:
     return replace(pack, files=files, manifest=manifest.model_copy(update=kept))
 
 
-def _task(
-    name: str, entry: TaskEntry, pack: Pack, record: Record, path: str, where: str
-) -> tuple[BaselineEntry, bytes]:
+def _task(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) -> tuple[BaselineEntry, bytes]:
     of_pack, run = pack.manifest.prepared_from, pack.manifest.run
     reading = Reading(
         Path(of_pack.template_dir), of_pack.allow_code, lambda: find_tokenizer(run.tokenizer_of()), entry.output_type
@@ -115,9 +112,9 @@ def _task(
     pairs = _pairs(docs, recorded_task.rows)
     if not pairs:
         raise ConfigError(
-            f"{record.name} answers no doc of {name} in this pack", where=where,
+            f"{record.name} answers no doc of {name} in this pack",
             hint="Prepare the pack from the data that the baseline was run on",
-        )  # fmt: skip
+        )
     if asked != wanted:
         log.warning(
             f"{name}: the baseline was asked by {asked}, this pack asks by {wanted}: its verdicts stay as recorded"

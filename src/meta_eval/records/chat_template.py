@@ -32,7 +32,7 @@ class Chat:
         return prompt
 
 
-def read_chat_template(config: Config, where: str) -> Chat | None:
+def read_chat_template(config: Config) -> Chat | None:
     """The template of a configuration; None where none is asked for.
 
     Raises:
@@ -41,9 +41,9 @@ def read_chat_template(config: Config, where: str) -> Chat | None:
     if not config.apply_chat_template:
         return None
     place = config.tokenizer_of()
-    tokenizer = _tokenizer(place, where)
+    tokenizer = _tokenizer(place)
     if not getattr(tokenizer, "chat_template", None):
-        raise ConfigError(f"the tokenizer of {place} has no chat template", where=where, hint="Set it to false")
+        raise ConfigError(f"the tokenizer of {place} has no chat template", hint="Set it to false")
 
     def render(messages: Sequence[Any], add_generation_prompt: bool = True) -> str:
         return _rendered(tokenizer, messages, add_generation_prompt)
@@ -52,7 +52,7 @@ def read_chat_template(config: Config, where: str) -> Chat | None:
     return Chat(render, bos if isinstance(bos, str) and bos else None, config.fewshot_as_multiturn)
 
 
-def _tokenizer(place: str, where: str) -> Any:
+def _tokenizer(place: str) -> Any:
     from meta_eval.verification.evaluator import silence_libraries
 
     try:
@@ -60,12 +60,12 @@ def _tokenizer(place: str, where: str) -> Any:
             return importlib.import_module("transformers").AutoTokenizer.from_pretrained(place)
     except ImportError:
         raise ConfigError(
-            "a chat template is rendered by transformers, which is not installed", where=where,
+            "a chat template is rendered by transformers, which is not installed",
             hint="pip install transformers jinja2",
-        ) from None  # fmt: skip
+        ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         said = str(error).partition("\n")[0]
-        raise ConfigError(f"the tokenizer of {place} cannot be loaded: {said:.200}", where=where) from None
+        raise ConfigError(f"the tokenizer of {place} cannot be loaded: {said:.200}") from None
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Any], opened: bool) -> str:

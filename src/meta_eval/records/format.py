@@ -184,14 +184,13 @@ class RecordFormat(ABC):
         """Whether a place holds runs of this format. It looks and raises nothing; damage is told by `open_run`."""
 
     @abstractmethod
-    def open_run(self, place: Place, run: str | None, wanted: Sequence[str], where: str) -> Record:
+    def open_run(self, place: Place, run: str | None, wanted: Sequence[str]) -> Record:
         """Open the run that is meant.
 
         Args:
             place: One that `detect` takes.
             run: The time of the run, or its beginning; None where there is but one.
             wanted: The tasks and groups that are asked for.
-            where: The place of ``wanted``, for messages.
 
         Raises:
             ConfigError: There are several runs of a task and nobody says which, or there is none of this time.

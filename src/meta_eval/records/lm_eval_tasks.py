@@ -10,7 +10,7 @@ from typing import Any
 from meta_eval.boundary.hashing import hash_pieces, hash_text
 from meta_eval.boundary.pack_names import is_name, split_excluded
 from meta_eval.catalog import boards
-from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceError, suggestion
+from meta_eval.messages.errors import ConfigError, DataError, PackError, SourceError, locating, suggestion
 from meta_eval.messages.logs import log
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.records.chat_template import Chat
@@ -26,7 +26,7 @@ _SEED = 1234
 
 
 def find_lm_eval_tasks(
-    names: Sequence[str], template_dir: Path, where: str
+    names: Sequence[str], template_dir: Path
 ) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
     """The tasks that names mean, each with its shots where the user or a board says them, and the groups among them.
 
@@ -35,31 +35,28 @@ def find_lm_eval_tasks(
     Args:
         names: Tasks, groups and boards (``catalog/boards.yaml``); ``arc_challenge@25`` with shots of its own.
         template_dir: The user's own tasks.
-        where: Where the names stand, for messages.
 
     Raises:
         ConfigError: There is no such task or group, or a task is asked for with two numbers of shots.
     """
     wanted_names, excluded = split_excluded(names)
-    shots, groups = _named(wanted_names, template_dir, where)
-    kept, groups = leave_tasks_out(shots, groups, _named(excluded, template_dir, where)[0], where)
+    shots, groups = _named(wanted_names, template_dir)
+    kept, groups = leave_tasks_out(shots, groups, _named(excluded, template_dir)[0])
     return {name: shots[name] for name in kept}, groups
 
 
-def _named(
-    names: Sequence[str], template_dir: Path, where: str
-) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
+def _named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, int | None], dict[str, tuple[str, ...]]]:
     tasks: dict[str, int | None] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for asked in names:
         name, at, number = asked.partition("@")
         if (at and not number.isdecimal()) or not is_name(name):
-            raise ConfigError(f"{asked!r} is no task", where=where, hint="Write arc_challenge, or arc_challenge@25")
+            raise ConfigError(f"{asked!r} is no task", hint="Write arc_challenge, or arc_challenge@25")
         board = boards.find_board(name)
         if board and not board.recorded:
             if at:
-                raise ConfigError(f"{name} says the shots of its tasks itself", where=where, hint=f"Write {name}")
-            _of_board(board, template_dir, tasks, groups, where)
+                raise ConfigError(f"{name} says the shots of its tasks itself", hint=f"Write {name}")
+            _of_board(board, template_dir, tasks, groups)
             continue
         shots = int(number) if at else None
         members: tuple[str, ...] = (name,)
@@ -69,11 +66,10 @@ def _named(
             ready = [board.name for board in boards.list_boards().values() if not board.recorded]
             raise ConfigError(
                 f"neither lm-eval nor template_dir has a task or group {name!r}{suggestion(name, ready)}",
-                where=where,
                 hint=f"`lm_eval ls tasks` lists those of lm-eval; ready groups are {', '.join(ready)}",
             )
         for member in members:
-            _ask(tasks, member, shots, where)
+            _ask(tasks, member, shots)
     return tasks, groups
 
 
@@ -82,7 +78,6 @@ def _of_board(
     template_dir: Path,
     tasks: dict[str, int | None],
     groups: dict[str, tuple[str, ...]],
-    where: str,
 ) -> None:
     """Add the tasks of a board with its shots, its groups of tasks, and the board as a group of all of them."""
     members: dict[str, None] = {}
@@ -94,10 +89,10 @@ def _of_board(
             if not of_part:
                 log.warning(f"{board.name}: {part.name} is left out, since the installed lm-eval has no {name}")
             for member in of_part:
-                _ask(tasks, member, part.shots, where)
+                _ask(tasks, member, part.shots)
             members.update(dict.fromkeys(of_part))
     if not members:
-        raise ConfigError(f"the installed lm-eval has no task of {board.name}", where=where, hint="Install a newer one")
+        raise ConfigError(f"the installed lm-eval has no task of {board.name}", hint="Install a newer one")
     for note in (board.note, *(f"{part.name}: {part.note}" for part in board.parts if part.note)):
         log.warning(f"{board.name}: {note}")
     for benchmark in board.absent:
@@ -105,9 +100,9 @@ def _of_board(
     groups[board.name] = tuple(members)
 
 
-def _ask(tasks: dict[str, int | None], name: str, shots: int | None, where: str) -> None:
+def _ask(tasks: dict[str, int | None], name: str, shots: int | None) -> None:
     if tasks.setdefault(name, shots) != shots:
-        raise ConfigError(f"{name} is asked for with two numbers of shots", where=where, hint="Name it once")
+        raise ConfigError(f"{name} is asked for with two numbers of shots", hint="Name it once")
 
 
 def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple[RecordedDocs, int]:
@@ -154,7 +149,8 @@ def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = Non
         rights = [_right(task, doc, target) for doc, target in zip(docs, targets, strict=True)]
     for number, doc in enumerate(docs):
         of_doc = sorted(instances[number], key=lambda instance: instance.idx)
-        rows.rows.append(_row(doc, of_doc, targets[number], rights[number], f"{where}, doc {number}", rows, chat))
+        with locating(f"{where}, doc {number}"):
+            rows.rows.append(_row(doc, of_doc, targets[number], rights[number], rows, chat))
     return rows, int(task.get_config("num_fewshot") or 0)
 
 
@@ -179,7 +175,6 @@ def _row(
     instances: Sequence[Any],
     target: Any,
     right: int | None,
-    where: str,
     rows: RecordedDocs,
     chat: Chat | None,
 ) -> RecordedDoc:
@@ -187,7 +182,7 @@ def _row(
 
     kind, first = instances[0].request_type, instances[0].args
     if any(len(instance.args) > 2 for instance in instances):
-        raise DataError("is asked with a picture or a sound, which no pack holds", where=where)
+        raise DataError("is asked with a picture or a sound, which no pack holds")
     if kind == "loglikelihood":
         conditional, unconditional = split_unconditional([instance.args for instance in instances])
         instances = instances[: len(conditional)]
@@ -197,7 +192,6 @@ def _row(
     if not isinstance(first[0], str) or (several and len({instance.args[1] for instance in instances}) > 1):
         raise DataError(
             "is asked with another prompt and another continuation for each choice, which no pack holds",
-            where=where,
             hint="Leave the task out of tasks",
         )
     if kind == "generate_until":

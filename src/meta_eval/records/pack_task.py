@@ -18,7 +18,7 @@ from ruamel.yaml.comments import TaggedScalar
 
 from meta_eval import assets
 from meta_eval.boundary.hashing import hash_bytes, hash_text
-from meta_eval.messages.errors import TemplateError
+from meta_eval.messages.errors import TemplateError, locating
 from meta_eval.pack.doc_table import RECORDED_DOC, parquet_bytes
 from meta_eval.pack.manifest import PublishedEntry, RecordEntry, TaskEntry
 from meta_eval.pack.punkt import INSTRUCTIONS
@@ -76,14 +76,16 @@ def make_task(
         DataError: A doc holds what no pack can hold.
         TemplateError: The task's YAML asks for what no record can replace.
     """
-    check_rows(rows, f"{dataset_id}, {code.name}")
+    with locating(f"{dataset_id}, {code.name}"):
+        check_rows(rows)
     where = str(code.root / code.file)
     if code.settings.get("use_prompt"):
         raise TemplateError("use_prompt: makes prompts in a way that no record replaces", where=where)
     template = _template(code, rows.generation)
     each = any(row.prompts for row in rows.rows)
     if each:
-        _check_metrics(code, where)
+        with locating(where):
+            _check_metrics(code)
     table = make_docs_table(rows, template.output_type, verdict, _clusters(rows, code.name, context))
     content = parquet_bytes(table)
     docs_file = f"{code.name}.parquet"
@@ -230,7 +232,7 @@ def write_task_yaml(
     return _HEAD.format(origin=code.origin) + out.getvalue()
 
 
-def _check_metrics(code: TaskCode, where: str) -> None:
+def _check_metrics(code: TaskCode) -> None:
     """Refuse metrics that divide by the length of a choice: a pack has the whole prompt in its place.
 
     Raises:
@@ -245,7 +247,6 @@ def _check_metrics(code: TaskCode, where: str) -> None:
         raise TemplateError(
             f"{by_length[0]} counts the characters of a choice, which in a pack are those of the whole prompt, since "
             "each choice has a prompt of its own",
-            where=where,
             hint="Leave the task out of tasks",
         )
 

@@ -11,7 +11,7 @@ from meta_eval.boundary.pack_names import split_excluded
 from meta_eval.catalog.dataset_names import SAMPLE
 from meta_eval.config import Config, load_config
 from meta_eval.joins.original_reader import Originals
-from meta_eval.messages.errors import ConfigError, UserError, documented
+from meta_eval.messages.errors import ConfigError, UserError, documented, locating
 from meta_eval.messages.logs import Progress, displaying, log, report_progress
 from meta_eval.pack import meta_pack as of_meta
 from meta_eval.pack.manifest import RecordEntry, read_manifest
@@ -75,7 +75,8 @@ def _prepare(config: Config, config_place: str) -> Prepared:
         )
     pack = _assemble(config, config_place)
     if baseline is not None:
-        pack = add_baseline(pack, baseline, f"{config_place}: baseline")
+        with locating(f"{config_place}: baseline"):
+            pack = add_baseline(pack, baseline)
     _say_margin(Path(config.work_dir), config.margin)
     if left_out := pack.manifest.left_out:
         of = len(left_out) + len(pack.manifest.tasks)
@@ -136,8 +137,9 @@ def _prepare_record(config: Config, config_place: str, place: Place, record_form
             where=f"{config_place}: evals_revision",
             hint="Of several runs evals_run names the one that is meant",
         )
-    record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0], where)
-    names, groups = select_tasks(record, config.tasks, where)
+    with locating(where):
+        record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0])
+        names, groups = select_tasks(record, config.tasks)
     return _pack_of(config, names, groups, lambda name, context: recorded_task(record, name, context), record.groups)
 
 
@@ -177,8 +179,10 @@ def _prepare_tasks(config: Config, config_place: str) -> Pack:
     """Build a pack of lm-eval's own tasks, without answers."""
     if not config.bundle:
         raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
-    shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir), f"{config_place}: tasks")
-    chat = read_chat_template(config, f"{config_place}: apply_chat_template")
+    with locating(f"{config_place}: tasks"):
+        shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir))
+    with locating(f"{config_place}: apply_chat_template"):
+        chat = read_chat_template(config)
 
     def make(name: str, context: Context) -> CandidateTask:
         code = find_allowed_code(name, Path(config.template_dir), allow_code=config.allow_code)

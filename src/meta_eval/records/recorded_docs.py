@@ -13,7 +13,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.boundary.json_text import format_json
-from meta_eval.messages.errors import DataError
+from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.pack.task_choice import ROLLING
 from meta_eval.results.doc_results import Doc
@@ -110,26 +110,26 @@ def was_asked_with_bos(provenance: Provenance, rows: RecordedDocs) -> bool | Non
     return said
 
 
-def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str, where: str) -> RecordedDocs:
+def read_rows(run: TaskRun, results: ResultsFile | None, output_type: str) -> RecordedDocs:
     """Read the rows of a task.
 
     Args:
         run: What was read of it.
         results: Its results file.
         output_type: That of the task's code.
-        where: The record and task, for messages.
 
     Raises:
         DataError: A doc that cannot be asked again as it was, or that is not what its hash says.
         ResultsError: A sample cannot be read.
     """
     bos = find_bos(results)
-    reading = _SampleReading(output_type, bos, where)
+    reading = _SampleReading(output_type, bos)
     assert run.samples_file is not None  # noqa: S101 (a record has samples)
     with open_samples(run.samples_file) as whole:
         for doc in run.docs:
             samples = {name: whole(answer) for name, answer in doc.answers.items()}
-            reading.add(doc, samples)
+            with locating(f"doc {doc.doc_id}", behind=", "):
+                reading.add(doc, samples)
     warnings = reading.warnings
     prompts = Counter((row.prompt, row.continuations) for row in reading.rows)
     if repeated := sum(count - 1 for count in prompts.values()):
@@ -162,27 +162,25 @@ def split_unconditional(requests: Sequence[Sequence[Any]]) -> tuple[Sequence[Seq
 class _SampleReading:
     output_type: str
     bos: str | None
-    where: str
     rows: list[RecordedDoc] = field(default_factory=list)
     generation: dict[str, Any] | None = None
     warnings: Counter[str] = field(default_factory=Counter)
 
     def add(self, doc: Doc, samples: Mapping[str, Mapping[str, Any]]) -> None:
         sample = next(iter(samples.values()))
-        where = f"{self.where}, doc {doc.doc_id}"
         own = sample["doc"]
         if not isinstance(own, dict):
-            raise DataError(f"is {type(own).__name__} and no object with columns", where=where)
-        requests, unconditional = split_unconditional(self._requests(sample, where))
-        self._check_shape(requests, where)
+            raise DataError(f"is {type(own).__name__} and no object with columns")
+        requests, unconditional = split_unconditional(self._requests(sample))
+        self._check_shape(requests)
         prompt, prompts = requests[0][0], tuple(self._bare(request[0]) for request in requests)
-        self._check_hash(prompt, sample.get("prompt_hash"), where)
+        self._check_hash(prompt, sample.get("prompt_hash"))
         bare = self._bare(prompt)
         if bare != prompt and self.output_type != ROLLING:
             self.warnings["prompt_with_bos"] += 1
             prompt = bare
         elif any(self._bare(request[0]) != request[0] for request in requests):
-            raise DataError(f"has the text of a BOS ({self.bos}) in front of what is scored", where=where)
+            raise DataError(f"has the text of a BOS ({self.bos}) in front of what is scored")
         hashed = own.get("input_question_hash")
         self.rows.append(
             RecordedDoc(
@@ -194,7 +192,7 @@ class _SampleReading:
                 question_hash=hashed if isinstance(hashed, str) else doc.question_hash,
                 prompt_hash=hash_text(prompt),
                 gold=str(sample.get("target")),
-                responses=self._responses(sample["resps"], len(requests) * (1 + unconditional), where),
+                responses=self._responses(sample["resps"], len(requests) * (1 + unconditional)),
                 metrics={
                     f"{metric},{name}": to_plain_number(sample[metric])
                     for name, sample in samples.items()
@@ -203,65 +201,58 @@ class _SampleReading:
             )
         )
 
-    def _requests(self, sample: Mapping[str, Any], where: str) -> list[list[Any]]:
+    def _requests(self, sample: Mapping[str, Any]) -> list[list[Any]]:
         requests = read_arguments(sample)
         if not requests:
-            raise DataError("does not say what was asked", where=where, hint="Take the file as lm_eval wrote it")
+            raise DataError("does not say what was asked", hint="Take the file as lm_eval wrote it")
         if any(len(request) > 2 for request in requests):
-            raise DataError("was asked with a picture or a sound, which no record holds", where=where)
+            raise DataError("was asked with a picture or a sound, which no record holds")
         for request in requests:
             if not isinstance(request[0], str):
                 raise DataError(
                     "was asked as chat messages, and only a chat API can be asked so again",
-                    where=where,
                     hint="Record the run with an engine that renders the chat template itself (--apply_chat_template)",
                 )
             if not request[0] and self.output_type == "generate_until":
-                raise DataError("was asked with an empty prompt", where=where)
+                raise DataError("was asked with an empty prompt")
         if self.output_type == "generate_until":
-            self._note_generation(requests[0], where)
+            self._note_generation(requests[0])
         elif self.output_type != ROLLING and not all(
             len(request) == 2 and isinstance(request[1], str) for request in requests
         ):
             raise DataError(
                 f"was not asked for likelihoods, and its task is {self.output_type} today",
-                where=where,
                 hint="Install the lm-eval that the record was made with",
             )
         if len(requests) > 1 and self.output_type != "multiple_choice":
-            raise DataError(f"was asked {len(requests)} times, and its task asks once", where=where)
+            raise DataError(f"was asked {len(requests)} times, and its task asks once")
         return requests
 
-    def _check_shape(self, requests: Sequence[Sequence[Any]], where: str) -> None:
+    def _check_shape(self, requests: Sequence[Sequence[Any]]) -> None:
         if len({request[0] for request in requests}) > 1 and len({request[1] for request in requests}) > 1:
             raise DataError(
                 "was asked with another prompt and another continuation for each choice, which no record holds",
-                where=where,
                 hint="Leave the task out of tasks",
             )
 
-    def _note_generation(self, request: Sequence[Any], where: str) -> None:
+    def _note_generation(self, request: Sequence[Any]) -> None:
         settings = request[1] if len(request) > 1 else None
         if not isinstance(settings, dict):
             raise DataError(
                 "was not asked for a text, and its task generates one today",
-                where=where,
                 hint="Install the lm-eval that the record was made with",
             )
         if self.generation is None:
             self.generation = settings
         elif settings != self.generation:
-            raise DataError(
-                f"was generated with {quoted(settings)}, and docs before it with {quoted(self.generation)}", where=where
-            )
+            raise DataError(f"was generated with {quoted(settings)}, and docs before it with {quoted(self.generation)}")
 
-    def _check_hash(self, prompt: str, recorded: Any, where: str) -> None:
+    def _check_hash(self, prompt: str, recorded: Any) -> None:
         if not isinstance(recorded, str):
             self.warnings["prompt_hash_missing"] += 1
         elif hash_text(prompt) != recorded:
             raise DataError(
                 f"the prompt does not have its recorded SHA-256 {recorded:.80}",
-                where=where,
                 hint="The samples were edited or are damaged: take the file as lm_eval wrote it",
             )
 
@@ -276,14 +267,14 @@ class _SampleReading:
             return ()
         return tuple(request[1] for request in requests)
 
-    def _responses(self, saved: Any, requests: int, where: str) -> list[list[Any]]:
+    def _responses(self, saved: Any, requests: int) -> list[list[Any]]:
         """``resps`` as a model gave them: lm-eval writes every part of it as text."""
         if not isinstance(saved, list) or len(saved) != requests:
-            raise DataError(f"has {len(saved)} answers to {requests} requests", where=where)
+            raise DataError(f"has {len(saved)} answers to {requests} requests")
         try:
             return [[self._response(response) for response in request] for request in saved]
         except (ValueError, TypeError, LookupError, OverflowError):
-            raise DataError("holds answers that are neither texts nor likelihoods", where=where) from None
+            raise DataError("holds answers that are neither texts nor likelihoods") from None
 
     def _response(self, response: Any) -> Any:
         if self.output_type == "generate_until":

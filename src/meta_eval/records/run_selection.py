@@ -27,19 +27,19 @@ class Listing(Protocol):
     def groups(self) -> Mapping[str, tuple[str, ...]]: ...
 
 
-def select_tasks(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def select_tasks(record: Listing, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """The tasks that names mean, and the groups among them; a name after a minus is left out.
 
     Raises:
         ConfigError: The record has no such task or group.
     """
     wanted, excluded = split_excluded(names)
-    (chosen, groups), (without, _) = _named(record, wanted, where), _named(record, excluded, where)
-    return leave_tasks_out(chosen, groups, without, where)
+    (chosen, groups), (without, _) = _named(record, wanted), _named(record, excluded)
+    return leave_tasks_out(chosen, groups, without)
 
 
 def leave_tasks_out(
-    names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str], where: str
+    names: Iterable[str], groups: Mapping[str, tuple[str, ...]], excluded: Collection[str]
 ) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """Leave tasks out of tasks and groups. Empty groups are dropped.
 
@@ -48,12 +48,12 @@ def leave_tasks_out(
     """
     left = [name for name in names if name not in excluded]
     if not left:
-        raise ConfigError("leaves out every task that it names", where=where)
+        raise ConfigError("leaves out every task that it names")
     kept = {name: tuple(member for member in members if member not in excluded) for name, members in groups.items()}
     return left, {name: members for name, members in kept.items() if members}
 
 
-def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def _named(record: Listing, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     chosen: dict[str, None] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for name in names:
@@ -66,7 +66,6 @@ def _named(record: Listing, names: Sequence[str], where: str) -> tuple[list[str]
             known = [*record.groups, *record.tasks]
             raise ConfigError(
                 f"{record.name} holds no task or group {name!r}{suggestion(name, known)}",
-                where=where,
                 hint=f"It holds {', '.join(known[:20])}; {ALL!r} is all of it",
             )
     return list(chosen), groups

@@ -6,30 +6,28 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from meta_eval.messages.errors import DataError
+from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs
 
 _HINT = "The record is damaged: take the file as its run wrote it"
 
 
-def check_rows(rows: RecordedDocs, where: str) -> None:
+def check_rows(rows: RecordedDocs) -> None:
     """Check the texts and the generation settings of a task's docs.
 
     Args:
         rows: The docs.
-        where: The record and task, for messages.
 
     Raises:
         DataError: A text that UTF-8 cannot write, or a setting that no engine can take.
     """
     if rows.generation is not None:
-        _check_generation(rows.generation, where)
+        _check_generation(rows.generation)
     for number, row in enumerate(rows.rows):
         if not all(map(_is_text, _texts(row))):
-            raise DataError(
-                "holds half of a surrogate pair, which is no text", where=f"{where}, doc {number}", hint=_HINT
-            )
+            with locating(f"doc {number}", behind=", "):
+                raise DataError("holds half of a surrogate pair, which is no text", hint=_HINT)
 
 
 def _texts(row: RecordedDoc) -> Iterator[str]:
@@ -37,17 +35,17 @@ def _texts(row: RecordedDoc) -> Iterator[str]:
     yield from (text for request in row.responses or () for text in request if isinstance(text, str))
 
 
-def _check_generation(settings: Mapping[str, Any], where: str) -> None:
+def _check_generation(settings: Mapping[str, Any]) -> None:
     limit = settings.get("max_gen_toks", 1)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise _refused("max_gen_toks", limit, "no number of tokens", where)
+        raise _refused("max_gen_toks", limit, "no number of tokens")
     stops = settings.get("until")
     for stop in stops if isinstance(stops, list) else [stops]:
         if stop is not None and not _is_text(stop):
-            raise _refused("until", stop, "no text", where)
+            raise _refused("until", stop, "no text")
     for key, value in settings.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise _refused(key, value, "no number", where)
+            raise _refused(key, value, "no number")
 
 
 def _is_text(value: object) -> bool:
@@ -58,5 +56,5 @@ def _is_text(value: object) -> bool:
         return False
 
 
-def _refused(key: str, value: object, what: str, where: str) -> DataError:
-    return DataError(f"was generated with {quoted(key)}: {quoted(value)}, which is {what}", where=where, hint=_HINT)
+def _refused(key: str, value: object, what: str) -> DataError:
+    return DataError(f"was generated with {quoted(key)}: {quoted(value)}, which is {what}", hint=_HINT)

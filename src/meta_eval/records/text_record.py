@@ -66,7 +66,10 @@ class TextRecord(Record):
         answers, where = self._answers[task], f"{self.name}, {task}"
         if not answers:
             raise DataError("holds no answer", where=where)
-        rows = [_row(answer, f"{where}, doc {number}") for number, answer in enumerate(answers)]
+        for number, answer in enumerate(answers):
+            if not answer.prompt:
+                raise DataError("was asked with an empty prompt", where=f"{where}, doc {number}")
+        rows = list(map(_row, answers))
         prompts = Counter(row.prompt for row in rows)
         repeated = len(rows) - len(prompts)
         verdicts = [float(answer.is_right) for answer in answers if answer.is_right is not None]
@@ -87,9 +90,7 @@ class TextRecord(Record):
         return Grader(make_grader_code("exact_match", task), VERDICT)
 
 
-def _row(answer: TextAnswer, where: str) -> RecordedDoc:
-    if not answer.prompt:
-        raise DataError("was asked with an empty prompt", where=where)
+def _row(answer: TextAnswer) -> RecordedDoc:
     doc = {"query": answer.prompt, "gold": answer.gold, "golds": [answer.gold]}
     if answer.subtask is not None:
         doc["subtask_name"] = answer.subtask

@@ -17,6 +17,7 @@ from typing import Any
 
 from meta_eval.boundary.hashing import hash_file, hash_pieces, hash_text
 from meta_eval.boundary.inputs import open_regular
+from meta_eval.messages.errors import locating
 from meta_eval.pack.manifest import Manifest
 from meta_eval.results.baseline_answers import read_named, restore_recorded_answers
 from meta_eval.results.clusters import make_content_keys, make_given_key, name_clusters
@@ -125,7 +126,11 @@ def baseline_text(
 def graded_docs(samples: Sequence[Mapping[str, Any]]) -> tuple[Doc, ...]:
     """Samples as docs in the form of the baseline's, so that both compare."""
     docs = _by_doc(samples, lambda _doc: True)
-    return tuple(_doc(json.loads(json.dumps(docs[number])), f"doc {number}") for number in sorted(docs))
+    graded = []
+    for number in sorted(docs):
+        with locating(f"doc {number}"):
+            graded.append(_doc(json.loads(json.dumps(docs[number]))))
+    return tuple(graded)
 
 
 def _by_doc(
@@ -203,16 +208,17 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
             raise _NoBaselineError(f"the pack was prepared anew or edited since verify ran: {AGAIN}")
         if "missing" in head:
             raise _NoBaselineError(head["missing"])
-        docs = tuple(_doc(json.loads(line), str(path)) for line in lines)
+        with locating(path):
+            docs = tuple(_doc(json.loads(line)) for line in lines)
     if len(docs) != head["docs"]:
         raise ValueError
     return docs
 
 
-def _doc(line: Mapping[str, Any], where: str) -> Doc:
+def _doc(line: Mapping[str, Any]) -> Doc:
     answers = {
         # What is no number is left out, as the task's own average of it does.
-        name: FilterResult(answer["extracted"], read_metrics(answer["metrics"], where, answer["metrics"]), 0, 0)
+        name: FilterResult(answer["extracted"], read_metrics(answer["metrics"], answer["metrics"]), 0, 0)
         for name, answer in line["answers"].items()
     }
     return Doc(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import describe_error, read_table
-from meta_eval.messages.errors import PackError
+from meta_eval.messages.errors import PackError, locating
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.doc_results import Doc
 from meta_eval.results.recorded_verdicts import read_filter_results
@@ -62,13 +63,14 @@ def read_named(pack: Path, entry: TaskEntry) -> list[NamedAnswer]:
 
 def restore_recorded_answers(answers: list[NamedAnswer]) -> tuple[Doc, ...]:
     """The docs with every metric as it was recorded."""
-    return tuple(
-        Doc(
+    return tuple(_doc(answer, answer.metrics) for answer in answers if answer.metrics)
+
+
+def _doc(answer: NamedAnswer, metrics: Mapping[str, Any]) -> Doc:
+    with locating(f"doc {answer.doc} of the baseline"):
+        return Doc(
             doc_id=answer.doc, question_hash=answer.question_hash, prompt_hashes=(),
             prompt_unchanged=answer.same_prompt, subtask=None, cluster=None, gold="", choices=None,
             recorded_is_correct=None, recorded_metrics=None, tail="", empty=False, limit_hit=None,
-            answers=read_filter_results(answer.metrics, f"doc {answer.doc} of the baseline"),
-        )
-        for answer in answers
-        if answer.metrics
-    )  # fmt: skip
+            answers=read_filter_results(metrics),
+        )  # fmt: skip

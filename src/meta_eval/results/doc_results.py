@@ -16,9 +16,9 @@ class ResultsError(UserError):
     """What lm_eval wrote is cut off, damaged, contradicts itself, or is not of this pack."""
 
 
-def not_a_sample_error(what: str, where: str) -> ResultsError:
+def not_a_sample_error(what: str) -> ResultsError:
     """The error of a sample that lm_eval did not write."""
-    return ResultsError(f"{what}: this is no sample of lm_eval", where=where, hint="Name the --output_path of a run")
+    return ResultsError(f"{what}: this is no sample of lm_eval", hint="Name the --output_path of a run")
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from meta_eval.messages.errors import locating
 from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
 from meta_eval.results.sample_parser import read_metrics
 
@@ -64,11 +65,12 @@ def restore_recorded_docs(docs: Sequence[Doc]) -> list[Doc]:
     for doc in docs:
         metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None
         if isinstance(metrics, dict) and metrics:
-            recorded.append(replace(doc, answers=read_filter_results(metrics, f"doc {doc.doc_id}")))
+            with locating(f"doc {doc.doc_id}"):
+                recorded.append(replace(doc, answers=read_filter_results(metrics)))
     return recorded
 
 
-def read_filter_results(metrics: Mapping[str, Any], where: str) -> dict[str, FilterResult]:
+def read_filter_results(metrics: Mapping[str, Any]) -> dict[str, FilterResult]:
     """What each filter's metrics gave an answer; ``metrics`` by ``metric,filter``, as lm-eval wrote them.
 
     Raises:
@@ -79,6 +81,4 @@ def read_filter_results(metrics: Mapping[str, Any], where: str) -> dict[str, Fil
         metric, _, name = spec.partition(",")
         by_filter.setdefault(name, {})[metric] = value
     # What is no number is left out, as the task's own average of it does.
-    return {
-        name: FilterResult(None, read_metrics(metrics, where, metrics), 0, 0) for name, metrics in by_filter.items()
-    }
+    return {name: FilterResult(None, read_metrics(metrics, metrics), 0, 0) for name, metrics in by_filter.items()}

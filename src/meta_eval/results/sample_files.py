@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_eval.boundary.inputs import is_deep, open_regular
+from meta_eval.messages.errors import locating
 from meta_eval.results.clusters import make_content_keys, make_given_key, missing_field_error, name_clusters
 from meta_eval.results.doc_results import Doc, FilterResult, ResultsError, not_a_sample_error
 from meta_eval.results.raw_samples import read_raw_samples
@@ -81,15 +82,16 @@ def read_samples(
     for piece in read_raw_samples(path, offset):
         samples += 1
         try:
-            sample = parse_sample(piece.content, piece.where, cut=piece.last and not piece.content.endswith(b"\n"))
-            name = None if "filter" in sample else reading.next_filter(sample)
-            doc, name, answer = read_sample(
-                sample, offset=piece.offset, length=len(piece.content), filter_name=name, where=piece.where,
-                may_be_nan=may_be_nan, cluster_field=cluster_field,
-            )  # fmt: skip
-            if doc.doc_id not in reading.docs:
-                doc.limit_hit = is_truncated(sample, count_tokens)
-            reading.add(sample, piece.where, doc, name, answer)
+            with locating(piece.where):
+                sample = parse_sample(piece.content, cut=piece.last and not piece.content.endswith(b"\n"))
+                name = None if "filter" in sample else reading.next_filter(sample)
+                doc, name, answer = read_sample(
+                    sample, offset=piece.offset, length=len(piece.content), filter_name=name, may_be_nan=may_be_nan,
+                    cluster_field=cluster_field,
+                )  # fmt: skip
+                if doc.doc_id not in reading.docs:
+                    doc.limit_hit = is_truncated(sample, count_tokens)
+                reading.add(sample, doc, name, answer)
         except ResultsError as error:
             if not skip_damaged:
                 raise
@@ -113,16 +115,15 @@ def open_samples(path: Path) -> Iterator[Callable[[FilterResult], dict[str, Any]
 
             def at(answer: FilterResult) -> dict[str, Any]:
                 file.seek(answer.offset)
-                where = f"{path}, byte {answer.offset}"
                 try:
-                    sample = parse_sample(file.read(answer.length), where, cut=False)
+                    sample = parse_sample(file.read(answer.length), cut=False)
                 except ResultsError:
                     sample = {}
-                if is_deep(sample):
-                    raise not_a_sample_error("is nested too deeply", where)
-                if "doc" not in sample or not isinstance(sample.get("resps"), list):
-                    hint = "Wait until the run has ended"
-                    raise ResultsError("has changed since it was read", where=where, hint=hint)
+                with locating(f"{path}, byte {answer.offset}"):
+                    if is_deep(sample):
+                        raise not_a_sample_error("is nested too deeply")
+                    if "doc" not in sample or not isinstance(sample.get("resps"), list):
+                        raise ResultsError("has changed since it was read", hint="Wait until the run has ended")
                 return sample
 
             yield at
@@ -146,7 +147,7 @@ class _SampleFileReading:
     hashed: Any = field(default_factory=hashlib.sha256)
     hashes: bool = True
 
-    def add(self, sample: Mapping[str, Any], where: str, doc: Doc, filter_name: str, answer: FilterResult) -> None:
+    def add(self, sample: Mapping[str, Any], doc: Doc, filter_name: str, answer: FilterResult) -> None:
         written = [sample.get(name) for name in _HASHES]
         self.hashes = self.hashes and all(isinstance(digest, str) for digest in written)
         self.hashed.update("".join(map(str, written)).encode("utf-8", "surrogatepass"))
@@ -160,7 +161,6 @@ class _SampleFileReading:
             self.torn.add(doc.doc_id)
             raise ResultsError(
                 f"doc {doc.doc_id} stands here with another question, answer or score than before",
-                where=where,
                 hint="Take the file of one run; two runs may have been written or copied into this one",
             )
         elif filter_name in known.answers:

@@ -23,7 +23,7 @@ from meta_eval.thresholds import MAX_GEN_TOKS
 _LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 
 
-def parse_sample(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
+def parse_sample(content: bytes, *, cut: bool) -> dict[str, Any]:
     """A sample's text as the object that it is; ``cut`` where it ends a file without a line break.
 
     Raises:
@@ -33,9 +33,9 @@ def parse_sample(content: bytes, where: str, *, cut: bool) -> dict[str, Any]:
         sample = parse_loose_json(content)
     except ValueError:
         ends = ", and ends the file: it is cut off" if cut else ""
-        raise ResultsError(f"is not JSON{ends}", where=where, hint="Take the file of a run that ended") from None
+        raise ResultsError(f"is not JSON{ends}", hint="Take the file of a run that ended") from None
     if not isinstance(sample, dict):
-        raise not_a_sample_error("is no object", where)
+        raise not_a_sample_error("is no object")
     return sample
 
 
@@ -45,7 +45,6 @@ def read_sample(
     offset: int,
     length: int,
     filter_name: str | None,
-    where: str,
     may_be_nan: Container[str] = (),
     cluster_field: str | None = None,
 ) -> tuple[Doc, str, FilterResult]:
@@ -56,22 +55,21 @@ def read_sample(
         offset: Where it begins.
         length: Its bytes.
         filter_name: Its filter where it names none (lm-eval before 0.4.7); None when nobody knows.
-        where: File and line, for messages.
         may_be_nan: The metrics whose average leaves out what is no number; so does this.
         cluster_field: The field of the doc that names its cluster; None for a pack's own column.
 
     Raises:
         ResultsError: It is no sample of lm_eval, or holds a score that is no number.
     """
-    doc_id = _doc_id(sample, where)
-    name = _filter(sample, filter_name, where)
+    doc_id = _doc_id(sample)
+    name = _filter(sample, filter_name)
     try:
-        doc = _doc(doc_id, sample, where, cluster_field)
+        doc = _doc(doc_id, sample, cluster_field)
         extraction = read_extraction(sample)
-        metrics = read_metrics(sample, where, may_be_nan)
+        metrics = read_metrics(sample, may_be_nan)
         return doc, name, FilterResult(None if extraction is None else extraction[:EXTRACTED], metrics, offset, length)
     except RecursionError:
-        raise not_a_sample_error("is nested too deeply", where) from None
+        raise not_a_sample_error("is nested too deeply") from None
 
 
 def read_doc_number(sample: Mapping[str, Any]) -> int | None:
@@ -80,27 +78,26 @@ def read_doc_number(sample: Mapping[str, Any]) -> int | None:
     return doc_id if isinstance(doc_id, int) and not isinstance(doc_id, bool) and doc_id >= 0 else None
 
 
-def _doc_id(sample: Mapping[str, Any], where: str) -> int:
+def _doc_id(sample: Mapping[str, Any]) -> int:
     doc_id = read_doc_number(sample)
     if doc_id is None:
-        raise not_a_sample_error(f"doc_id is {sample.get('doc_id')!r:.80}", where)
+        raise not_a_sample_error(f"doc_id is {sample.get('doc_id')!r:.80}")
     return doc_id
 
 
-def _filter(sample: Mapping[str, Any], filter_name: str | None, where: str) -> str:
+def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
     name = sample.get("filter", filter_name)
     if not isinstance(name, str):
         raise ResultsError(
             "does not say which filter it is of, as lm-eval before 0.4.7 did not, and no results file beside it does",
-            where=where,
             hint="Put the results file of the run beside it",
         )
     return name
 
 
-def _doc(doc_id: int, sample: Mapping[str, Any], where: str, cluster_field: str | None) -> Doc:
+def _doc(doc_id: int, sample: Mapping[str, Any], cluster_field: str | None) -> Doc:
     if "doc" not in sample or not isinstance(sample.get("resps"), list):
-        raise not_a_sample_error("doc or resps are missing", where)
+        raise not_a_sample_error("doc or resps are missing")
     # A doc of any task is JSON of any kind; Meta's have columns that are known.
     doc = sample["doc"] if isinstance(sample["doc"], dict) else {}
     question, hashes = doc.get("input_question_hash"), doc.get("input_final_prompts_hash")
@@ -123,7 +120,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str, cluster_field: str 
         gold=gold if isinstance(gold, str) else str(sample.get("target")),
         choices=count,
         recorded_is_correct=recorded if isinstance(recorded, bool) else None,
-        recorded_metrics=_recorded(metrics, where) if isinstance(metrics, str) and of_meta else None,
+        recorded_metrics=_recorded(metrics) if isinstance(metrics, str) and of_meta else None,
         tail=(answer or "")[-TAIL:],
         empty=answer is not None and not answer.strip(),
         limit_hit=None,
@@ -132,7 +129,7 @@ def _doc(doc_id: int, sample: Mapping[str, Any], where: str, cluster_field: str 
     )
 
 
-def _recorded(text: str, where: str) -> str:
+def _recorded(text: str) -> str:
     """JSON text of an object; anything else has been damaged since prepare wrote it."""
     try:
         whole = isinstance(json.loads(text, parse_int=float), dict)
@@ -140,7 +137,7 @@ def _recorded(text: str, where: str) -> str:
         whole = False
     if not whole:
         raise ResultsError(
-            "recorded_metrics is no JSON object", where=where, hint="Take the file as lm_eval wrote it, of a whole pack"
+            "recorded_metrics is no JSON object", hint="Take the file as lm_eval wrote it, of a whole pack"
         )
     return text
 
@@ -257,12 +254,11 @@ def list_metrics(sample: Mapping[str, Any]) -> list[str]:
     return list(map(str, names)) if isinstance(names, list) else [name for name in sample if name not in NO_METRIC]
 
 
-def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[str]) -> dict[str, Value]:
+def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[str, Value]:
     """Read the metrics of a sample, except shapes that only their own aggregation understands.
 
     Args:
         sample: The sample, or nothing of it but its metrics.
-        where: File and line, for messages.
         may_be_nan: The metrics that are left out where they are no number.
 
     Raises:
@@ -271,15 +267,13 @@ def read_metrics(sample: Mapping[str, Any], where: str, may_be_nan: Container[st
     values: dict[str, Value] = {}
     for name in list_metrics(sample):
         if name not in sample:
-            raise not_a_sample_error(f"the metric {name!r:.80} is missing", where)
+            raise not_a_sample_error(f"the metric {name!r:.80} is missing")
         value = read_value(name, sample[name])
         score = value[-1] if isinstance(value, tuple) else value
         if isinstance(score, float) and not math.isfinite(score):
             if name in may_be_nan:
                 continue
-            raise ResultsError(
-                f"{name} is {score}, which is no score", where=where, hint="The task's scoring is at fault"
-            )
+            raise ResultsError(f"{name} is {score}, which is no score", hint="The task's scoring is at fault")
         if value is not None:
             values[name] = value
     return values

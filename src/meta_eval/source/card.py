@@ -52,7 +52,7 @@ class _Config:
     splits: Mapping[str, tuple[str, ...]]
 
 
-def find_subsets(card: str | None, names: Iterable[str], *, where: str) -> tuple[dict[str, Subset], tuple[str, ...]]:
+def find_subsets(card: str | None, names: Iterable[str]) -> tuple[dict[str, Subset], tuple[str, ...]]:
     """The details subsets of an evals dataset.
 
     The card's configs come first; a subset that it does not name is found by file name: the newest
@@ -61,7 +61,6 @@ def find_subsets(card: str | None, names: Iterable[str], *, where: str) -> tuple
     Args:
         card: Text of the card; None where there is none.
         names: Every file of the dataset, with ``/``.
-        where: How an error names the dataset.
 
     Returns:
         Subsets by name (a file that the card names need not exist), and notices, one sentence each.
@@ -84,9 +83,9 @@ def find_subsets(card: str | None, names: Iterable[str], *, where: str) -> tuple
         subset = match["subset"] if match else config.name
         entry = Subset(config.name, files_here.expand(config.splits[split]))
         if table.setdefault(subset, entry).files != entry.files:
-            raise _ambiguous(where, f"subset {subset!r}", [*table[subset].files, *entry.files])
+            raise _ambiguous(f"subset {subset!r}", [*table[subset].files, *entry.files])
     metrics = find_metrics(card, ordered)
-    by_name = _subsets_by_name([name for name in ordered if name not in metrics], frozenset(table), where)
+    by_name = _subsets_by_name([name for name in ordered if name not in metrics], frozenset(table))
     return {**by_name, **table}, tuple(notices)
 
 
@@ -105,7 +104,7 @@ def find_metrics(card: str | None, names: Iterable[str]) -> tuple[str, ...]:
     return (max(runs)[1],) if runs else ()
 
 
-def _subsets_by_name(names: Sequence[str], known: frozenset[str], where: str) -> dict[str, Subset]:
+def _subsets_by_name(names: Sequence[str], known: frozenset[str]) -> dict[str, Subset]:
     dated: dict[str, list[tuple[str, str, str]]] = {}
     plain: dict[str, list[str]] = {}
     for name in names:
@@ -118,7 +117,7 @@ def _subsets_by_name(names: Sequence[str], known: frozenset[str], where: str) ->
         runs = dated.get(subset, [])
         # Two folders are two models, and the newer file of the wrong model would be a wrong number.
         if len({folder for _, folder, _ in runs}) + len(plain.get(subset, ())) > 1:
-            raise _ambiguous(where, f"subset {subset!r}", [*(run[2] for run in runs), *plain.get(subset, ())])
+            raise _ambiguous(f"subset {subset!r}", [*(run[2] for run in runs), *plain.get(subset, ())])
         if runs:
             _, folder, newest = max(runs)
             stem = folder.rpartition("/")[2]
@@ -128,7 +127,7 @@ def _subsets_by_name(names: Sequence[str], known: frozenset[str], where: str) ->
     return table
 
 
-def split_files(card: str | None, names: Iterable[str], split: str, *, where: str) -> tuple[str, ...]:
+def split_files(card: str | None, names: Iterable[str], split: str) -> tuple[str, ...]:
     """The files of one split of an original dataset, sorted.
 
     They are those of the card's default config (or its only one); without a config, the data files with the split
@@ -143,14 +142,13 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
     chosen = [config for config in configs if config.is_default] or configs
     if len(chosen) > 1:
         files = files_here.expand(pattern for config in chosen for pattern in config.splits.get(split, ()))
-        raise _ambiguous(where, f"split {split!r}, of several configs without a default one,", files)
+        raise _ambiguous(f"split {split!r}, of several configs without a default one,", files)
     matches: Sequence[str]
     if chosen and split in chosen[0].splits:
         matches = files_here.expand(chosen[0].splits[split])
     elif chosen:
         raise SourceError(
             f"{CARD} has no split {split!r}{suggestion(split, chosen[0].splits)}",
-            where=where,
             hint=f"It has: {', '.join(chosen[0].splits)}",
         )
     else:
@@ -159,14 +157,13 @@ def split_files(card: str | None, names: Iterable[str], split: str, *, where: st
         if not matches and split == "train" and not any(_has_word(name, word) for name in data for word in _SPLITS):
             matches = data
         if len({_SHARD.sub("", name) for name in matches}) > 1:
-            raise _ambiguous(where, f"split {split!r}", matches)
+            raise _ambiguous(f"split {split!r}", matches)
     if not matches:
         raise SourceError(
             f"no file holds the split {split!r}",
-            where=where,
             hint=f"Its data files are: {_listing(name for name in ordered if is_data_file(name))}",
         )
-    _refuse_lost_shards(matches, where)
+    _refuse_lost_shards(matches)
     return tuple(sorted(matches))
 
 
@@ -286,21 +283,19 @@ def _has_word(name: str, word: str) -> bool:
     return re.search(rf"(?<![a-z0-9]){re.escape(word.lower())}(?![a-z0-9])", name.lower()) is not None
 
 
-def _refuse_lost_shards(files: Sequence[str], where: str) -> None:
+def _refuse_lost_shards(files: Sequence[str]) -> None:
     """Refuse a partial copy: the names of its shards show that some are missing."""
     shards = [match for name in files if (match := _SHARD.search(name))]
     if shards and {int(match["index"]) for match in shards} != set(range(int(shards[0]["count"]))):
         raise SourceError(
             f"only {len(shards)} of {int(shards[0]['count'])} shards are there: {_listing(files)}",
-            where=where,
             hint="Fetch the whole dataset again",
         )
 
 
-def _ambiguous(where: str, what: str, files: Sequence[str]) -> SourceError:
+def _ambiguous(what: str, files: Sequence[str]) -> SourceError:
     return SourceError(
         f"{what} could be any of {_listing(files)}",
-        where=where,
         hint="Leave one of them, or say in the front matter of its README.md which files belong to it",
     )
 

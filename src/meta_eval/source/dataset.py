@@ -14,7 +14,7 @@ from typing import BinaryIO, Literal
 
 from meta_eval.boundary.inputs import open_data
 from meta_eval.catalog.dataset_names import Identity
-from meta_eval.messages.errors import SourceError, suggestion
+from meta_eval.messages.errors import SourceError, locating, suggestion
 
 Kind = Literal["hub", "folder", "sample"]
 
@@ -127,7 +127,9 @@ class OriginalDataset:
         Raises:
             SourceError: There is no such split, or a file is missing, gated, cut off or corrupt.
         """
-        return tuple(self.fetch_file(name) for name in self.files_of(split))
+        with locating(self.dataset_id):
+            names = self.files_of(split)
+        return tuple(map(self.fetch_file, names))
 
 
 @dataclass(frozen=True)

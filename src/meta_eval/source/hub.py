@@ -23,7 +23,7 @@ from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.inputs import describe_error, read_regular
 from meta_eval.boundary.pack_names import is_name, stays_inside
 from meta_eval.catalog.dataset_names import NOBODY, Identity, merge_identities
-from meta_eval.messages.errors import SourceError
+from meta_eval.messages.errors import SourceError, locating
 from meta_eval.messages.logs import without_secrets
 from meta_eval.source import card as cards
 from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset, Repository
@@ -132,7 +132,8 @@ def open_evals_dataset(
         SourceError: It is missing, gated, unreachable, or no evals dataset.
     """
     snapshot, card = _open(client or HubClient(), dataset_id, revision)
-    table, notices = cards.find_subsets(card, snapshot.names, where=dataset_id)
+    with locating(dataset_id):
+        table, notices = cards.find_subsets(card, snapshot.names)
     if not table:
         raise SourceError(
             "holds no subset of an evals dataset",
@@ -196,7 +197,7 @@ def open_original(dataset_id: str, *, revision: str | None, client: HubClient | 
     return OriginalDataset(
         dataset_id,
         snapshot.commit,
-        lambda split: cards.split_files(card, snapshot.names, split, where=dataset_id),
+        lambda split: cards.split_files(card, snapshot.names, split),
         snapshot.fetch,
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from meta_eval.boundary.hashing import hash_bytes, hash_file
 from meta_eval.boundary.inputs import expand_home, read_regular
 from meta_eval.catalog.dataset_names import NOBODY, Identity, merge_identities
-from meta_eval.messages.errors import SourceError
+from meta_eval.messages.errors import SourceError, locating
 from meta_eval.source import card as cards
 from meta_eval.source.dataset import DataFile, EvalsDataset, OriginalDataset
 
@@ -36,7 +36,8 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     root = expand_home(folder)
     names = _names(root, folder)
     card = _card(root, names, folder)
-    table, notices = cards.find_subsets(card, names, where=folder)
+    with locating(folder):
+        table, notices = cards.find_subsets(card, names)
     present = set(names)
     metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
     whole = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
@@ -72,7 +73,7 @@ def open_original(folder_or_file: str) -> OriginalDataset:
     return OriginalDataset(
         folder_or_file,
         _revision(files),
-        lambda split: cards.split_files(text, names, split, where=folder_or_file),
+        lambda split: cards.split_files(text, names, split),
         files.get,
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 from meta_eval import stats
 from meta_eval.boundary.hashing import hash_file, hash_text
 from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json, read_regular
-from meta_eval.messages.errors import SourceError
+from meta_eval.messages.errors import SourceError, locating
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.details.first_board import NESTED, DetailsRow, choose_columns, read_board_row
 from meta_eval.records.details.graded_docs import GradedDocs, choose_verdict_metric, make_grader_code, read_details
@@ -41,7 +41,7 @@ class DetailsFormat(RecordFormat):
     def detect(self, place: Place) -> bool:
         return any(_FILE.fullmatch(PurePosixPath(name).name) for name in place.files)
 
-    def open_run(self, place: Place, run: str | None, wanted: Sequence[str], where: str) -> Record:  # noqa: ARG002
+    def open_run(self, place: Place, run: str | None, wanted: Sequence[str]) -> Record:
         return DetailsRecord(place, run, wanted)
 
 
@@ -84,9 +84,10 @@ class DetailsRecord(Record):
         self._model = _model(place.name, place.files, times, place.fetch)
 
     def read(self, task: str, reading: Reading) -> RecordedTask:
-        details, where = self._details[task], f"{self.name}, {task}"
+        details = self._details[task]
         check = TokenCheck(reading.tokenizer())
-        graded = read_details(self._samples(details, check, where), details.source_name, where, check.compare)
+        with locating(f"{self.name}, {task}"):
+            graded = read_details(self._samples(details, check), details.source_name, check.compare)
         graded.docs.warnings.update(check.warnings)
         warnings = [
             f"{count:,} docs {WARNING_TEXTS[key]}"
@@ -119,15 +120,16 @@ class DetailsRecord(Record):
             make_grader_code(graded.kind, task), choose_verdict_metric(graded.metrics, task), delimiter=graded.delimiter
         )
 
-    def _samples(self, details: Details, check: TokenCheck, where: str) -> Iterator[DetailsRow]:
+    def _samples(self, details: Details, check: TokenCheck) -> Iterator[DetailsRow]:
         rows = read_details_rows(
             self._place.fetch(details.file),
             lambda names: choose_columns(names, tokens=check.tokenizer is not None),
-            f"{where}, {details.file}",
+            f"{self.name}, {details.name}, {details.file}",
         )
         for number, row in enumerate(rows):
             read = read_lighteval_row if row.keys() >= NESTED else read_board_row
-            yield read(row, f"{where}, doc {number}", check.tokenizer)
+            with locating(f"doc {number}", behind=", "):
+                yield read(row, check.tokenizer)
 
     def _revision(self, details: Details) -> str:
         """The commit, or of a file here ``sha256:`` over its name and content."""

@@ -100,12 +100,11 @@ def choose_columns(names: Sequence[str], *, tokens: bool) -> list[str]:
     return [name for name in names if name in _COLUMNS or (tokens and name in _TOKENS)]
 
 
-def read_board_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None = None) -> DetailsRow:
+def read_board_row(row: Mapping[str, Any], tokenizer: Tokenizer | None = None) -> DetailsRow:
     """A row of the first board's, or of lighteval before 0.10.
 
     Args:
         row: Its columns.
-        where: The doc, for messages.
         tokenizer: The model's; None where it is not on this machine.
 
     Raises:
@@ -115,17 +114,17 @@ def read_board_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | No
     numbers = dict(metrics) if isinstance(metrics, Mapping) else {name: row.get(name) for name in _METRICS}
     predictions = row.get("predictions")
     if not isinstance(predictions, list) or not predictions:
-        raise DataError("does not say what the model answered", where=where)
+        raise DataError("does not say what the model answered")
     text, likelihoods = None, None
     if isinstance(predictions[0], str):
         text = predictions[0]
     else:
-        likelihoods = tuple(_likelihood(prediction, where) for prediction in predictions)
+        likelihoods = tuple(_likelihood(prediction) for prediction in predictions)
     choices = row.get("choices")
     prompts, ending = tuple[str, ...](), ""
-    prompt = _prompt(row, where)
+    prompt = _prompt(row)
     if likelihoods is not None and isinstance(choices, list) and _is_one_ending(row.get("cont_tokens"), choices):
-        prompts, ending = _contexts(row, prompt, tokenizer, where)
+        prompts, ending = _contexts(row, prompt, tokenizer)
     query = next((row[name] for name in ("example", "query", "question") if isinstance(row.get(name), str)), "")
     golds = row.get("gold_index") if likelihoods is not None else None
     if golds is None or golds == []:
@@ -146,16 +145,15 @@ def read_board_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | No
     )
 
 
-def _prompt(row: Mapping[str, Any], where: str) -> str:
+def _prompt(row: Mapping[str, Any]) -> str:
     prompt = row.get("full_prompt")
     if isinstance(prompt, str) and prompt:
         return prompt
     if isinstance(prompt, list) and prompt:
-        raise _own_prompts(where)
+        raise _own_prompts()
     hashed = isinstance(row.get("hashes"), Mapping)
     raise DataError(
         "has its prompt only as a hash, of which nobody can ask again" if hashed else "does not say what was asked",
-        where=where,
         hint="Take a later run of this model, which keeps prompts as text",
     )
 
@@ -167,9 +165,7 @@ def _is_one_ending(continuations: Any, choices: list[Any]) -> bool:
     return all(continuation == continuations[0] for continuation in continuations)
 
 
-def _contexts(
-    row: Mapping[str, Any], prompt: str, tokenizer: Tokenizer | None, where: str
-) -> tuple[tuple[str, ...], str]:
+def _contexts(row: Mapping[str, Any], prompt: str, tokenizer: Tokenizer | None) -> tuple[tuple[str, ...], str]:
     """The prompt of each choice, and their common ending.
 
     Raises:
@@ -180,13 +176,12 @@ def _contexts(
         contexts = recover_contexts(prompt, requests, ending, tokenizer)
         if contexts is not None and len(contexts[0]) == len(row["choices"]):
             return contexts
-    raise _own_prompts(where)
+    raise _own_prompts()
 
 
-def _own_prompts(where: str) -> DataError:
+def _own_prompts() -> DataError:
     return DataError(
         "was asked with a prompt of its own for each choice, of which these details keep one",
-        where=where,
         hint="Name the tokenizer of the recorded model as tokenizer, which may tell the others by their "
         "token ids, or leave the task out of tasks",
     )
@@ -196,10 +191,10 @@ def _is_cut(counts: Any) -> bool:
     return any(_is_number(count) and count > 0 for count in (counts if isinstance(counts, list) else [counts]))
 
 
-def _likelihood(prediction: Any, where: str) -> float:
+def _likelihood(prediction: Any) -> float:
     value = prediction[0] if isinstance(prediction, list) and prediction else prediction
     if not _is_number(value) or math.isnan(value):
-        raise DataError("holds a likelihood that is no number", where=where)
+        raise DataError("holds a likelihood that is no number")
     return float(value)
 
 

@@ -18,7 +18,7 @@ from meta_eval import assets
 from meta_eval.assets.details.details_scoring import lighteval_choices, truthfulqa_mc
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.catalog import boards
-from meta_eval.messages.errors import DataError
+from meta_eval.messages.errors import DataError, locating
 from meta_eval.records.details.first_board import DetailsRow
 from meta_eval.records.recorded_docs import RecordedDoc, RecordedDocs, format_doc
 from meta_eval.records.task_code import TaskCode
@@ -64,13 +64,12 @@ def choose_verdict_metric(metrics: Iterable[str], name: str) -> str:
     return next((metric for metric in (*shown, *_VERDICTS) if metric in there), there[0])
 
 
-def find_grader(sample: DetailsRow, source_name: str, where: str) -> Kind:
+def find_grader(sample: DetailsRow, source_name: str) -> Kind:
     """What grades a doc again.
 
     Args:
         sample: The doc.
         source_name: The task as its file is named.
-        where: The doc, for messages.
 
     Raises:
         DataError: Nothing here does.
@@ -93,60 +92,56 @@ def find_grader(sample: DetailsRow, source_name: str, where: str) -> Kind:
     ):
         raise DataError(
             "does not say what stood behind the prompt: the harness scored one ending behind each choice",
-            where=where,
             hint="Leave the task out of tasks",
         )
     if kind is not None and set(METRICS_OF_GRADER[kind]) & set(sample.metrics):
         return kind
     raise DataError(
         f"was graded by {', '.join(sample.metrics) or 'nothing'}, which nothing here grades again",
-        where=where,
         hint="Leave the task out of tasks",
     )
 
 
-def make_choice_doc(sample: DetailsRow, kind: Kind, where: str) -> tuple[str, dict[str, Any]]:
+def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]]:
     """The delimiter between prompt and choice, and the doc of a choice.
 
     Raises:
         DataError: It does not say which choice is right, or has none that could be asked.
     """
     if len(sample.choices) < 2 or len(sample.choices) != len(sample.likelihoods or ()) or "" in sample.choices:
-        raise DataError(
-            f"has {len(sample.choices)} choices and {len(sample.likelihoods or ())} likelihoods", where=where
-        )
+        raise DataError(f"has {len(sample.choices)} choices and {len(sample.likelihoods or ())} likelihoods")
     golds = [gold for gold in sample.golds if isinstance(gold, int) and not isinstance(gold, bool)]
     if not golds or len(golds) != len(sample.golds) or not all(0 <= gold < len(sample.choices) for gold in golds):
-        raise DataError("does not say which choice is right", where=where)
+        raise DataError("does not say which choice is right")
     if kind == "lighteval_choices":
         return "", {"query": sample.query, "choices": list(sample.choices), "golds": golds, "gold": golds[0]}
     if kind == "contexts":
         if len(golds) > 1:
-            raise DataError("has several right choices", where=where)
+            raise DataError("has several right choices")
         return "", {"query": sample.query, "choices": list(sample.choices), "gold": golds[0], "ending": sample.ending}
     spaced = [choice.startswith(" ") for choice in sample.choices]
     if any(spaced) and not all(spaced):
-        raise DataError("has choices with and without a space in front", where=where)
+        raise DataError("has choices with and without a space in front")
     # The harness counts no leading space; where the prompt ends with one, it is the choice's.
     delimiter = sample.delimiter or (" " if all(spaced) else "")
     doc = {"query": sample.query, "choices": [choice.removeprefix(" ") for choice in sample.choices]}
     if "" in doc["choices"]:
-        raise DataError("has an empty choice", where=where)
+        raise DataError("has an empty choice")
     if kind == "truthfulqa_mc":
-        return delimiter, {**doc, **_two_lists(golds, where)}
+        return delimiter, {**doc, **_two_lists(golds)}
     if len(golds) > 1:
-        raise DataError("has several right choices", where=where)
+        raise DataError("has several right choices")
     return delimiter, {**doc, "gold": golds[0]}
 
 
-def _two_lists(golds: list[int], where: str) -> dict[str, int]:
+def _two_lists(golds: list[int]) -> dict[str, int]:
     """Of mc1 the first choice is right and no other; of mc2, which stands behind it, the first ones are."""
     if len(golds) < 2 or golds[0] != 0 or golds[1:] != list(range(golds[1], golds[1] + len(golds) - 1)):
-        raise DataError("has right choices at other places than TruthfulQA's two lists have them", where=where)
+        raise DataError("has right choices at other places than TruthfulQA's two lists have them")
     return {"mc1": golds[1], "true": len(golds) - 1}
 
 
-def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind, where: str) -> None:
+def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind) -> None:
     """The recorded likelihoods give the recorded verdicts.
 
     Raises:
@@ -162,7 +157,6 @@ def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind,
         if recorded is not None and not math.isclose(computed[name], recorded, rel_tol=0, abs_tol=SAME_RECORDED_METRIC):
             raise DataError(
                 f"the recorded likelihoods give {name} {computed[name]:.6g}, and {recorded:.6g} was recorded",
-                where=where,
                 hint="The file was edited, or was graded by rules that nobody here knows: leave the task out of tasks",
             )
 
@@ -192,14 +186,13 @@ class GradedDocs:
 
 
 def read_details(
-    samples: Iterable[DetailsRow], source_name: str, where: str, check: Callable[[int, DetailsRow], None]
+    samples: Iterable[DetailsRow], source_name: str, check: Callable[[int, DetailsRow], None]
 ) -> GradedDocs:
     """Read the details of a task.
 
     Args:
         samples: Its docs, in their order.
         source_name: The task as its file is named.
-        where: The record and task, for messages.
         check: Called with each, before it is let go.
 
     Raises:
@@ -208,8 +201,9 @@ def read_details(
     reading = _DetailsReading(source_name)
     for number, sample in enumerate(samples):
         check(number, sample)
-        reading.add(sample, f"{where}, doc {number}")
-    return reading.end(where)
+        with locating(f"doc {number}", behind=", "):
+            reading.add(sample)
+    return reading.end()
 
 
 @dataclass(slots=True)
@@ -222,23 +216,21 @@ class _DetailsReading:
     metrics: dict[str, None] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
 
-    def add(self, sample: DetailsRow, where: str) -> None:
-        kind = find_grader(sample, self.source_name, where)
+    def add(self, sample: DetailsRow) -> None:
+        kind = find_grader(sample, self.source_name)
         if self.kind not in (None, kind):
-            raise DataError("was recorded in other metrics than the docs before it", where=where)
+            raise DataError("was recorded in other metrics than the docs before it")
         self.kind = kind
         self.metrics.update(dict.fromkeys(sample.metrics))
         self.warnings["prompt_truncated"] += sample.truncated
         self.warnings["prompt_rebuilt"] += sample.rebuilt
-        self.rows.append(
-            self._text(sample, kind, where) if sample.text is not None else self._choice(sample, kind, where)
-        )
+        self.rows.append(self._text(sample, kind) if sample.text is not None else self._choice(sample, kind))
 
-    def end(self, where: str) -> GradedDocs:
+    def end(self) -> GradedDocs:
         if self.kind is None:
-            raise DataError("holds no row", where=where)
+            raise DataError("holds no row")
         if self.kind == "gsm8k" and not (self.generation or {}).get("until"):
-            raise DataError("was generated with no stop text that is known: an answer holds each of them", where=where)
+            raise DataError("was generated with no stop text that is known: an answer holds each of them")
         prompts = Counter((row.prompt, row.continuations) for row in self.rows)
         self.warnings["duplicate_prompts"] = sum(prompts.values()) - len(prompts)
         kept = {name: count for name, count in sorted(self.warnings.items()) if count}
@@ -247,27 +239,25 @@ class _DetailsReading:
         rows = RecordedDocs(self.rows, self.generation, None, kept)
         return GradedDocs(self.kind, rows, self.delimiter, tuple(graded), tuple(others))
 
-    def _text(self, sample: DetailsRow, kind: Kind, where: str) -> RecordedDoc:
+    def _text(self, sample: DetailsRow, kind: Kind) -> RecordedDoc:
         golds = [str(text) for gold in sample.golds for text in (gold if isinstance(gold, list) else [gold])]
         if kind == "gsm8k":
             known = self.generation["until"] if self.generation else _STOPS
             stops = [stop for stop in known if stop not in str(sample.text)]
             self.generation = {"until": stops, "do_sample": False, "max_gen_toks": _MAX_GEN_TOKS}
         elif self.generation not in (None, sample.generation):
-            raise DataError(
-                f"was generated with other settings than the docs before it: {sample.generation}", where=where
-            )
+            raise DataError(f"was generated with other settings than the docs before it: {sample.generation}")
         else:
             self.generation = sample.generation
         gold = golds[0] if golds else ""
         return _row(sample, kind, {"query": sample.query, "gold": gold, "golds": golds}, (), gold, [[sample.text]])
 
-    def _choice(self, sample: DetailsRow, kind: Kind, where: str) -> RecordedDoc:
-        delimiter, doc = make_choice_doc(sample, kind, where)
+    def _choice(self, sample: DetailsRow, kind: Kind) -> RecordedDoc:
+        delimiter, doc = make_choice_doc(sample, kind)
         if self.delimiter not in (None, delimiter):
-            raise DataError("has another space between prompt and choice than the docs before it", where=where)
+            raise DataError("has another space between prompt and choice than the docs before it")
         self.delimiter = delimiter
-        check_recorded_verdicts(sample, doc, kind, where)
+        check_recorded_verdicts(sample, doc, kind)
         # Nobody recorded whether a choice is what the model would write.
         answers = [[[cost, False]] for cost in sample.likelihoods or ()]
         gold = sample.ending if sample.prompts else doc["choices"][doc.get("gold", 0)]

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 _NORMALISED = re.compile(r"acc:logprob_normalization=LogProbCharNorm\(name='norm', ignore_first_space=(True|False)\)")
 
 
-def read_lighteval_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer | None) -> DetailsRow:
+def read_lighteval_row(row: Mapping[str, Any], tokenizer: Tokenizer | None) -> DetailsRow:
     """A row of lighteval's.
 
     Args:
         row: ``doc``, ``model_response`` and ``metric``.
-        where: The doc, for messages.
         tokenizer: The model's; None where it is not on this machine.
 
     Raises:
@@ -36,17 +35,17 @@ def read_lighteval_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer 
     """
     doc, response, metric = (row.get(name) for name in ("doc", "model_response", "metric"))
     if not isinstance(doc, dict) or not isinstance(response, dict) or not isinstance(metric, dict):
-        raise DataError("has no doc, model_response and metric", where=where)
+        raise DataError("has no doc, model_response and metric")
     choices = doc.get("choices")
     if not isinstance(doc.get("query"), str) or not isinstance(choices, list):
-        raise DataError("does not say what was asked", where=where)
+        raise DataError("does not say what was asked")
     golds = doc.get("gold_index")
     places = golds if isinstance(golds, list) else [golds]
     right = [place for place in places if isinstance(place, int) and 0 <= place < len(choices)]
     if not right or len(right) != len(places):
-        raise DataError("does not say which choice is right", where=where)
-    text, likelihoods = _answer(doc, response, where)
-    prompt, rebuilt = _prompt(doc, response, tokenizer, where)
+        raise DataError("does not say which choice is right")
+    text, likelihoods = _answer(doc, response)
+    prompt, rebuilt = _prompt(doc, response, tokenizer)
     metrics = {_named(name): float(value) for name, value in metric.items() if isinstance(value, (bool, int, float))}
     return DetailsRow(
         query=doc["query"],
@@ -63,25 +62,21 @@ def read_lighteval_row(row: Mapping[str, Any], where: str, tokenizer: Tokenizer 
     )
 
 
-def _answer(
-    doc: Mapping[str, Any], response: Mapping[str, Any], where: str
-) -> tuple[str | None, tuple[float, ...] | None]:
+def _answer(doc: Mapping[str, Any], response: Mapping[str, Any]) -> tuple[str | None, tuple[float, ...] | None]:
     methods, texts, costs = doc.get("sampling_methods") or [], response.get("text"), response.get("logprobs")
     if isinstance(methods, list) and "PERPLEXITY" in methods:
-        raise DataError("was asked for the likelihood of its whole text, which nothing here grades again", where=where)
+        raise DataError("was asked for the likelihood of its whole text, which nothing here grades again")
     if isinstance(texts, list) and texts:
         if len(texts) > 1:
-            raise DataError(f"was answered {len(texts)} times, and a pack asks once", where=where)
+            raise DataError(f"was answered {len(texts)} times, and a pack asks once")
         final = response.get("text_post_processed")
         return str(final[0] if isinstance(final, list) and final else texts[0]), None
     if not isinstance(costs, list) or not costs:
-        raise DataError("does not say what the model answered", where=where)
+        raise DataError("does not say what the model answered")
     if doc.get("unconditioned_query") is not None:
-        raise DataError(
-            "was graded beside the likelihood without a question, which nothing here grades again", where=where
-        )
+        raise DataError("was graded beside the likelihood without a question, which nothing here grades again")
     if not all(isinstance(cost, (int, float)) and not math.isnan(cost) for cost in costs):
-        raise DataError("holds a likelihood that is no number", where=where)
+        raise DataError("holds a likelihood that is no number")
     return None, tuple(map(float, costs))
 
 
@@ -102,9 +97,7 @@ def _generation(doc: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "max_gen_toks": size} if isinstance(size, int) else settings
 
 
-def _prompt(
-    doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Tokenizer | None, where: str
-) -> tuple[str, bool]:
+def _prompt(doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Tokenizer | None) -> tuple[str, bool]:
     """The prompt as text, and whether it is only what lighteval would make without a chat template."""
     given, ids = response.get("input"), response.get("input_tokens")
     if isinstance(given, str) and given:
@@ -112,13 +105,12 @@ def _prompt(
     if isinstance(given, list) and given:
         raise DataError(
             "was asked as chat messages, and only a chat API can be asked so again",
-            where=where,
             hint="Record the run with an engine that renders the chat template itself",
         )
     try:
         plain = _plain(doc)
     except (TypeError, LookupError, AttributeError):
-        raise DataError("has examples in front of its question that cannot be read", where=where) from None
+        raise DataError("has examples in front of its question that cannot be read") from None
     if tokenizer is None or not isinstance(ids, list) or not ids:
         return plain, True
     bare = strip_bos([int(token_id) for token_id in ids], tokenizer)
@@ -128,7 +120,6 @@ def _prompt(
     if tokenizer.encode(text, add_special_tokens=False).ids != bare:
         raise DataError(
             "has its prompt only as token ids, and they are none of this model's tokenizer",
-            where=where,
             hint="Name the tokenizer of the recorded model as tokenizer, or record with vLLM",
         )
     return text, False

@@ -76,7 +76,7 @@ def has_samples(run: TaskOutput) -> bool:
     """Whether the samples file of a run begins with a sample of lm-eval."""
     for piece in read_raw_samples(run.samples, run.offset) if run.samples else ():
         try:
-            sample = parse_sample(piece.content, piece.where, cut=False)
+            sample = parse_sample(piece.content, cut=False)
         except ResultsError:
             return False
         return {"doc_id", "doc", "resps", "arguments"} <= set(sample)
@@ -109,14 +109,13 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
     return _checked(name, {task: [run] for task, run in chosen.items()}, files.results, path)
 
 
-def find_hub_run(repository: Repository, run: str | None, wanted: Sequence[str], where: str) -> RecordFiles:
+def find_hub_run(repository: Repository, run: str | None, wanted: Sequence[str]) -> RecordFiles:
     """The files of a recorded run on the hub, fetched as far as they are needed.
 
     Args:
         repository: The dataset.
         run: The time of the run that is meant; None where there is but one.
         wanted: The tasks and groups that are asked for.
-        where: Where these stand, for messages.
 
     Raises:
         ConfigError: There is no such task or group; there are several runs of a task and nobody says which, or there
@@ -127,7 +126,7 @@ def find_hub_run(repository: Repository, run: str | None, wanted: Sequence[str],
     chosen = choose_runs(_runs(repository), run, wanted, repository.dataset_id)
     known = OutputIndex({task: [run] for task, run in chosen.items()}, _results(repository, chosen))
     listed = RecordFiles(repository.dataset_id, repository.revision, known, _groups_of(known))
-    names, _ = select_tasks(listed, wanted, where)
+    names, _ = select_tasks(listed, wanted)
     samples = {task: _fetched(repository, chosen[task].samples) for task in names}
     fetched_files = index_outputs(list(samples.values()))
     of_task = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meta_eval import stats
-from meta_eval.messages.errors import DataError
+from meta_eval.messages.errors import DataError, locating
 from meta_eval.messages.logs import log
 from meta_eval.pack.manifest import RecordEntry
 from meta_eval.records.format import Grader, Place, Reading, Record, RecordedScore, RecordedTask, RecordFormat
@@ -34,9 +34,9 @@ class LmEvalFormat(RecordFormat):
             return holds_samples(place.repository)
         return place.path is not None and holds_record(place.path)
 
-    def open_run(self, place: Place, run: str | None, wanted: Sequence[str], where: str) -> Record:
+    def open_run(self, place: Place, run: str | None, wanted: Sequence[str]) -> Record:
         if place.repository is not None:
-            return LmEvalRecord(find_hub_run(place.repository, run, wanted, where))
+            return LmEvalRecord(find_hub_run(place.repository, run, wanted))
         assert place.path is not None  # noqa: S101 (a place is here or on the hub)
         return LmEvalRecord(find_local_run(place.name, place.path, run, wanted))
 
@@ -62,7 +62,8 @@ class LmEvalRecord(Record):
         else:
             asked = _output_type(run, reading.output_type)
         results = self._files.results(task)
-        rows = read_rows(run, results, asked, where)
+        with locating(where):
+            rows = read_rows(run, results, asked)
         logged = list_metric_keys(run.docs)
         return RecordedTask(
             rows=rows,
