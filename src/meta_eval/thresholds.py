@@ -19,10 +19,12 @@ MARGIN = 0.01
 # The worse end that no task may reach, five points: nobody calls a copy that lost so much of a task the same, and of
 # three in four models that lost five points of GPQA's 448 docs the margin of the mean sees nothing.
 CAP = 0.05
-# Fewer docs cannot exclude five points: at 4 % of flips every fifth identical copy would reach the cap. Theirs
-# is what this share of identical copies reaches, and so is that of subtasks, of all of them together.
-CAP_MIN_DOCS = 190
+# Where flips are many an identical copy would reach the cap: it is then what all identical copies but this share stay
+# under, but no more than a twentieth wider. Fewer docs cannot exclude five points, for at 4 % of flips a fifth of all
+# identical copies would reach it: theirs is as wide as it must be, and so is that of subtasks, of which there are many.
 CAP_IDENTICAL = 0.01
+CAP_LEEWAY = 0.05
+CAP_MIN_DOCS = 190
 
 # Runs of a task beyond which nobody will go, so that a plan that needs more is none.
 MAX_PLANNED_RUNS = 16

@@ -9,7 +9,7 @@ from meta_eval import stats
 from meta_eval.judging.evidence import TaskDrop
 from meta_eval.stats import Drop
 from meta_eval.stats.identical import worst_end
-from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_MIN_DOCS
+from meta_eval.thresholds import ALPHA, CAP_IDENTICAL, CAP_LEEWAY, CAP_MIN_DOCS
 
 
 def correct_beyond(drops: Sequence[Drop], limits: Sequence[float]) -> list[float]:
@@ -42,16 +42,15 @@ def _from_none_to(margin: float, drop: float) -> float:
 
 
 def task_caps(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[float]:
-    """The cap of each task: its own or ``cap``, and of few docs at the least what an identical copy stays under."""
-    caps = []
-    for evidence in tasks:
-        drop, own = evidence.drop, _own_cap(evidence, margin, cap)
-        few = 1 / drop.grain < CAP_MIN_DOCS
-        # All flips that were seen, and a doc that was not: of few docs those that were won alone tell too little.
-        caps.append(
-            max(own, worst_end(drop, min(1.0, drop.lost + drop.won + drop.grain), CAP_IDENTICAL)) if few else own
-        )
-    return caps
+    """The cap of each task: its own or ``cap``, and with many flips at least what an identical copy stays under."""
+    return [_widen_cap(evidence.drop, _own_cap(evidence, margin, cap)) for evidence in tasks]
+
+
+def _widen_cap(drop: Drop, cap: float) -> float:
+    # All flips that were seen, and a doc that was not.
+    identical = worst_end(drop, min(1.0, drop.lost + drop.won + drop.grain), CAP_IDENTICAL)
+    few = 1 / drop.grain < CAP_MIN_DOCS
+    return max(cap, identical if few else min(identical, cap * (1 + CAP_LEEWAY)))
 
 
 def subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list[str]:
