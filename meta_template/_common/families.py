@@ -7,7 +7,7 @@ from pathlib import Path
 
 FAMILIES = json.loads(Path(__file__).with_name("families.json").read_text(encoding="utf-8"))
 
-BOS = tuple(family["bos"] for family in FAMILIES)
+BOS = tuple(dict.fromkeys(family["bos"] for family in FAMILIES))
 # What ends an answer, or begins a tool call, and is none of its words.
 AROUND_ANSWERS = tuple(token for family in FAMILIES for token in (family["tool_call"], *family["ends"]))
 

@@ -35,17 +35,16 @@ def test_special_tokens_stand_nowhere_else() -> None:
 
 
 def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (llama3,) = json.loads(FILE.read_text(encoding="utf-8"))
+    llama3, *rest = json.loads(FILE.read_text(encoding="utf-8"))
     other = llama3 | {
         "name": "Quokka 2",
-        "evals_dataset": r"Quokka-(?P<family>2)-(?P<size>\d+B)(?P<instruct>-Instruct)?-evals(?:__.*)?",
+        "evals_dataset": r"Quokka-(?P<family>2)-(?P<size>(?:Tiny-)?\d+B)(?P<instruct>-Instruct)?-evals(?:__.*)?",
         "model": "Quokka-{family}-{size}{instruct}",
-        "bos": "<bos>",
         "header": ["<|header|>", "<|/header|>"],
         "ends": ["<eos>"],
     }
     file = tmp_path / "families.json"
-    file.write_text(json.dumps([llama3, other]), encoding="utf-8")
+    file.write_text(json.dumps([llama3, *rest, other]), encoding="utf-8")
     monkeypatch.setattr("meta_eval.assets.read_asset", lambda name: file.read_bytes())
     list_families.cache_clear()
     try:
@@ -54,7 +53,8 @@ def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert catalog.identify_dataset("org/Quokka-2-7B-Instruct-evals") == Identity(
             "Quokka-2-7B-Instruct", "2", "instruct"
         )
-        assert list_bos_tokens() == ("<|begin_of_text|>", "<bos>")
+        assert catalog.identify_dataset("quokka-2-tiny-7b-evals").model == "Quokka-2-Tiny-7B"
+        assert list_bos_tokens().count(llama3["bos"]) == 1
         assert list_answer_ends()[-1] == "<eos>"
     finally:
         list_families.cache_clear()

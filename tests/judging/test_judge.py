@@ -21,6 +21,7 @@ from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import ANSWERS, NUMBER, VERDICTS, judge_run
 from meta_eval.judging.judgement import Judgement, Score, Task
+from meta_eval.judging.sides import build_sides
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
 from meta_eval.reports.samples import samples_of
@@ -129,6 +130,13 @@ def test_a_yes_or_no_that_is_no_verdict_is_compared_with_nothing(tmp_path: Path)
     parts = ["s"] * 67 + ["t"] * 33
     plain = judged(tmp_path / "b", verdicts, recorded=recorded, subtasks=parts, task=entry(100, published(67.0)))
     assert (plain.against, [subtask.other for subtask in plain.subtasks]) == (VERDICTS, [1.0, 0.0])
+
+
+def test_recorded_verdicts_stand_without_the_text_of_the_run(tmp_path: Path) -> None:
+    run = read_run([write_run(tmp_path, [1.0, 0.0], recorded=[True, False])])
+    sides = build_sides("meta_some", run.all_runs("meta_some"), entry(2), None)
+    assert sides.verdicts is not None and [bool(doc.tail) for doc in sides.verdicts.docs] == [False, False]
+    assert [doc.tail for doc in sides.ours.docs] == ["The answer is A.", "The answer is B."]
 
 
 def test_verdicts_that_differ_only_by_rounding_drop_nothing(tmp_path: Path) -> None:

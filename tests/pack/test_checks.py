@@ -15,7 +15,7 @@ from meta_eval.messages.errors import DataError
 from meta_eval.pack.row_checks import Checked, check_rows, describe_warning
 from meta_eval.source.rows import RowPlace
 
-(BOS,) = list_bos_tokens()
+BOS = list_bos_tokens()[0]
 
 PLACE = RowPlace("my/evals", "mmlu_pro")
 

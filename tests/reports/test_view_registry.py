@@ -72,6 +72,16 @@ def test_report_writes_the_view_of_another_package(run: Path) -> None:
 
 
 @pytest.mark.usefixtures("junit")
+def test_the_example_has_a_case_for_each_task_and_none_for_their_mean() -> None:
+    report = make_comparison()
+    content = view_registry.find_view("junit", "compare").render(document_of(report))
+    assert isinstance(content, bytes)
+    cases = {case.get("name"): [one.tag for one in case] for case in ElementTree.fromstring(content)}
+    assert cases.keys() == {task.name for task in report.tasks}
+    assert cases["meta_math_hard"] == ["failure"]
+
+
+@pytest.mark.usefixtures("junit")
 def test_a_view_is_refused_before_anything_is_read(run: Path) -> None:
     done = cli("report", "nowhere", "--view", "junti=r.xml", cwd=run)
     assert done.returncode == 2

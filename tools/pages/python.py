@@ -24,6 +24,7 @@ _CLASSES = {
         "records.format.RecordFormat", "records.format.Record", "records.format.Place",
         "records.text_record.TextRecord", "records.text_record.TextAnswer",
         "reports.view.View", "reports.view.Document",
+        "reports.tables.Table", "reports.tables.Row", "reports.tables.Column", "reports.tables.Cell",
     ),
 }  # fmt: skip
 

@@ -41,9 +41,14 @@ def parse_identity(name: str) -> Identity:
     for family in list_families():
         if match := family.pattern.fullmatch(last):
             instruct = "-Instruct" if match["instruct"] else ""
-            model = family.model.format(family=match["family"], size=match["size"].upper(), instruct=instruct)
+            model = family.model.format(family=match["family"], size=_spell(match["size"]), instruct=instruct)
             return Identity(model, match["family"], "instruct" if instruct else "pretrain")
     return NOBODY
+
+
+def _spell(size: str) -> str:
+    """A size as models are named: ``8B``, ``Tiny-2B``."""
+    return "-".join(part.upper() if part[:1].isdigit() else part.capitalize() for part in size.split("-"))
 
 
 def merge_identities(names: Iterable[str]) -> Identity:

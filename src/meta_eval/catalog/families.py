@@ -23,7 +23,8 @@ class Family(BaseModel):
 
     Attributes:
         name: What it is called in messages.
-        evals_dataset: A regular expression of the names of its evals datasets, whose groups are family, size, instruct.
+        evals_dataset: A regular expression of the names of its evals datasets, whose groups are family (what the tasks
+            list as ``families``, such as ``3.1``), size (all that stands behind it: ``8B``, ``Tiny-2B``), instruct.
         model: The name of a model, with these groups in braces.
         bos: The token in front of every prompt, as text.
         header: The tokens before and behind the role that begins a turn.
@@ -69,8 +70,8 @@ def list_families() -> tuple[Family, ...]:
 
 
 def list_bos_tokens() -> tuple[str, ...]:
-    """The BOS of every family."""
-    return tuple(family.bos for family in list_families())
+    """The BOS of every family; families that share it have it once."""
+    return tuple(dict.fromkeys(family.bos for family in list_families()))
 
 
 def list_answer_ends() -> tuple[str, ...]:

@@ -188,7 +188,7 @@ def recorded_side(docs: Sequence[Doc], spec: str, entry: TaskEntry | None, readi
             return None
         ours = doc.answers[name].metrics
         given = {key: _like(ours[key], theirs) for key in (metric, f"{metric}_macro") if key in ours}
-        recorded.append(replace(doc, answers={name: FilterResult(None, given, 0, 0)}))
+        recorded.append(doc.with_recorded({name: FilterResult(None, given, 0, 0)}))
     return ScoredRun([recorded]) if recorded else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from meta_eval.messages.errors import UserError
 from meta_eval.results.metrics import Value
@@ -81,6 +81,10 @@ class Doc:
     completion_tokens: int | None = None
     answers: dict[str, FilterResult] = field(default_factory=dict)
     sent_hash: str | None = None
+
+    def with_recorded(self, answers: dict[str, FilterResult]) -> Doc:
+        """The doc as the recorded model answered it, by filter; the text of that answer is not known."""
+        return replace(self, answers=answers, tail="", empty=False, limit_hit=None, completion_tokens=None)
 
     def same_prompt(self, other: Doc) -> bool:
         """Whether both have exactly the same prompt, as far as that is known."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from meta_eval.messages.errors import locating
@@ -66,7 +65,7 @@ def restore_recorded_docs(docs: Sequence[Doc]) -> list[Doc]:
         metrics = json.loads(doc.recorded_metrics) if doc.recorded_metrics else None
         if isinstance(metrics, dict) and metrics:
             with locating(f"doc {doc.doc_id}"):
-                recorded.append(replace(doc, answers=read_filter_results(metrics)))
+                recorded.append(doc.with_recorded(read_filter_results(metrics)))
     return recorded
 
 

@@ -4,8 +4,9 @@ Probes tell groups apart and not the causes in them: behind a single token, wher
 same with another RoPE base, with another scale of attention, and with damaged queries. So a finding names whole groups,
 and a single cause only where its group has no other.
 
-To add a cause: its name here, in a group (`GROUPS`) and with a fault that was made on purpose (`FAULTS`); and where no
-signature tells the group yet, a function in `table_signatures` or `probe_signatures`.
+To add a cause: its name here, in a group (`GROUPS`) and with a fault that was made on purpose (`FAULTS`). Where no
+signature tells the group yet, add a function in `table_signatures` or `probe_signatures`, with its limits in
+`thresholds`, and the fault's table in tests/data/fidelity, made by tools/forced_tokens.py, which needs torch.
 """
 
 from __future__ import annotations

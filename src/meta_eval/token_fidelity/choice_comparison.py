@@ -34,7 +34,7 @@ def compare_choices(
         min_docs: Fewer decide nothing, of all or of a task.
 
     Raises:
-        AgainstError: They are of other docs, or were asked otherwise.
+        PairingError: They are of other docs, or were asked otherwise.
     """
     first, second = ({(choices.task, choices.doc): choices for choices in some} for some in (before, after))
     keys = sorted(first.keys() & second.keys())

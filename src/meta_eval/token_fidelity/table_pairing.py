@@ -55,7 +55,7 @@ def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> Non
         model: That model.
 
     Raises:
-        AgainstError: It is of another one.
+        PairingError: It is of another one.
     """
     header = read_tokens(before).header if before.exists() else read_choices(choices_path(before))[0]
     baseline_sha256 = header.tokenizer_sha256
@@ -69,7 +69,7 @@ def pair_tables(before: Tokens, after: Tokens) -> Pair:
     """Put two tables side by side.
 
     Raises:
-        AgainstError: They are of other tokenizers, other prompts or other docs.
+        PairingError: They are of other tokenizers, other prompts or other docs.
     """
     where = str(after.path)
     tokenizers = before.header.tokenizer_sha256, after.header.tokenizer_sha256
