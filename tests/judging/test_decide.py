@@ -191,7 +191,7 @@ def test_the_cap_forbids_what_the_mean_and_significance_let_through() -> None:
     assert decision.interval.upper < MARGIN
     assert decision.tasks[0].outcome == "undecided"
     assert (decision.outcome, decision.reasons) == (
-        "UNDECIDED", ("small: a drop of 6.1 points is not excluded, cap 5.0 points",),
+        "UNDECIDED", ("small: a drop of 6.1 points is not excluded, cap 5.3 points",),
     )  # fmt: skip
     assert decide_outcome(tasks, cap=0.07).outcome == "SHIP"
     own = [replace(tasks[0], cap=0.07), *tasks[1:]]
