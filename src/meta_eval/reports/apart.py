@@ -20,17 +20,17 @@ LEGEND = (
 
 def apart_table(tasks: Iterable[Task], mean: Decomposition | None) -> Table[Decomposition]:
     """A row for each task whose drop is told apart, the mean of them last."""
-    found = [(task.name, task.apart) for task in tasks if task.apart is not None]
-    rows = [Row(name, one) for name, one in found]
+    named_parts = [(task.name, task.apart) for task in tasks if task.apart is not None]
+    rows = [Row(name, parts) for name, parts in named_parts]
     if mean is not None:
         rows.append(Row("mean, by precision", mean, whole=True))
-    notes = ((name, "; ".join(_notes(one))) for name, one in found)
+    notes = ((name, "; ".join(_notes(parts))) for name, parts in named_parts)
     columns: tuple[Column[Decomposition], ...] = (
-        Column("docs", "docs", lambda one: one.docs, text.count),
-        _part("total", lambda one: one.total),
-        _part("grader", lambda one: one.grader),
-        _part("model", lambda one: one.model),
-        _part("prompts", lambda one: one.prompts),
+        Column("docs", "docs", lambda parts: parts.docs, text.count),
+        _part("total", lambda parts: parts.total),
+        _part("grader", lambda parts: parts.grader),
+        _part("model", lambda parts: parts.model),
+        _part("prompts", lambda parts: parts.prompts),
     )
     title = "The difference from the record, told apart"
     return Table("apart", title, columns, tuple(rows), LEGEND, tuple((name, note) for name, note in notes if note))
@@ -39,21 +39,27 @@ def apart_table(tasks: Iterable[Task], mean: Decomposition | None) -> Table[Deco
 def _part(key: str, part: Callable[[Decomposition], Drop | DropPart | None]) -> Column[Decomposition]:
     """The column of a part, with its interval below; a part that nothing tells is missing."""
 
-    def value(one: Decomposition) -> float | None:
-        found = part(one)
-        return None if found is None else found.value
+    def value(parts: Decomposition) -> float | None:
+        drop = part(parts)
+        return None if drop is None else drop.value
 
-    def detail(one: Decomposition) -> str | None:
-        found = part(one)
-        return None if found is None else _bounds(found)
+    def detail(parts: Decomposition) -> str | None:
+        drop = part(parts)
+        return None if drop is None else _bounds(drop)
 
     return Column(key, key, value, text.drop, detail=detail, strong=True)
 
 
-def figures(one: Decomposition) -> dict[str, Any]:
+def figures(parts: Decomposition) -> dict[str, Any]:
     """As plain JSON data, from -1 to 1; a part that nothing tells is null, ``rest`` is model and prompts together."""
-    named = {"total": one.total, "grader": one.grader, "model": one.model, "prompts": one.prompts, "rest": one.rest}
-    counts = {name: getattr(one, name) for name in ("docs", "regraded", "changed", "other_prompts")}
+    named = {
+        "total": parts.total,
+        "grader": parts.grader,
+        "model": parts.model,
+        "prompts": parts.prompts,
+        "rest": parts.rest,
+    }
+    counts = {name: getattr(parts, name) for name in ("docs", "regraded", "changed", "other_prompts")}
     return {**{name: None if part is None else _plain(part) for name, part in named.items()}, **counts}
 
 
@@ -71,13 +77,13 @@ def _bounds(part: Drop | DropPart) -> str:
     return "" if interval.lower == interval.upper else text.drop_interval(interval)
 
 
-def _notes(one: Decomposition) -> Iterator[str]:
-    if one.regraded:
-        yield f"{text.plural(one.regraded, 'recorded answer')} graded otherwise today"
-    if one.other_prompts:
-        yield f"{text.plural(one.other_prompts, 'doc')} asked with another prompt than the recorded one"
-    if one.model is None:
+def _notes(parts: Decomposition) -> Iterator[str]:
+    if parts.regraded:
+        yield f"{text.plural(parts.regraded, 'recorded answer')} graded otherwise today"
+    if parts.other_prompts:
+        yield f"{text.plural(parts.other_prompts, 'doc')} asked with another prompt than the recorded one"
+    if parts.model is None:
         yield (
             "no doc was asked with the recorded prompt, so that model and prompts cannot be told apart: "
-            f"{text.drop(one.rest.value)} ({text.drop_interval(one.rest.interval())}) together"
+            f"{text.drop(parts.rest.value)} ({text.drop_interval(parts.rest.interval())}) together"
         )

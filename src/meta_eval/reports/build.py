@@ -31,7 +31,7 @@ def build_report(
     """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
     digest = None if pack is None else hash_file(pack / MANIFEST)
     fidelity, said = beside_results(places, digest)
-    totals = [list_averages(one.name, one.aggregates) for one in run.groups.values() if not run.repeats]
+    totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(board_values(manifest, run.tasks))
     facts = model.RunFacts(
@@ -45,7 +45,7 @@ def build_report(
         tuple(task for task in judged.tasks if task.name in run.tasks or task.members),
         judged.alarms,
         (*run.notices, *judged.notes, *said),
-        tuple(one for group in totals for one in group),
+        tuple(average for group in totals for average in group),
         gated,
         fidelity,
         judged.apart,
@@ -82,7 +82,7 @@ def _title_of_two(a: model.RunFacts, b: model.RunFacts) -> str:
 
 
 def _provenances(run: Run, tasks: Iterable[str]) -> list[Provenance]:
-    return [one.provenance for task in tasks for one in run.all_runs(task)]
+    return [result.provenance for task in tasks for result in run.all_runs(task)]
 
 
 def _model_name(run: Run) -> str:
@@ -92,42 +92,55 @@ def _model_name(run: Run) -> str:
 
 def _folder(run: Run) -> str | None:
     """The folder that holds all files of a run, seen from here; not the one that lm-eval makes in it for a model."""
-    found = [one for task in run.tasks for one in run.all_runs(task)]
-    files = [file for one in found for file in (one.samples_file, one.provenance.results_file) if file is not None]
+    results = [result for task in run.tasks for result in run.all_runs(task)]
+    files = [
+        file for result in results for file in (result.samples_file, result.provenance.results_file) if file is not None
+    ]
     if not files:
         return None
     folder = Path(os.path.commonpath([file.parent for file in files]))
-    models = {str(one.provenance.model).replace("/", "__") for one in found}
+    models = {str(result.provenance.model).replace("/", "__") for result in results}
     folder = (folder.parent if folder.name in {*models, "None"} else folder).resolve()
     here = Path.cwd().resolve()
     return visible(str(folder.relative_to(here) if here in folder.parents else folder))
 
 
-def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
+def _facts(
+    provenances: Sequence[Provenance], pack: Path | None, manifest: Manifest | None
+) -> tuple[tuple[str, str], ...]:
     """Name and value, in the order to show them; a value that differs among results files is each of them."""
-    files = {one.results_file: one for one in found if one.results_file is not None}
-    seconds = [one.duration_s for one in files.values() if one.duration_s is not None]
-    dates = sorted(one.date for one in files.values() if one.date)
+    files = {provenance.results_file: provenance for provenance in provenances if provenance.results_file is not None}
+    seconds = [provenance.duration_s for provenance in files.values() if provenance.duration_s is not None]
+    dates = sorted(provenance.date for provenance in files.values() if provenance.date)
     facts: dict[str, list[str | None]] = {}
     if pack is not None and manifest is not None:
         digest = hash_file(pack / MANIFEST)
         facts["pack"] = [f"{pack.resolve().name}, manifest {digest[:16]}"]
-        facts["evals dataset"] = [f"{one.dataset_id} at {one.dataset_revision}" for one in manifest.tasks.values()]
-        facts["baseline"] = [
-            f"{one.baseline.name} at {one.baseline.revision}" for one in manifest.tasks.values() if one.baseline
+        facts["evals dataset"] = [
+            f"{entry.dataset_id} at {entry.dataset_revision}" for entry in manifest.tasks.values()
         ]
-        facts["originals"] = [f"{one.id} at {one.revision}" for one in manifest.originals.values()]
-    facts["model"] = [one.model for one in found]
-    facts["backend"] = [one.backend for one in found]
-    facts["model_args"] = [",".join(f"{key}={value}" for key, value in one.model_args.items()) for one in found]
-    facts["lm-eval"] = [one.lm_eval for one in found]
-    facts["engine"] = [one.engine for one in found]
-    facts["limit"] = [None if one.limit is None else f"{one.limit:g}" for one in found]
+        facts["baseline"] = [
+            f"{entry.baseline.name} at {entry.baseline.revision}" for entry in manifest.tasks.values() if entry.baseline
+        ]
+        facts["originals"] = [f"{original.id} at {original.revision}" for original in manifest.originals.values()]
+    facts["model"] = [provenance.model for provenance in provenances]
+    facts["backend"] = [provenance.backend for provenance in provenances]
+    facts["model_args"] = [
+        ",".join(f"{key}={value}" for key, value in provenance.model_args.items()) for provenance in provenances
+    ]
+    facts["lm-eval"] = [provenance.lm_eval for provenance in provenances]
+    facts["engine"] = [provenance.engine for provenance in provenances]
+    facts["limit"] = [None if provenance.limit is None else f"{provenance.limit:g}" for provenance in provenances]
     facts["date"] = [dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"] if dates else []
     facts["duration"] = [_duration(sum(seconds))] if seconds else []
-    facts["answers"] = [_tokens(one) for one in found]
+    facts["answers"] = [_tokens(provenance) for provenance in provenances]
     facts["cost"] = [
-        None if one.cost is None else f"{one.cost:,.2f}" if one.cost >= 1 else f"{one.cost:.2g}" for one in found
+        None
+        if provenance.cost is None
+        else f"{provenance.cost:,.2f}"
+        if provenance.cost >= 1
+        else f"{provenance.cost:.2g}"
+        for provenance in provenances
     ]
     if manifest is not None:
         facts["prepared with"] = [f"meta-eval {manifest.meta_eval}"]
@@ -137,11 +150,11 @@ def _facts(found: Sequence[Provenance], pack: Path | None, manifest: Manifest | 
     return tuple((name, "; ".join(values)) for name, values in distinct.items() if values)
 
 
-def _tokens(one: Provenance) -> str | None:
-    if one.completion_tokens is None:
+def _tokens(provenance: Provenance) -> str | None:
+    if provenance.completion_tokens is None:
         return None
-    rate = "" if one.tokens_per_second is None else f", {one.tokens_per_second:,.1f} a second"
-    return f"{one.completion_tokens:,.0f} tokens{rate}"
+    rate = "" if provenance.tokens_per_second is None else f", {provenance.tokens_per_second:,.1f} a second"
+    return f"{provenance.completion_tokens:,.0f} tokens{rate}"
 
 
 def _duration(seconds: float) -> str:

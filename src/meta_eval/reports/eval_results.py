@@ -70,10 +70,10 @@ def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
     benchmark = _BENCHMARKS[task.subset or ""]
     facts = dict(report.runs[0].facts)
     changed = sum(
-        one.count or 0
+        affected.count or 0
         for alarm in report.alarms
-        for one in alarm.tasks
-        if alarm.kind == "changed prompts" and one.task == task.name
+        for affected in alarm.tasks
+        if alarm.kind == "changed prompts" and affected.task == task.name
     )
     prompts = f"{changed} of {task.docs} prompts are not the recorded ones" if changed else "the recorded prompts"
     notes = [f"{task.name}: {prompts}", f"{score.averaging} average"]

@@ -122,9 +122,11 @@ class FidelityReport:
     def outcome(self) -> Outcome | None:
         """Of texts and choices together; None without a baseline. Either may show a difference, and where both decide
         something both must be the same."""
-        both = [one for one in (self.against, self.choices_against) if one is not None]
-        said = [one.outcome for one in both if one.is_enough] or [one.outcome for one in both]
-        return next((one for one in ("different", "not shown", "same") if one in said), None)
+        both = [comparison for comparison in (self.against, self.choices_against) if comparison is not None]
+        said = [comparison.outcome for comparison in both if comparison.is_enough] or [
+            comparison.outcome for comparison in both
+        ]
+        return next((outcome for outcome in ("different", "not shown", "same") if outcome in said), None)
 
     @property
     def exit_code(self) -> int:
@@ -138,8 +140,8 @@ class FidelityReport:
             "kind": "fidelity",
             "summary": self.summary,
             **{name: getattr(self, name) for name in ("model", "engine", "table", "baseline")},
-            "figures": [{**_plain(one), "perplexity": _number(one.perplexity)} for one in self.figures],
-            "choices": [_plain(one) for one in self.choices],
+            "figures": [{**_plain(figure), "perplexity": _number(figure.perplexity)} for figure in self.figures],
+            "choices": [_plain(choice) for choice in self.choices],
             "outcome": self.outcome,
             "against": None if self.against is None else _plain(self.against),
             "choices_against": None if self.choices_against is None else _plain(self.choices_against),
@@ -150,16 +152,16 @@ class FidelityReport:
         }
 
 
-def _plain(one: Any) -> Any:
+def _plain(data: Any) -> Any:
     """Data for JSON: mappings with numbers as names get texts, and what is no number is none."""
-    if dataclasses.is_dataclass(one) and not isinstance(one, type):
-        return {own.name: _plain(getattr(one, own.name)) for own in dataclasses.fields(one)}
-    if isinstance(one, Mapping):
-        return {f"{name:g}" if isinstance(name, float) else str(name): _plain(value) for name, value in one.items()}
-    if isinstance(one, Sequence) and not isinstance(one, str):
-        return [_plain(value) for value in one]
-    return _number(one) if isinstance(one, float) else one
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return {own.name: _plain(getattr(data, own.name)) for own in dataclasses.fields(data)}
+    if isinstance(data, Mapping):
+        return {f"{name:g}" if isinstance(name, float) else str(name): _plain(value) for name, value in data.items()}
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return [_plain(value) for value in data]
+    return _number(data) if isinstance(data, float) else data
 
 
-def _number(one: float) -> float | None:
-    return one if math.isfinite(one) else None
+def _number(number: float) -> float | None:
+    return number if math.isfinite(number) else None

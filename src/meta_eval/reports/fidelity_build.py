@@ -65,7 +65,7 @@ def build(
     words = _Words(tokenizer)
     whole = make_columns(tokens) if tokens else None
     some = tuple(measure_figures(whole, words.vocabulary)) if whole is not None and len(whole.row) else ()
-    found, both, other = None, None, None
+    comparison, both, other = None, None, None
     margin = (rule.margin if rule else None) or FIDELITY_MARGIN
     least = (rule.min_docs if rule else None) or FIDELITY_MIN_DOCS
     of_choices = None
@@ -75,20 +75,22 @@ def build(
     if against is not None and tokens is not None and (against.exists() or of_choices is None):
         baseline = read_tokens(against)
         both, other = pair_tables(baseline, tokens), baseline.header
-        found = beside.compare_tables(both, margin, words.vocabulary, least)
-    if against is not None and found is None and of_choices is None:
+        comparison = beside.compare_tables(both, margin, words.vocabulary, least)
+    if against is not None and comparison is None and of_choices is None:
         raise UserError(
             "holds choices alone, and the baseline holds none", where=str(beside_it),
             hint="Ask both models the same pack, --tasks and --docs",
         )  # fmt: skip
     finding, probes = None, read_probes(table)
-    if found and both and against is not None:
+    if comparison and both and against is not None:
         known = read_probes(against)
-        finding = diagnose(found, both, words.vocabulary, Probing(both, known, probes) if known and probes else None)
+        finding = diagnose(
+            comparison, both, words.vocabulary, Probing(both, known, probes) if known and probes else None
+        )
     elif whole is not None and some:
         finding = diagnose_unpaired(whole, probes)
-    notes = [*(one for own in (found, of_choices) if own for one in own.notes), *write.left_out(first.left_out)]
-    if whole is not None and any(one.truncated for one in whole.answers):
+    notes = [*(note for own in (comparison, of_choices) if own for note in own.notes), *write.left_out(first.left_out)]
+    if whole is not None and any(answer.truncated for answer in whole.answers):
         notes.append("some prompts were cut to fit, and their answers say little")
     return FidelityReport(
         model=first.model,
@@ -98,11 +100,11 @@ def build(
         choices=tuple(measure_choice_figures(choices)),
         baseline=None if other is None else f"{other.model} ({other.engine})",
         baseline_figures=tuple(measure_figures(both.before, words.vocabulary)) if both else (),
-        against=found,
+        against=comparison,
         choices_against=of_choices,
         finding=finding,
         answers=tuple(_answers(whole, both, words)) if whole is not None else (),
-        changes=tuple(_changes(both, found, words)) if both and found else (),
+        changes=tuple(_changes(both, comparison, words)) if both and comparison else (),
         notes=tuple(notes),
         tokenizer=tokenizer is not None,
         gated=gated,
@@ -178,18 +180,19 @@ def _answer(table: Columns, both: Pair | None, row: int, size: float, words: _Wo
     return Answer(own.task, own.doc, tuple(tokens), max(0, len(places) - LONGEST), why)
 
 
-def _changes(both: Pair, found: TableComparison, words: _Words) -> list[Change]:
+def _changes(both: Pair, comparison: TableComparison, words: _Words) -> list[Change]:
     import numpy as np
 
-    rows = {(one.task, one.doc): row for row, one in enumerate(both.before.answers)}
+    rows = {(answer.task, answer.doc): row for row, answer in enumerate(both.before.answers)}
     shown = []
-    for one in found.changes:
-        places = np.flatnonzero(both.before.row == rows[one.task, one.doc])
-        said = words.text(both.before.ids[places[max(0, one.at - 13) : one.at - 1]].tolist())
+    for change in comparison.changes:
+        places = np.flatnonzero(both.before.row == rows[change.task, change.doc])
+        said = words.text(both.before.ids[places[max(0, change.at - 13) : change.at - 1]].tolist())
         shown.append(
             Change(
-                one.task, one.doc, one.at, said[-60:], words(one.id), words(one.before), words(one.after),
-                one.difference,
+                change.task, change.doc, change.at, said[-60:], words(change.id),
+                words(change.before), words(change.after),
+                change.difference,
             )
         )  # fmt: skip
     return shown
@@ -211,8 +214,8 @@ def beside_results(
     from meta_eval.token_fidelity.token_figures import measure_choice_figures, measure_figures
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens, whole_tables
 
-    found, notes = [], []
-    for table in (one for place in places if place.is_dir() for one in whole_tables(place / "fidelity")):
+    facts, notes = [], []
+    for table in (table for place in places if place.is_dir() for table in whole_tables(place / "fidelity")):
         tokens = read_tokens(table) if table.exists() else None
         other, choices = read_choices(choices_path(table)) if choices_path(table).exists() else (None, [])
         header = tokens.header if tokens else other
@@ -223,12 +226,12 @@ def beside_results(
         whole = make_columns(tokens or ())
         of_texts = tuple(measure_figures(whole)) if len(whole.row) else ()
         if of_texts or choices:
-            found.append(
+            facts.append(
                 FidelityReport(
                     header.model, header.engine, str(table), of_texts, tuple(measure_choice_figures(choices))
                 )
             )
-    return tuple(found), tuple(notes)
+    return tuple(facts), tuple(notes)
 
 
 def find_table(place: Path) -> Path:
@@ -241,11 +244,11 @@ def find_table(place: Path) -> Path:
 
     if not place.is_dir():
         return texts_path(place)
-    found = [one for folder in (place, place / "fidelity") for one in whole_tables(folder)]
-    if len(found) != 1:
-        listed = ", ".join(one.name for one in found)
+    tables = [table for folder in (place, place / "fidelity") for table in whole_tables(folder)]
+    if len(tables) != 1:
+        listed = ", ".join(table.name for table in tables)
         raise UserError(
-            f"holds {len(found)} tables ({listed})" if found else "holds no table of a fidelity run",
-            where=str(place), hint="Name the file" if found else "Make one with `meta-eval fidelity`",
+            f"holds {len(tables)} tables ({listed})" if tables else "holds no table of a fidelity run",
+            where=str(place), hint="Name the file" if tables else "Make one with `meta-eval fidelity`",
         )  # fmt: skip
-    return found[0]
+    return tables[0]

@@ -27,40 +27,40 @@ def _figure(
     """The column of a figure that has an interval."""
     bounds = write.share_interval if share else write.nats_interval
 
-    def detail(one: T) -> str | None:
-        found = figure(one).interval
-        return bounds(found) if found else None
+    def detail(subject: T) -> str | None:
+        interval = figure(subject).interval
+        return bounds(interval) if interval else None
 
     return Column(
-        key, heading, lambda one: figure(one).value, write.share if share else write.nats, legend, detail, _LONG,
+        key, heading, lambda row: figure(row).value, write.share if share else write.nats, legend, detail, _LONG,
         {"terminal": short or heading}, strong=True,
     )  # fmt: skip
 
 
 def figure_table(figures: Iterable[Figures]) -> Table[Figures]:
     columns: tuple[Column[Figures], ...] = (
-        Column("docs", "docs", lambda one: one.docs, text.count),
-        Column("tokens", "tokens", lambda one: one.tokens, text.count),
+        Column("docs", "docs", lambda task: task.docs, text.count),
+        Column("tokens", "tokens", lambda task: task.tokens, text.count),
         _figure(
-            "top1", "top-1", lambda one: one.top1, "percent of the tokens that no other token is likelier than",
+            "top1", "top-1", lambda task: task.top1, "percent of the tokens that no other token is likelier than",
             share=True,
         ),
         _figure(
-            "logprob", "log-probability", lambda one: one.logprob, "the mean over tokens, in nats", "log-prob."
+            "logprob", "log-probability", lambda task: task.logprob, "the mean over tokens, in nats", "log-prob."
         ),
         Column(
-            "perplexity", "perplexity", lambda one: one.perplexity, "{:.3g}".format, headings={"terminal": "perpl."}
+            "perplexity", "perplexity", lambda task: task.perplexity, "{:.3g}".format, headings={"terminal": "perpl."}
         ),
         _figure(
-            "margin", "margin", lambda one: one.margins.mean,
+            "margin", "margin", lambda task: task.margins.mean,
             "nats that a token lies below the likeliest, the mean",
         ),
         _figure(
-            "greedy", "greedy", lambda one: one.greedy,
+            "greedy", "greedy", lambda task: task.greedy,
             "percent of the answers of which every token is the likeliest", share=True,
         ),
         Column(
-            "divergence", "divergence", lambda one: one.divergence.median or "never", _place,
+            "divergence", "divergence", lambda task: task.divergence.median or "never", _place,
             "the median place of the first token that is not the likeliest", headings={"terminal": "div."},
         ),
     )  # fmt: skip
@@ -76,16 +76,16 @@ def _place(median: float | str) -> str:
 class _Kind:
     """A kind of token: its own figures, and those beside the baseline."""
 
-    one: Any
+    figures: Any
     beside: Any
 
 
 def kind_table(report: FidelityReport) -> Table[_Kind]:
     columns: list[Column[_Kind]] = [
-        Column("number", "number", lambda kind: kind.one.tokens, text.count),
-        Column("top1", "top-1", lambda kind: kind.one.top1, write.share),
+        Column("number", "number", lambda kind: kind.figures.tokens, text.count),
+        Column("top1", "top-1", lambda kind: kind.figures.top1, write.share),
         Column(
-            "logprob", "log-probability", lambda kind: kind.one.logprob, write.nats,
+            "logprob", "log-probability", lambda kind: kind.figures.logprob, write.nats,
             headings={"terminal": "log-prob."},
         ),
     ]  # fmt: skip
@@ -94,66 +94,66 @@ def kind_table(report: FidelityReport) -> Table[_Kind]:
             Column("distance", "distance", lambda kind: kind.beside and kind.beside.distance, write.nats),
             Column("shift", "shift", lambda kind: kind.beside and kind.beside.shift, write.nats),
         ]
-    beside = {one.name: one for one in report.against.kinds} if report.against else {}
+    beside = {kind.name: kind for kind in report.against.kinds} if report.against else {}
     kinds = report.figures[0].kinds if report.figures else ()
-    rows = tuple(Row(one.name, _Kind(one, beside.get(one.name))) for one in kinds)
+    rows = tuple(Row(kind.name, _Kind(kind, beside.get(kind.name))) for kind in kinds)
     return Table("kinds", "By kind of token", tuple(columns), rows, first="tokens")
 
 
-def against_table(key: str, title: str, found: TableComparison | None, unit: str) -> Table[Paired]:
+def against_table(key: str, title: str, comparison: TableComparison | None, unit: str) -> Table[Paired]:
     changed = "top-1 changed" if unit == "token" else "best changed"
     columns: tuple[Column[Paired], ...] = (
-        Column("docs", "docs", lambda one: one.docs, text.count),
-        Column("tokens", f"{unit}s", lambda one: one.tokens, text.count, headings={"terminal": ""}),
-        Column("distance", "distance", lambda one: one.distance.value, write.nats, f"nats a {unit}", strong=True),
+        Column("docs", "docs", lambda paired: paired.docs, text.count),
+        Column("tokens", f"{unit}s", lambda paired: paired.tokens, text.count, headings={"terminal": ""}),
+        Column("distance", "distance", lambda paired: paired.distance.value, write.nats, f"nats a {unit}", strong=True),
         Column(
-            "interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda one: one.interval, write.nats_interval,
+            "interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda paired: paired.interval, write.nats_interval,
             headings={"html": FIDELITY_LEVEL_TEXT, "terminal": FIDELITY_LEVEL_TEXT},
         ),
         Column(
-            "shift", "shift", lambda one: one.shift.value, write.nats, "positive for worse",
-            lambda one: write.nats_interval(one.shift_interval), _LONG,
+            "shift", "shift", lambda paired: paired.shift.value, write.nats, "positive for worse",
+            lambda paired: write.nats_interval(paired.shift_interval), _LONG,
         ),
         Column(
-            "changed", changed, lambda one: one.changed, write.share,
+            "changed", changed, lambda paired: paired.changed, write.share,
             f"percent of {unit}s whose likeliest one is another" if unit == "token" else
             "percent of choices of docs whose best one is another",
             headings={"terminal": "changed"},
         ),
     )  # fmt: skip
-    return Table(key, title, columns, _paired(found), _against_legend(found, unit), verdict="verdict")
+    return Table(key, title, columns, _paired(comparison), _against_legend(comparison, unit), verdict="verdict")
 
 
-def _against_legend(found: TableComparison | None, unit: str) -> str:
-    margin = f"{found.margin:g}" if found else ""
+def _against_legend(comparison: TableComparison | None, unit: str) -> str:
+    margin = f"{comparison.margin:g}" if comparison else ""
     return (
         f"Nats a {unit}; the distance decides, by its {FIDELITY_LEVEL_TEXT} interval beside the margin of {margin}; a "
         "positive shift is worse."
     )
 
 
-def _paired(found: TableComparison | None) -> tuple[Row[Paired], ...]:
-    if found is None:
+def _paired(comparison: TableComparison | None) -> tuple[Row[Paired], ...]:
+    if comparison is None:
         return ()
-    whole = Row(write.name(None), found.all, found.outcome, whole=True)
-    return (whole, *(Row(write.name(one.name), one, one.outcome) for one in found.tasks))
+    whole = Row(write.name(None), comparison.all, comparison.outcome, whole=True)
+    return (whole, *(Row(write.name(task.name), task, task.outcome) for task in comparison.tasks))
 
 
 def choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
     columns: tuple[Column[ChoiceFigures], ...] = (
-        Column("docs", "docs", lambda one: one.docs, text.count),
+        Column("docs", "docs", lambda task: task.docs, text.count),
         _figure(
-            "mean_difference", "mean difference", lambda one: one.mean_difference,
+            "mean_difference", "mean difference", lambda task: task.mean_difference,
             "of the log-likelihoods from the recorded ones, nats a choice", "mean diff.",
         ),
-        Column("median_difference", "median", lambda one: one.median_difference, write.nats),
-        _figure("shift", "shift", lambda one: one.shift),
+        Column("median_difference", "median", lambda task: task.median_difference, write.nats),
+        _figure("shift", "shift", lambda task: task.shift),
         Column(
-            "correlation", "correlation", lambda one: one.correlation, "{:.4f}".format,
+            "correlation", "correlation", lambda task: task.correlation, "{:.4f}".format,
             headings={"terminal": "correl."},
         ),
         _figure(
-            "same_best", "same best", lambda one: one.same_best,
+            "same_best", "same best", lambda task: task.same_best,
             "percent of the docs whose likeliest choice is the recorded one", share=True,
         ),
     )  # fmt: skip
@@ -189,4 +189,4 @@ def _one_line(words: str) -> str:
 
 
 def _rows(figures: Iterable[Any]) -> tuple[Row[Any], ...]:
-    return tuple(Row(write.name(one.name), one, whole=one.name is None) for one in figures)
+    return tuple(Row(write.name(figure.name), figure, whole=figure.name is None) for figure in figures)

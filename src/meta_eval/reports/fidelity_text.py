@@ -28,9 +28,9 @@ def nats(value: float | None) -> str:
     return MINUS + written if value < 0 and float(written) else written
 
 
-def nats_interval(one: Interval | None) -> str:
+def nats_interval(bounds: Interval | None) -> str:
     """``0.0019 to 0.0031``."""
-    return NONE if one is None else f"{nats(one.lower)} to {nats(one.upper)}"
+    return NONE if bounds is None else f"{nats(bounds.lower)} to {nats(bounds.upper)}"
 
 
 def share(value: float | None) -> str:
@@ -38,28 +38,30 @@ def share(value: float | None) -> str:
     return NONE if value is None else f"{100 * value:.2f}"
 
 
-def share_interval(one: Interval | None) -> str:
-    return NONE if one is None else f"{share(max(0.0, one.lower))} to {share(min(1.0, one.upper))}"
+def share_interval(bounds: Interval | None) -> str:
+    return NONE if bounds is None else f"{share(max(0.0, bounds.lower))} to {share(min(1.0, bounds.upper))}"
 
 
 def name(task: str | None) -> str:
     return "all" if task is None else task
 
 
-def left_out(found: Mapping[str, Mapping[str, int]]) -> list[str]:
+def left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
     """What is not in the table, and why."""
     return [
-        f"{task}: {plural(count, 'doc')} left out: {why}" for task, whys in found.items() for why, count in whys.items()
+        f"{task}: {plural(count, 'doc')} left out: {why}"
+        for task, whys in reasons.items()
+        for why, count in whys.items()
     ]
 
 
-def beside(one: TableComparison, unit: str) -> str:
+def beside(comparison: TableComparison, unit: str) -> str:
     """A comparison in one line: ``unit`` is a token of texts, or a choice."""
     clauses = (
-        f"{one.outcome}: distance {nats(one.all.distance.value)} nats a {unit} "
-        f"({FIDELITY_LEVEL_TEXT} interval {nats_interval(one.all.interval)}), margin {one.margin:g}, "
-        f"{plural(one.all.tokens, unit)} of {plural(one.all.docs, 'doc')}",
-        *(reason.replace("a token", f"a {unit}") for reason in one.reasons),
+        f"{comparison.outcome}: distance {nats(comparison.all.distance.value)} nats a {unit} "
+        f"({FIDELITY_LEVEL_TEXT} interval {nats_interval(comparison.all.interval)}), margin {comparison.margin:g}, "
+        f"{plural(comparison.all.tokens, unit)} of {plural(comparison.all.docs, 'doc')}",
+        *(reason.replace("a token", f"a {unit}") for reason in comparison.reasons),
     )
     return "; ".join(clauses) + "."
 
@@ -93,19 +95,19 @@ def headline(
     return "; ".join(parts or ["nothing was answered"]) + "."
 
 
-def divergence(one: Divergence) -> str:
+def divergence(kl: Divergence) -> str:
     """Kullback and Leibler's in a sentence, with what it leaves out."""
     return (
-        f"Divergence of the copy from the baseline over the {one.k} likeliest tokens of each: {nats(one.value)} nats a "
-        f"token ({FIDELITY_LEVEL_TEXT} interval {nats_interval(one.interval)}), at the least; all others, taken as "
-        f"one, have {100 * one.left_out:.2g} % of the probability, at the most {100 * one.most_left_out:.2g} %."
+        f"Divergence of the copy from the baseline over the {kl.k} likeliest tokens of each: {nats(kl.value)} nats a "
+        f"token ({FIDELITY_LEVEL_TEXT} interval {nats_interval(kl.interval)}), at the least; all others, taken as "
+        f"one, have {100 * kl.left_out:.2g} % of the probability, at the most {100 * kl.most_left_out:.2g} %."
     )
 
 
-def margins(found: Margins) -> str:
+def margins(margins: Margins) -> str:
     """How far tokens lie below the likeliest, in a sentence."""
-    shares = ", ".join(f"{100 * part:g} % are at most {nats(value)}" for part, value in found.quantiles.items())
-    above = ", ".join(f"{share(part)} % above {limit:g}" for limit, part in found.above.items())
+    shares = ", ".join(f"{100 * part:g} % are at most {nats(value)}" for part, value in margins.quantiles.items())
+    above = ", ".join(f"{share(part)} % above {limit:g}" for limit, part in margins.above.items())
     return f"Margins of all tokens: {shares}; {above}."
 
 

@@ -36,8 +36,8 @@ def names_of(runs: Sequence[RunFacts]) -> list[str]:
     """What tells runs apart: the end of their folders from where they differ, else their files, else their models."""
     parts = [Path(run.folder).parts if run.folder else () for run in runs]
     shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
-    if all(len(one) > shared for one in parts):
-        return [str(Path(*one[shared:])) for one in parts]
+    if all(len(part) > shared for part in parts):
+        return [str(Path(*part[shared:])) for part in parts]
     files = [dict(run.facts).get("results") for run in runs]
     told = len(set(files)) == len(files)
     return [(file if told else None) or run.folder or run.model for file, run in zip(files, runs, strict=True)]
@@ -89,8 +89,8 @@ class Report:
     @property
     def whose(self) -> str:
         """Whose recorded answers and verdicts the run stands beside: ``Meta's``, or ``the record's``."""
-        found = (task.flips.second for task in self.tasks if task.flips) if self.kind == "report" else iter(())
-        return next(found, META)
+        names = (task.flips.second for task in self.tasks if task.flips) if self.kind == "report" else iter(())
+        return next(names, META)
 
     @property
     def whose_recorded(self) -> str:
@@ -119,10 +119,10 @@ class Report:
     def beside(self) -> str:
         """What the scores stand beside: ``published numbers``, or of a recorded run its ``recorded scores``; else the
         empty text."""
-        found = [score.published for task in self.tasks for score in task.scores if score.published]
-        if not found:
+        numbers = [score.published for task in self.tasks for score in task.scores if score.published]
+        if not numbers:
             return ""
-        return "recorded scores" if all(one.recorded for one in found) else "published numbers"
+        return "recorded scores" if all(number.recorded for number in numbers) else "published numbers"
 
     @property
     def exit_code(self) -> int:
@@ -138,60 +138,63 @@ class Report:
             "summary": self.summary,
             "decision": _decision(self.decision),
             "runs": [
-                {"label": one.label, "model": one.model, "folder": one.folder, "facts": dict(one.facts)}
-                for one in self.runs
+                {"label": run.label, "model": run.model, "folder": run.folder, "facts": dict(run.facts)}
+                for run in self.runs
             ],
-            "alarms": [{**_plain(one), "veto": one.veto} for one in self.alarms],
-            "tasks": [_task(one) for one in self.tasks],
+            "alarms": [{**_plain(alarm), "veto": alarm.veto} for alarm in self.alarms],
+            "tasks": [_task(task) for task in self.tasks],
             "apart": apart.figures(self.apart) if self.apart else None,
             "notes": list(self.notes),
-            "totals": [_plain(one) for one in self.totals],
-            "fidelity": [one.to_json() for one in self.fidelity],
+            "totals": [_plain(total) for total in self.totals],
+            "fidelity": [table.to_json() for table in self.fidelity],
             "gated": self.gated,
             "exit_code": self.exit_code,
         }
 
 
-def _decision(one: Decision) -> dict[str, Any]:
+def _decision(decision: Decision) -> dict[str, Any]:
     return {
-        "outcome": one.outcome,
-        "margin": one.margin,
-        "mean": _drop(one.mean, one.interval) if one.mean and one.interval else None,
-        "equal": _drop(one.equal, one.equal_interval) if one.equal and one.equal_interval else None,
-        "unlike": one.unlike,
-        "invalid": one.invalid,
-        "caveats": list(one.caveats),
-        "reasons": list(one.reasons),
-        "vetoes": [veto.reason for veto in one.vetoes],
-        "settling": _settling(one.settling),
+        "outcome": decision.outcome,
+        "margin": decision.margin,
+        "mean": _drop(decision.mean, decision.interval) if decision.mean and decision.interval else None,
+        "equal": _drop(decision.equal, decision.equal_interval) if decision.equal and decision.equal_interval else None,
+        "unlike": decision.unlike,
+        "invalid": decision.invalid,
+        "caveats": list(decision.caveats),
+        "reasons": list(decision.reasons),
+        "vetoes": [veto.reason for veto in decision.vetoes],
+        "settling": _settling(decision.settling),
     }
 
 
-def _task(one: Task) -> dict[str, Any]:
-    tree = {name: getattr(one, name) for name in ("name", "subset", "outcome", "docs", "prepared", "runs")}
-    tree |= {name: getattr(one, name) for name in ("metric", "against", "reason", "instead")}
-    tree["drop"] = _task_drop(one.decision) if one.decision else None
-    tree["scores"] = [_plain(score) for score in one.scores]
-    tree["flips"] = {**_plain(one.flips), "agreed": one.flips.agreed} if one.flips else None
-    tree["apart"] = apart.figures(one.apart) if one.apart else None
-    tree["cut"] = _plain(one.cut) if one.cut else None
-    tree |= {name: [_plain(part) for part in getattr(one, name)] for name in ("subtasks", "averages")}
-    tree["gaps"] = list(one.gaps)
-    tree["members"] = list(one.members)
+def _task(task: Task) -> dict[str, Any]:
+    tree = {name: getattr(task, name) for name in ("name", "subset", "outcome", "docs", "prepared", "runs")}
+    tree |= {name: getattr(task, name) for name in ("metric", "against", "reason", "instead")}
+    tree["drop"] = _task_drop(task.decision) if task.decision else None
+    tree["scores"] = [_plain(score) for score in task.scores]
+    tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None
+    tree["apart"] = apart.figures(task.apart) if task.apart else None
+    tree["cut"] = _plain(task.cut) if task.cut else None
+    tree |= {name: [_plain(part) for part in getattr(task, name)] for name in ("subtasks", "averages")}
+    tree["gaps"] = list(task.gaps)
+    tree["members"] = list(task.members)
     return tree
 
 
-def _task_drop(one: TaskDecision) -> dict[str, Any]:
-    recovery = one.drop.recovery_interval()
+def _task_drop(decision: TaskDecision) -> dict[str, Any]:
+    recovery = decision.drop.recovery_interval()
     return {
-        **_drop(one.drop, one.interval),
-        **{name: getattr(one, name) for name in ("margin", "cap", "p", "p_corrected", "could_see", "weight", "remark")},
-        "paired": one.drop.paired,
-        "docs": one.drop.docs,
-        "clusters": one.drop.clusters,
-        "recovery": one.drop.recovery,
+        **_drop(decision.drop, decision.interval),
+        **{
+            name: getattr(decision, name)
+            for name in ("margin", "cap", "p", "p_corrected", "could_see", "weight", "remark")
+        },
+        "paired": decision.drop.paired,
+        "docs": decision.drop.docs,
+        "clusters": decision.drop.clusters,
+        "recovery": decision.drop.recovery,
         "recovery_interval": None if recovery is None else _plain(recovery),
-        "settling": _settling(one.settling),
+        "settling": _settling(decision.settling),
     }
 
 
@@ -199,12 +202,12 @@ def _drop(drop: Drop, interval: Interval) -> dict[str, Any]:
     return {"value": drop.value, "interval": _plain(interval), "before": drop.before, "after": drop.after}
 
 
-def _settling(one: Settling | None) -> dict[str, Any] | None:
-    return None if one is None else {**_plain(one), "runs": dict(one.runs)}
+def _settling(settling: Settling | None) -> dict[str, Any] | None:
+    return None if settling is None else {**_plain(settling), "runs": dict(settling.runs)}
 
 
-def _plain(one: Any) -> dict[str, Any]:
-    return dataclasses.asdict(one)
+def _plain(value: Any) -> dict[str, Any]:
+    return dataclasses.asdict(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,9 @@ def _drop_mark(row: Row[DropRow], margin: float) -> Mark:
     if subject.drop is None or subject.interval is None:
         return Mark(row)
     bounds = subject.interval
-    return Mark(row, subject.drop.value, bounds.lower, bounds.upper, subject.one.margin if subject.one else margin)
+    return Mark(
+        row, subject.drop.value, bounds.lower, bounds.upper, subject.decision.margin if subject.decision else margin
+    )
 
 
 def _score_mark(row: Row[Score | None]) -> Mark:

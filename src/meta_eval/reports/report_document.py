@@ -136,11 +136,11 @@ def _name(task: Task, score: Score) -> str:
 
 
 def _fidelity(report: Report) -> Iterator[Table[Any] | Listing]:
-    for one in report.fidelity:
-        yield Listing((Item((), f"fidelity of {one.model}: {one.summary}"),), views=("markdown", "terminal"))
-        yield Listing((Item((one.table,), f"{one.model}, {one.engine}"),), views=("html",))
-        yield replace(figure_table(one.figures), title="Texts", views=("html",))
-        yield replace(choice_table(one.choices), title="Choices", views=("html",))
+    for facts in report.fidelity:
+        yield Listing((Item((), f"fidelity of {facts.model}: {facts.summary}"),), views=("markdown", "terminal"))
+        yield Listing((Item((facts.table,), f"{facts.model}, {facts.engine}"),), views=("html",))
+        yield replace(figure_table(facts.figures), title="Texts", views=("html",))
+        yield replace(choice_table(facts.choices), title="Choices", views=("html",))
 
 
 def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:

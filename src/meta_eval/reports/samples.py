@@ -32,22 +32,22 @@ def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) ->
         source = task.source
         if source is None or any(run.samples_file is None for run in source.runs):
             continue
-        found = [
+        scores = [
             compute_scores([docs[which] for docs in source.docs], source.verdict, run.lower_is_better)
             for which, run in enumerate(source.runs)
         ]
-        if any(one is None or found[0] is None or one.positions != found[0].positions for one in found):
+        if any(score is None or scores[0] is None or score.positions != scores[0].positions for score in scores):
             continue
         with ExitStack() as stack:
             read = [stack.enter_context(open_samples(run.samples_file or Path())) for run in source.runs]
-            known = [one for one in found if one is not None]
+            known = [score for score in scores if score is not None]
             name = source.verdict.partition(",")[2]
             for number, position in enumerate(known[0].positions):
                 docs = source.docs[position]
                 wholes = [sample(doc.answers[name]) for sample, doc in zip(read, docs, strict=True)]
                 answers = tuple(
-                    _answer(doc, doc.answers[name], one.verdicts[number], whole, count_tokens, source.other_prompts)
-                    for doc, one, whole in zip(docs, known, wholes, strict=True)
+                    _answer(doc, doc.answers[name], score.verdicts[number], whole, count_tokens, source.other_prompts)
+                    for doc, score, whole in zip(docs, known, wholes, strict=True)
                 )
                 yield _sample(
                     task.name,
@@ -164,12 +164,12 @@ def _prompt(whole: Mapping[str, Any]) -> str:
 
 def _text(whole: Mapping[str, Any]) -> tuple[str, bool]:
     """What was generated; or of a choice the log-likelihood of each continuation, a line each, and that it is one."""
-    responses = [one[0] if isinstance(one, list) and one else one for one in whole["resps"]]
+    responses = [response[0] if isinstance(response, list) and response else response for response in whole["resps"]]
     requests = sample_parser.read_arguments(whole)
-    if responses and all(isinstance(one, list) and one for one in responses):
+    if responses and all(isinstance(response, list) and response for response in responses):
         lines = (
-            f"{one[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"
-            for number, one in enumerate(responses)
+            f"{response[0]}  {requests[number][1] if number < len(requests) and len(requests[number]) > 1 else number}"
+            for number, response in enumerate(responses)
         )
         return "\n".join(lines), True
-    return "\n\n".join(str(one) for one in responses), False
+    return "\n\n".join(str(response) for response in responses), False

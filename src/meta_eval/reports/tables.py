@@ -116,8 +116,8 @@ class Table(Generic[S]):
 
     def columns_in(self, view: str) -> list[tuple[str, Column[S]]]:
         """The columns that a view has room for, each with its heading there."""
-        found = ((column.headings.get(view, column.heading), column) for column in self.columns)
-        return [(heading, column) for heading, column in found if heading]
+        headed = ((column.headings.get(view, column.heading), column) for column in self.columns)
+        return [(heading, column) for heading, column in headed if heading]
 
     def cell(self, row: Row[S], column: Column[S], view: str = "") -> Cell:
         """A figure; one that is missing is a dash, and nothing at all where the row sums up others."""
@@ -131,12 +131,14 @@ class Table(Generic[S]):
         return {
             "key": self.key,
             "title": self.title,
-            "columns": [{"key": one.key, "heading": one.heading, "legend": one.legend} for one in self.columns],
+            "columns": [
+                {"key": column.key, "heading": column.heading, "legend": column.legend} for column in self.columns
+            ],
             "rows": [self._row(row) for row in self.rows],
         }
 
     def _row(self, row: Row[S]) -> dict[str, Any]:
-        cells = {one.key: _plain(one.value(row.subject)) for one in self.columns}
+        cells = {column.key: _plain(column.value(row.subject)) for column in self.columns}
         return {"name": row.name, "part": row.part, "outcome": row.outcome, "whole": row.whole, "cells": cells}
 
 

@@ -24,7 +24,7 @@ class DropRow:
     docs: int
     drop: Drop | None = None
     interval: Interval | None = None
-    one: TaskDecision | None = None
+    decision: TaskDecision | None = None
 
 
 def drop_table(report: Report) -> Table[DropRow]:
@@ -34,11 +34,11 @@ def drop_table(report: Report) -> Table[DropRow]:
     columns: tuple[Column[DropRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, text.count, headings={"terminal": ""}),
         Column(
-            "before", first, _of_task(lambda one: one.drop.before), text.percent,
+            "before", first, _of_task(lambda decision: decision.drop.before), text.percent,
             headings={"html": "", "terminal": "A" if comparing else "base"},
         ),
         Column(
-            "after", second, _of_task(lambda one: one.drop.after), text.percent,
+            "after", second, _of_task(lambda decision: decision.drop.after), text.percent,
             headings={"html": "", "terminal": "B" if comparing else "ours"},
         ),
         Column(
@@ -50,13 +50,13 @@ def drop_table(report: Report) -> Table[DropRow]:
             headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
         Column(
-            "p", "p", _of_task(lambda one: one.p_corrected), text.p_value,
+            "p", "p", _of_task(lambda decision: decision.p_corrected), text.p_value,
             "two-sided, of no drop, of the same statistic as the interval; corrected for the number of tasks",
             headings={"terminal": ""},
         ),
         _recovery() if comparing else _could_see(),
         Column(
-            "weight", "weight", _of_task(lambda one: one.weight), text.weight,
+            "weight", "weight", _of_task(lambda decision: decision.weight), text.weight,
             "the task's share of the mean drop, by precision",
         ),
     )  # fmt: skip
@@ -66,7 +66,7 @@ def drop_table(report: Report) -> Table[DropRow]:
 
 def _recovery() -> Column[DropRow]:
     return Column(
-        "recovery", "of A", _of_task(lambda one: one.drop.recovery), lambda share: f"{text.percent(share)} %",
+        "recovery", "of A", _of_task(lambda decision: decision.drop.recovery), lambda share: f"{text.percent(share)} %",
         "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
         headings={"html": "recovery"},
     )  # fmt: skip
@@ -75,7 +75,7 @@ def _recovery() -> Column[DropRow]:
 def _could_see() -> Column[DropRow]:
     heading = "could see"
     return Column(
-        "could_see", heading, _of_task(lambda one: one.could_see), text.percent,
+        "could_see", heading, _of_task(lambda decision: decision.could_see), text.percent,
         "the smallest drop, in points, that docs like these would have shown four times out of five",
         headings={"terminal": heading.replace(" ", "\n")},
     )  # fmt: skip
@@ -83,12 +83,14 @@ def _could_see() -> Column[DropRow]:
 
 def _of_task(figure: Callable[[TaskDecision], Value]) -> Callable[[DropRow], Value]:
     """A figure that a mean does not have."""
-    return lambda row: figure(row.one) if row.one else None
+    return lambda row: figure(row.decision) if row.decision else None
 
 
 def _drop_row(task: Task) -> Row[DropRow]:
-    one = task.decision
-    subject = DropRow(one.drop.docs, one.drop, one.interval, one) if one else DropRow(task.docs)
+    decision = task.decision
+    subject = (
+        DropRow(decision.drop.docs, decision.drop, decision.interval, decision) if decision else DropRow(task.docs)
+    )
     return Row(task.name, subject, task.outcome, remarks=_remarks(task), samples=not task.members)
 
 
@@ -111,22 +113,24 @@ def _drop_legend(report: Report) -> str:
 
 
 def _before_and_after(row: DropRow) -> str | None:
-    return f"{text.percent(row.one.drop.before)} → {text.percent(row.one.drop.after)}" if row.one else None
+    return (
+        f"{text.percent(row.decision.drop.before)} → {text.percent(row.decision.drop.after)}" if row.decision else None
+    )
 
 
 def _recovery_interval(row: DropRow) -> str | None:
-    bounds = row.one.drop.recovery_interval() if row.one else None
+    bounds = row.decision.drop.recovery_interval() if row.decision else None
     return text.interval(bounds) if bounds else None
 
 
 def _remarks(task: Task) -> tuple[str, ...]:
     missing = task.prepared is not None and task.docs < task.prepared and not task.members
-    found = (
+    remarks = (
         f"{text.plural(task.prepared or 0, 'doc')} prepared" if missing else "",
         text.plural(len(task.members), "task") if task.members else "",
         text.plural(task.runs, "run") if task.runs > 1 else "",
     )
-    return tuple(filter(None, found))
+    return tuple(filter(None, remarks))
 
 
 # Scores beside published numbers

@@ -36,14 +36,14 @@ def drop(share: float | None) -> str:
     return NONE if share is None else points(share).removeprefix("+")
 
 
-def interval(one: Interval | None) -> str:
+def interval(bounds: Interval | None) -> str:
     """``46.9 to 48.8``."""
-    return NONE if one is None else f"{percent(one.lower)} to {percent(one.upper)}"
+    return NONE if bounds is None else f"{percent(bounds.lower)} to {percent(bounds.upper)}"
 
 
-def drop_interval(one: Interval | None) -> str:
+def drop_interval(bounds: Interval | None) -> str:
     """A drop's bounds: ``0.8 to 2.4``."""
-    return NONE if one is None else f"{drop(one.lower)} to {drop(one.upper)}"
+    return NONE if bounds is None else f"{drop(bounds.lower)} to {drop(bounds.upper)}"
 
 
 def weight(share: float | None) -> str:
@@ -64,9 +64,9 @@ def count(number: int | None) -> str:
     return NONE if number is None else f"{number:,}"
 
 
-def plural(number: int, one: str, many: str | None = None) -> str:
+def plural(number: int, singular: str, many: str | None = None) -> str:
     """``1 doc``, ``2,000 docs``."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 def short_names(names: list[str]) -> dict[str, str]:
@@ -80,17 +80,17 @@ def short_names(names: list[str]) -> dict[str, str]:
 def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tuple[str, str]]:
     """Groups and tasks with lm-eval's own averages of them: ``("wikitext", "word_perplexity,none 181.3")``."""
     numbers: dict[str, list[str]] = {}
-    for one in (*totals, *(one for task in tasks for one in task.averages)):
-        numbers.setdefault(one.name, []).append(f"{one.metric} {_average(one)}")
+    for average in (*totals, *(total for task in tasks for total in task.averages)):
+        numbers.setdefault(average.name, []).append(f"{average.metric} {_average(average)}")
     return [(name, "; ".join(lines)) for name, lines in numbers.items()]
 
 
-def _average(one: LmEvalAverage) -> str:
-    if one.share:
-        return percent(one.value) + (f" ({interval(one.interval)})" if one.interval else "")
-    bounds = f" ({one.interval.lower:.4g} to {one.interval.upper:.4g})" if one.interval else ""
-    beside = "" if one.reference is None else f", {one.whose} {one.reference:.4g}"
-    return f"{one.value:.4g}{bounds}{beside}{', lower is better' if one.lower_is_better else ''}"
+def _average(average: LmEvalAverage) -> str:
+    if average.share:
+        return percent(average.value) + (f" ({interval(average.interval)})" if average.interval else "")
+    bounds = f" ({average.interval.lower:.4g} to {average.interval.upper:.4g})" if average.interval else ""
+    beside = "" if average.reference is None else f", {average.whose} {average.reference:.4g}"
+    return f"{average.value:.4g}{bounds}{beside}{', lower is better' if average.lower_is_better else ''}"
 
 
 # The decision
@@ -110,17 +110,17 @@ def headline(decision: Decision) -> str:
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
 
-def settling(one: Settling | None) -> str | None:
+def settling(plan: Settling | None) -> str | None:
     """What would settle an open question; None where nothing is open."""
-    if one is None:
+    if plan is None:
         return None
-    least = "" if one.measured else ", if all flips are the engine's; two runs of one model would tell (--repeats)"
-    if one.runs:
-        listed = ", ".join(f"{task} {count} times" for task, count in one.runs)
+    least = "" if plan.measured else ", if all flips are the engine's; two runs of one model would tell (--repeats)"
+    if plan.runs:
+        listed = ", ".join(f"{task} {count} times" for task, count in plan.runs)
         return f"to settle it, run in all {listed}{least}"
     return (
-        f"no number of repeats is sure to settle it; the smallest margin that this run shows is {percent(one.margin)}, "
-        "which is for the next time"
+        f"no number of repeats is sure to settle it; the smallest margin that this run shows is "
+        f"{percent(plan.margin)}, which is for the next time"
     )
 
 
@@ -134,20 +134,20 @@ def why(task: Task) -> str | None:
 
 def compared_with(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for task in tasks:
         if task.against:
-            found.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
-    return list(found.items())
+            names.setdefault(f"{task.against}{f'; {task.instead}' if task.instead else ''}", []).append(task.name)
+    return list(names.items())
 
 
 def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """Each known reason why a number may differ, with the tasks that it applies to."""
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for task in tasks:
         for gap in task.gaps:
-            found.setdefault(gap, []).append(task.name)
-    return list(found.items())
+            names.setdefault(gap, []).append(task.name)
+    return list(names.items())
 
 
 def alarm_tasks(alarm: Alarm) -> str:
@@ -157,25 +157,25 @@ def alarm_tasks(alarm: Alarm) -> str:
 
 def cut(task: Task) -> str | None:
     """``12 of 541 answers were cut at their limit; 48.3 with them, 50.1 without …``; None where none was."""
-    one = task.cut
-    if one is None:
+    cuts = task.cut
+    if cuts is None:
         return None
-    beside = f", where the baseline has {percent(one.baseline)}" if one.baseline is not None else ""
+    beside = f", where the baseline has {percent(cuts.baseline)}" if cuts.baseline is not None else ""
     return (
-        f"{one.docs:,} of {plural(one.of, 'answer')} cut at the limit: score {percent(one.score)} with them, "
-        f"{percent(one.without)} without{beside}"
+        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut at the limit: score {percent(cuts.score)} with them, "
+        f"{percent(cuts.without)} without{beside}"
     )
 
 
 def distance(score: Score) -> str | None:
     """What the baseline is from the published number, and why; None where there is nothing to say."""
-    one = score.distance
-    if one is None or one.distance is None:
+    gap = score.distance
+    if gap is None or gap.distance is None:
         return None
-    if one.rounded:
-        return f"{percent(one.baseline)}, the published number to its last decimal"
-    reason = f": {one.reason}" if one.reason else ""
-    return f"{percent(one.baseline)}, {points(one.distance)} from the published {percent(one.published)}{reason}"
+    if gap.rounded:
+        return f"{percent(gap.baseline)}, the published number to its last decimal"
+    reason = f": {gap.reason}" if gap.reason else ""
+    return f"{percent(gap.baseline)}, {points(gap.distance)} from the published {percent(gap.published)}{reason}"
 
 
 def definition(score: Score) -> str:

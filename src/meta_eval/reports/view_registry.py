@@ -32,11 +32,11 @@ def find_view(name: str, kind: str) -> View:
         ConfigError: There is none of this name, or it does not show such a document.
     """
     others = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    found = _SHIPPED[name] if name in _SHIPPED else others[name].load() if name in others else None
-    if found is None:
+    view_type = _SHIPPED[name] if name in _SHIPPED else others[name].load() if name in others else None
+    if view_type is None:
         known = ", ".join(sorted({*_SHIPPED, *others}))
         raise ConfigError(f"there is no view {name}", where="--view", hint=f"The views are: {known}")
-    view: View = found()
+    view: View = view_type()
     if kind not in view.kinds:
         raise ConfigError(f"the view {name} shows {', '.join(sorted(view.kinds))} alone", where="--view")
     return view
@@ -53,10 +53,10 @@ def choose_views(kind: str, given: Iterable[str], named: Mapping[str, Path | Non
     Raises:
         ConfigError: An option is not ``NAME=FILE``, or there is no such view of this kind.
     """
-    found = [(path, find_view(name, kind)) for name, path in named.items() if path is not None]
+    chosen = [(path, find_view(name, kind)) for name, path in named.items() if path is not None]
     for text in given:
         name, equals, file = text.partition("=")
         if not (name and equals and file):
             raise ConfigError(f"{text} is not NAME=FILE", where="--view", hint="Such as: --view markdown=report.md")
-        found.append((Path(file), find_view(name, kind)))
-    return found
+        chosen.append((Path(file), find_view(name, kind)))
+    return chosen
