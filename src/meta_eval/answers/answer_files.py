@@ -17,7 +17,7 @@ from typing import Any, Literal
 from meta_eval.answers.token_logprobs import TokenLogprobs, read_tokens
 from meta_eval.boundary.inputs import open_regular
 from meta_eval.boundary.json_text import parse_loose_json
-from meta_eval.messages.errors import UserError
+from meta_eval.messages.errors import UserError, locating
 from meta_eval.results.raw_samples import MAX_PIECE
 
 # What an engine that counts in UTF-16 leaves of a character that it cuts through; no file of UTF-8 holds it.
@@ -151,7 +151,8 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
             for number, line in enumerate(iter(partial(lines.readline, MAX_PIECE + 1), b""), 1):
                 where = f"{file}, line {number}"
                 if len(line) > MAX_PIECE:
-                    raise _wrong(f"it is longer than {MAX_PIECE >> 20} MiB", where)
+                    with locating(where):
+                        raise _wrong(f"it is longer than {MAX_PIECE >> 20} MiB")
                 if not line.strip():
                     continue
                 try:
@@ -162,25 +163,26 @@ def _lines(file: Path, answers: Answers) -> Iterator[EngineAnswer]:
                 if isinstance(content, dict) and content.get("format") == FORMAT:
                     answers.settings.setdefault(str(content.get("settings_sha256")), str(file))
                     continue
-                yield _answer(content, where)
+                with locating(where):
+                    yield _answer(content, where)
     except OSError as error:
         raise AnswersError(f"cannot be read ({error.strerror})", where=str(file)) from None
 
 
 def _answer(content: Any, where: str) -> EngineAnswer:
     if not isinstance(content, dict):
-        raise _wrong("it is no object", where)
+        raise _wrong("it is no object")
     if "format" in content and "id" not in content:
         raise AnswersError("is a file of requests", where=where.rpartition(",")[0], hint="Name the file of answers")
-    fields = _Fields(content, where)
+    fields = _Fields(content)
     own_id, sha256 = fields.text("id"), fields.text("prompt_sha256")
     if own_id is None or sha256 is None:
-        raise _wrong("id or prompt_sha256 is missing", where)
-    text, choices, error = fields.text("text"), _choices(content.get("choices"), where), fields.text("error")
+        raise _wrong("id or prompt_sha256 is missing")
+    text, choices, error = fields.text("text"), _choices(content.get("choices")), fields.text("error")
     finish = fields.text("finish_reason")
-    forced = _tokens(content.get("tokens"), where)
+    forced = _tokens(content.get("tokens"))
     if error is None and (text is not None) + bool(choices) + (forced is not None) != 1:
-        raise _wrong("it must hold one of text, choices, tokens and error", where)
+        raise _wrong("it must hold one of text, choices, tokens and error")
     if error is None and finish is not None and finish not in _ENDS:
         error = f"finish_reason is {finish!r:.40}, neither {' nor '.join(map(repr, _ENDS))}"
     ids = content.get("token_ids")
@@ -204,24 +206,24 @@ def _answer(content: Any, where: str) -> EngineAnswer:
     )
 
 
-def _choices(content: Any, where: str) -> tuple[tuple[float, bool | None], ...]:
+def _choices(content: Any) -> tuple[tuple[float, bool | None], ...]:
     if content is None:
         return ()
     choices: list[tuple[float, bool | None]] = []
     for choice in content if isinstance(content, list) else [None]:
-        fields = _Fields(choice if isinstance(choice, dict) else {}, where)
+        fields = _Fields(choice if isinstance(choice, dict) else {})
         logprob, greedy = fields.number("logprob"), fields.content.get("is_greedy")
         if logprob is None or not (greedy is None or isinstance(greedy, bool)):
-            raise _wrong('choices must be a list of {"logprob": number, "is_greedy": true or false}', where)
+            raise _wrong('choices must be a list of {"logprob": number, "is_greedy": true or false}')
         choices.append((logprob, greedy))
     return tuple(choices)
 
 
-def _tokens(content: Any, where: str) -> TokenLogprobs | None:
+def _tokens(content: Any) -> TokenLogprobs | None:
     try:
         return None if content is None else read_tokens(content)
     except ValueError as error:
-        raise _wrong(f"tokens: {error}", where) from None
+        raise _wrong(f"tokens: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,19 +231,18 @@ class _Fields:
     """The fields of a line, each of its type or absent."""
 
     content: Mapping[str, Any]
-    where: str
 
     def text(self, name: str) -> str | None:
         value = self.content.get(name)
         if value is not None and not isinstance(value, str):
-            raise _wrong(f"{name} is {value!r:.40}, and no text", self.where)
+            raise _wrong(f"{name} is {value!r:.40}, and no text")
         return value
 
     def name(self, name: str) -> str | None:
         """A text that results are named after."""
         value = self.text(name)
         if value in (".", "..") or not (value or "").isprintable() or len((value or "").encode()) > _LONGEST_NAME:
-            raise _wrong(f"{name} is {value!r:.40}, and no name of at most {_LONGEST_NAME} bytes", self.where)
+            raise _wrong(f"{name} is {value!r:.40}, and no name of at most {_LONGEST_NAME} bytes")
         return value
 
     def number(self, name: str) -> float | None:
@@ -250,15 +251,15 @@ class _Fields:
             return None
         # An integer beyond every float is none either.
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
-            raise _wrong(f"{name} is {value!r:.40}, and no number", self.where)
+            raise _wrong(f"{name} is {value!r:.40}, and no number")
         return float(value)
 
     def count(self, name: str) -> int | None:
         value = self.content.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST):
-            raise _wrong(f"{name} is {value!r:.40}, and no count", self.where)
+            raise _wrong(f"{name} is {value!r:.40}, and no count")
         return value
 
 
-def _wrong(what: str, where: str) -> AnswersError:
-    return AnswersError(f"this is no answer: {what}", where=where, hint="docs/reference/files.md has the format")
+def _wrong(what: str) -> AnswersError:
+    return AnswersError(f"this is no answer: {what}", hint="docs/reference/files.md has the format")

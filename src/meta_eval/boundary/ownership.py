@@ -23,6 +23,7 @@ from meta_eval.boundary.inputs import InputError, read_text
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.pack_names import join_names, stays_inside
 from meta_eval.boundary.staging import LIST, READY, STAGING, NewFiles, hold_staging, is_staged, sync_to_disk
+from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
 
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -66,7 +67,8 @@ def check_folder(
         )
     ours = _read_list(folder / list_name(kind))
     target = Path(os.path.realpath(folder))
-    _refuse([name for name in names if not _is_free(target, name, ours.get(name, ""))], where)
+    with locating(where):
+        _refuse([name for name in names if not _is_free(target, name, ours.get(name, ""))])
 
 
 @contextmanager
@@ -101,8 +103,9 @@ def replace_folder(
             ours = _read_list(target / list_name(kind))
             _give_way(new, target, ours)
             sums = new.sums()
-            _refuse_clash(sums, where)
-            _refuse([name for name in sums if not _is_free(target, name, ours.get(name, ""), sums[name])], where)
+            with locating(where):
+                _refuse_clash(sums)
+                _refuse([name for name in sums if not _is_free(target, name, ours.get(name, ""), sums[name])])
             _write_list(place, kind, sums)
             _finish(target, place)
     except OSError as error:
@@ -255,23 +258,22 @@ def _is_free(target: Path, name: str, *contents: str) -> bool:
     return not os.path.lexists(path) or any(_has(path, sha256) for sha256 in contents)
 
 
-def _refuse(names: list[str], where: str) -> None:
+def _refuse(names: list[str]) -> None:
     """Raises:
     OutputError: There are some.
     """
     if names:
         raise OutputError(
             f"{join_names(names)} would be replaced, and was edited or put there by hand",
-            where=where,
             hint="Move it away to keep it, or delete it; or name another folder",
         )
 
 
-def _refuse_clash(names: Iterable[str], where: str) -> None:
+def _refuse_clash(names: Iterable[str]) -> None:
     files = set(names)
     for name in files:
         if above := files & {parent.as_posix() for parent in PurePosixPath(name).parents}:
-            raise OutputError(f"cannot be written: {above.pop()} is a file and the folder of {name}", where=where)
+            raise OutputError(f"cannot be written: {above.pop()} is a file and the folder of {name}")
 
 
 def _remove(path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import IO
 from meta_eval.boundary.hashing import hash_file
 from meta_eval.boundary.outputs import OutputError
 from meta_eval.boundary.pack_names import stays_inside
+from meta_eval.messages.errors import locating
 from meta_eval.messages.logs import log
 
 STAGING = ".meta-eval.new"
@@ -107,7 +108,8 @@ def hold_staging(target: Path, where: str) -> Iterator[Path]:
         OSError: The disk refuses.
     """
     place = target / STAGING
-    lock = _acquire(place, where)
+    with locating(where):
+        lock = _acquire(place)
     try:
         try:
             yield place
@@ -117,7 +119,7 @@ def hold_staging(target: Path, where: str) -> Iterator[Path]:
         os.close(lock)
 
 
-def _acquire(place: Path, where: str) -> int:
+def _acquire(place: Path) -> int:
     end, said = time.monotonic() + _SECONDS, False
     while True:
         with suppress(FileExistsError):
@@ -127,7 +129,7 @@ def _acquire(place: Path, where: str) -> int:
             lock = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:  # its holder has just finished
             continue
-        if _is_locked(lock, place, where):
+        if _is_locked(lock, place):
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(lock), (place / _LOCK).lstat()):
                     if not os.fstat(lock).st_size:
@@ -141,14 +143,12 @@ def _acquire(place: Path, where: str) -> int:
             said = True
         if time.monotonic() > end:
             raise OutputError(
-                f"another meta-eval has been writing it for {_SECONDS:.0f} seconds",
-                where=where,
-                hint="End that one first",
+                f"another meta-eval has been writing it for {_SECONDS:.0f} seconds", hint="End that one first"
             )
         time.sleep(_PAUSE)
 
 
-def _is_locked(lock: int, place: Path, where: str) -> bool:
+def _is_locked(lock: int, place: Path) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -158,7 +158,6 @@ def _is_locked(lock: int, place: Path, where: str) -> bool:
         _leave(place)
         raise OutputError(
             f"cannot be locked ({error.strerror}), and two commands at once would damage it",
-            where=where,
             hint="Name a folder on a file system that has locks, and move it afterwards",
         ) from None
     return True

@@ -34,9 +34,9 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
         SourceError: It is no folder, cannot be read, or holds no subset.
     """
     root = expand_home(folder)
-    names = _names(root, folder)
-    card = _card(root, names, folder)
     with locating(folder):
+        names = _names(root)
+        card = _card(root, names)
         table, notices = cards.find_subsets(card, names)
     present = set(names)
     metrics = tuple(name for name in cards.find_metrics(card, names) if name in present)
@@ -51,7 +51,9 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
         identity = merge_identities(entry.config for entry in table.values())
         if identity.model is None:
             identity = merge_identities([root.resolve().name])
-    files = _hash(root, sorted({*metrics, *(name for subset in whole for name in table[subset].files)}), folder)
+    with locating(folder):
+        by_name = _hash(root, sorted({*metrics, *(name for subset in whole for name in table[subset].files)}))
+    files = _Files(by_name, folder)
     return EvalsDataset("folder", folder, _revision(files), identity, whole, table, files.get, notices, metrics)
 
 
@@ -62,14 +64,15 @@ def open_original(folder_or_file: str) -> OriginalDataset:
         SourceError: It is not there, cannot be read, or holds no data file.
     """
     root = expand_home(folder_or_file)
-    if root.is_file():
-        files = _hash(root.parent, [root.name], folder_or_file)
-        return OriginalDataset(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
-    names = _names(root, folder_or_file)
-    text = _card(root, names, folder_or_file)
-    files = _hash(root, [name for name in names if cards.is_data_file(name)], folder_or_file)
-    if not files.by_name:
-        raise SourceError("holds no data file", where=folder_or_file, hint="Expected is parquet, .jsonl or .json")
+    with locating(folder_or_file):
+        if root.is_file():
+            files = _Files(_hash(root.parent, [root.name]), folder_or_file)
+            return OriginalDataset(folder_or_file, _revision(files), lambda _split: (root.name,), files.get)
+        names = _names(root)
+        text = _card(root, names)
+        files = _Files(_hash(root, [name for name in names if cards.is_data_file(name)]), folder_or_file)
+        if not files.by_name:
+            raise SourceError("holds no data file", hint="Expected is parquet, .jsonl or .json")
     return OriginalDataset(
         folder_or_file,
         _revision(files),
@@ -95,44 +98,42 @@ class _Files:
         return self.by_name[name]
 
 
-def _names(root: Path, where: str) -> tuple[str, ...]:
+def _names(root: Path) -> tuple[str, ...]:
     """Every file below a folder but those in folders with a dot (downloads keep their notes there), sorted."""
     if not root.is_dir():
         what = "is a file, not a folder" if root.exists() else "there is no such folder"
-        raise SourceError(what, where=where, hint="Give the path of a folder, or the id of a dataset on the hub")
+        raise SourceError(what, hint="Give the path of a folder, or the id of a dataset on the hub")
     names: list[str] = []
 
     def refuse(error: OSError) -> None:
-        raise _unreadable(error, where) from error
+        raise _unreadable(error) from error
 
     for folder, subfolders, files in os.walk(root, onerror=refuse):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if len(names) > _MOST_FILES:
-            raise SourceError(
-                f"holds more than {_MOST_FILES:,} files", where=where, hint="Name the folder of one dataset"
-            )
+            raise SourceError(f"holds more than {_MOST_FILES:,} files", hint="Name the folder of one dataset")
         names += [(Path(folder) / name).relative_to(root).as_posix() for name in files if not name.startswith(".")]
     return tuple(sorted(names))
 
 
-def _card(root: Path, names: Iterable[str], where: str) -> str | None:
+def _card(root: Path, names: Iterable[str]) -> str | None:
     if cards.CARD not in names:
         return None
     try:
         return read_regular(root / cards.CARD, limit=cards.MAX_BYTES).decode("utf-8", "replace")
     except OSError as error:
-        raise _unreadable(error, where) from error
+        raise _unreadable(error) from error
 
 
-def _hash(root: Path, names: Iterable[str], where: str) -> _Files:
+def _hash(root: Path, names: Iterable[str]) -> dict[str, DataFile]:
     files: dict[str, DataFile] = {}
     for name in names:
         try:
             digest = hash_file(root / name)
         except OSError as error:
-            raise _unreadable(error, where) from error
+            raise _unreadable(error) from error
         files[name] = DataFile(root / name, name, digest)
-    return _Files(files, where)
+    return files
 
 
 def _revision(files: _Files) -> str:
@@ -140,8 +141,6 @@ def _revision(files: _Files) -> str:
     return "sha256:" + hash_bytes(lines.encode("utf-8", "surrogateescape"))
 
 
-def _unreadable(error: OSError, where: str) -> SourceError:
+def _unreadable(error: OSError) -> SourceError:
     name = f"{error.filename}: " if error.filename else ""
-    return SourceError(
-        f"cannot be read: {name}{error.strerror or error}", where=where, hint="Check the permissions and the disk"
-    )
+    return SourceError(f"cannot be read: {name}{error.strerror or error}", hint="Check the permissions and the disk")

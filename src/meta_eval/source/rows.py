@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from meta_eval.boundary.inputs import MAX_DEPTH, MAX_FILE, describe_error, is_deep, open_parquet
-from meta_eval.messages.errors import SourceError
+from meta_eval.messages.errors import SourceError, locating
 from meta_eval.messages.escaping import quoted
 from meta_eval.source.dataset import DataFile
 
@@ -61,20 +61,20 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
     """
     rows: list[Row] = []
     for file in files:
-        where = f"{dataset_id}, {subset}, {file.name}"
-        try:
-            with file.open() as stream:
-                head = stream.read(64)
-            if not head:
-                raise SourceError("the file is empty", where=where, hint=_HINT)
-            if head.startswith(_MAGIC):
-                rows.extend(_parquet_rows(file, where))
-            elif _NAMED_PARQUET.search(file.name):
-                raise SourceError(f"this is not parquet{_looks_like(head)}", where=where, hint=_HINT)
-            else:
-                rows.extend(_json_rows(file, where))
-        except OSError as error:
-            raise SourceError(f"cannot be read: {error.strerror or error}", where=where, hint=_HINT) from error
+        with locating(f"{dataset_id}, {subset}, {file.name}"):
+            try:
+                with file.open() as stream:
+                    head = stream.read(64)
+                if not head:
+                    raise SourceError("the file is empty", hint=_HINT)
+                if head.startswith(_MAGIC):
+                    rows.extend(_parquet_rows(file))
+                elif _NAMED_PARQUET.search(file.name):
+                    raise SourceError(f"this is not parquet{_looks_like(head)}", hint=_HINT)
+                else:
+                    rows.extend(_json_rows(file))
+            except OSError as error:
+                raise SourceError(f"cannot be read: {error.strerror or error}", hint=_HINT) from error
     if not rows:
         raise SourceError("holds no row", where=f"{dataset_id}, {subset}", hint=_HINT)
     return rows
@@ -88,7 +88,7 @@ def _looks_like(head: bytes) -> str:
     return ""
 
 
-def _parquet_rows(file: DataFile, where: str) -> Iterator[Row]:
+def _parquet_rows(file: DataFile) -> Iterator[Row]:
     """In batches, so that the texts are not held twice, as columns and as rows."""
     import pyarrow as pa
 
@@ -97,19 +97,19 @@ def _parquet_rows(file: DataFile, where: str) -> Iterator[Row]:
         with open_parquet(file.path) as parquet:
             names = parquet.schema_arrow.names
             if len(set(names)) != len(names):
-                raise SourceError("two columns have the same name", where=where, hint=_HINT)
+                raise SourceError("two columns have the same name", hint=_HINT)
             start = 0
             for batch in parquet.iter_batches(_BATCH):
-                columns = [_values(batch.column(name), name, where, start) for name in names]
+                columns = [_values(batch.column(name), name, start) for name in names]
                 yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
                 start += batch.num_rows
     except SourceError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
-        raise SourceError(f"truncated or corrupt parquet ({describe_error(error)})", where=where, hint=_HINT) from error
+        raise SourceError(f"truncated or corrupt parquet ({describe_error(error)})", hint=_HINT) from error
 
 
-def _values(column: Any, name: str, where: str, start: int) -> list[Any]:
+def _values(column: Any, name: str, start: int) -> list[Any]:
     """The values of a column as Python has them; the first of them is row ``start`` of the file.
 
     Raises:
@@ -118,11 +118,11 @@ def _values(column: Any, name: str, where: str, start: int) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
     except Exception as error:  # pyarrow raises many kinds
-        raise SourceError(
-            f"column {quoted(name)} cannot be read: {describe_error(error)}",
-            where=f"{where}, row {start + _first_unreadable(column)}",
-            hint="Correct the value, or write the column as text",
-        ) from error
+        with locating(f"row {start + _first_unreadable(column)}", behind=", "):
+            raise SourceError(
+                f"column {quoted(name)} cannot be read: {describe_error(error)}",
+                hint="Correct the value, or write the column as text",
+            ) from error
     return values
 
 
@@ -135,30 +135,34 @@ def _first_unreadable(column: Any) -> int:
     return len(column)
 
 
-def _json_rows(file: DataFile, where: str) -> Iterator[Row]:
+def _json_rows(file: DataFile) -> Iterator[Row]:
     with file.open() as stream:
         # By bytes, at \n alone: str.splitlines would split at U+2028 too, which JSON allows inside strings.
         for number, line in enumerate(iter(partial(stream.readline, MAX_FILE + 1), b""), start=1):
-            if len(line) > MAX_FILE:
-                raise _bad_line(f"it is longer than {MAX_FILE >> 20} MiB", where, number)
-            if not line.strip():
-                continue
-            try:
-                row = _DECODER.decode(line.decode("utf-8"))
-                if b"\\u" in line:
-                    json.dumps(row, ensure_ascii=False).encode("utf-8")
-            except UnicodeDecodeError as error:
-                raise _bad_line(f"byte {error.start} is not UTF-8", where, number) from error
-            except UnicodeEncodeError as error:
-                raise _bad_line("it holds half of a surrogate pair, which is no text", where, number) from error
-            except (ValueError, RecursionError) as error:
-                raise _bad_line(f"this is not a JSON object ({describe_error(error)})", where, number) from error
-            if not isinstance(row, dict):
-                raise _bad_line("this is JSON, but not an object", where, number)
-            # What opens less often is not that deep.
-            if line.count(b"{") + line.count(b"[") > MAX_DEPTH and is_deep(row):
-                raise _bad_line(f"it is nested more than {MAX_DEPTH} deep", where, number)
-            yield row
+            with locating(f"line {number}", behind=", "):
+                if len(line) > MAX_FILE:
+                    raise _bad_line(f"it is longer than {MAX_FILE >> 20} MiB")
+                if line.strip():
+                    yield _json_row(line)
+
+
+def _json_row(line: bytes) -> Row:
+    try:
+        row = _DECODER.decode(line.decode("utf-8"))
+        if b"\\u" in line:
+            json.dumps(row, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _bad_line(f"byte {error.start} is not UTF-8") from error
+    except UnicodeEncodeError as error:
+        raise _bad_line("it holds half of a surrogate pair, which is no text") from error
+    except (ValueError, RecursionError) as error:
+        raise _bad_line(f"this is not a JSON object ({describe_error(error)})") from error
+    if not isinstance(row, dict):
+        raise _bad_line("this is JSON, but not an object")
+    # What opens less often is not that deep.
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and is_deep(row):
+        raise _bad_line(f"it is nested more than {MAX_DEPTH} deep")
+    return row
 
 
 def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -187,7 +191,5 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _bad_line(what: str, where: str, number: int) -> SourceError:
-    return SourceError(
-        what, where=f"{where}, line {number}", hint="Each line must be one row, written as a JSON object"
-    )
+def _bad_line(what: str) -> SourceError:
+    return SourceError(what, hint="Each line must be one row, written as a JSON object")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.messages.errors import locating
 from meta_eval.token_fidelity.table_file import (
     BATCH,
     PROBES,
@@ -85,10 +86,11 @@ def read_probes(table: Path) -> Probes:
     read_header(path, _SCHEMA)
     probes = {}
     for row in chain.from_iterable(read_batches(path, _SCHEMA, BATCH)):
-        probe, where = Probed(**row), f"{path}, {row['task']}/{row['doc']}"
+        probe = Probed(**row)
         sides = (probe.logprobs, probe.top_logprobs)
         if not len(probe.token_ids) or any(len(side) != len(probe.token_ids) or not _numbers(side) for side in sides):
-            raise damage_error("its columns have not one number a token", where)
+            with locating(f"{path}, {probe.task}/{probe.doc}"):
+                raise damage_error("its columns have not one number a token")
         probes[probe.task, probe.doc, probe.probe] = probe
     return probes
 

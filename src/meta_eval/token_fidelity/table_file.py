@@ -13,7 +13,7 @@ import numpy as np
 
 from meta_eval.boundary.inputs import describe_error, open_parquet, parse_json
 from meta_eval.boundary.outputs import replace_file
-from meta_eval.messages.errors import UserError
+from meta_eval.messages.errors import UserError, locating
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,9 +85,9 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
 
-def damage_error(what: str, where: str) -> TokensError:
+def damage_error(what: str) -> TokensError:
     """What is said of a file that breaks off, or that somebody changed."""
-    return TokensError(what, where=where, hint="The table is damaged: make it again with `meta-eval fidelity`")
+    return TokensError(what, hint="The table is damaged: make it again with `meta-eval fidelity`")
 
 
 def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
@@ -182,19 +182,20 @@ def read_batches(path: Path, schema: Schema, size: int) -> Iterator[list[dict[st
     """
     import pyarrow as pa
 
-    try:
-        with open_parquet(path) as parquet:
-            for batch in parquet.iter_batches(size, columns=list(schema)):
-                columns = {name: batch.column(name) for name in schema}
-                empty = [name for name, column in columns.items() if column.null_count and name not in _MAY_BE_NULL]
-                if empty:
-                    raise damage_error(f"{empty[0]} is empty", str(path))
-                yield [
-                    {name: _value(column[number], schema[name]) for name, column in columns.items()}
-                    for number in range(batch.num_rows)
-                ]
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise damage_error(f"cannot be read ({describe_error(error)})", str(path)) from None
+    with locating(path):
+        try:
+            with open_parquet(path) as parquet:
+                for batch in parquet.iter_batches(size, columns=list(schema)):
+                    columns = {name: batch.column(name) for name in schema}
+                    empty = [name for name, column in columns.items() if column.null_count and name not in _MAY_BE_NULL]
+                    if empty:
+                        raise damage_error(f"{empty[0]} is empty")
+                    yield [
+                        {name: _value(column[number], schema[name]) for name, column in columns.items()}
+                        for number in range(batch.num_rows)
+                    ]
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise damage_error(f"cannot be read ({describe_error(error)})") from None
 
 
 def _value(scalar: Any, word: str) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meta_eval.messages.errors import locating
 from meta_eval.thresholds import LOGPROB_ROUNDING
 from meta_eval.token_fidelity.table_file import (
     BATCH,
@@ -121,7 +122,8 @@ class Tokens:
             TokensError: The file is damaged.
         """
         for rows in read_batches(self.path, _SCHEMA, size):
-            yield [_forced(row, f"{self.path}, {row['task']}/{row['doc']}") for row in rows]
+            with locating(self.path):
+                yield list(map(_forced, rows))
 
 
 def choices_path(path: Path) -> Path:
@@ -177,9 +179,9 @@ def read_choices(path: Path) -> tuple[Header, list[Choices]]:
     docs = []
     for row in chain.from_iterable(read_batches(path, _CHOICES, BATCH)):
         ours, theirs = np.asarray(row["logprobs"], np.float32), np.asarray(row["recorded"], np.float32)
-        where = f"{path}, {row['task']}/{row['doc']}"
         if not len(ours) == len(theirs) > row["best"] >= 0 or not np.isfinite([*ours, *theirs]).all():
-            raise damage_error("its choices do not fit each other, or are no numbers", where)
+            with locating(f"{path}, {row['task']}/{row['doc']}"):
+                raise damage_error("its choices do not fit each other, or are no numbers")
         docs.append(Choices(row["task"], row["doc"], row["request_sha256"], ours, theirs, row["best"]))
     return header, docs
 
@@ -200,25 +202,30 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 def _row(answer: Forced) -> dict[str, Any]:
-    _check(answer, f"{answer.task}/{answer.doc}")
+    _check(answer)
     row = _plain(answer)
     for name in ("top_k_ids", "top_k_logprobs"):
         row[name] = None if row[name] is None else list(row[name])
     return row
 
 
-def _forced(row: Mapping[str, Any], where: str) -> Forced:
+def _forced(row: Mapping[str, Any]) -> Forced:
     answer = Forced(**row)
-    _check(answer, where)
+    _check(answer)
     return answer
 
 
-def _check(answer: Forced, where: str) -> None:
+def _check(answer: Forced) -> None:
     """What figures rely on.
 
     Raises:
         TokensError: It does not hold.
     """
+    with locating(f"{answer.task}/{answer.doc}", behind=", "):
+        _check_columns(answer)
+
+
+def _check_columns(answer: Forced) -> None:
     if (
         len(
             {
@@ -231,21 +238,21 @@ def _check(answer: Forced, where: str) -> None:
         )
         > 1
     ):
-        raise damage_error("its columns have not one entry a token", where)
+        raise damage_error("its columns have not one entry a token")
     if not len(answer.token_ids):
-        raise damage_error("it holds no token", where)
+        raise damage_error("it holds no token")
     some, theirs = answer.top_k_ids, answer.top_k_logprobs
     if (some is None) != (theirs is None) or (
         some is not None and theirs is not None and not len(answer.token_ids) == len(some) == len(theirs)
     ):
-        raise damage_error("its likeliest tokens do not fit its tokens", where)
+        raise damage_error("its likeliest tokens do not fit its tokens")
     if some is not None and theirs is not None and (some.ndim != 2 or some.shape != theirs.shape):
-        raise damage_error("its likeliest tokens are not as many for each token", where)
+        raise damage_error("its likeliest tokens are not as many for each token")
     if not (np.isfinite(answer.logprobs).all() and np.isfinite(answer.top_logprobs).all()):
-        raise damage_error("a log-probability is no number", where)
+        raise damage_error("a log-probability is no number")
     if (answer.top_logprobs > LOGPROB_ROUNDING).any() or (
         answer.logprobs > answer.top_logprobs + LOGPROB_ROUNDING
     ).any():
-        raise damage_error("a log-probability is above 0, or above that of the likeliest token", where)
+        raise damage_error("a log-probability is above 0, or above that of the likeliest token")
     if (answer.ranks < 0).any() or (answer.token_ids < 0).any():
-        raise damage_error("a rank or a token is negative", where)
+        raise damage_error("a rank or a token is negative")

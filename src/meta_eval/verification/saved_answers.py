@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_eval.messages.errors import PackError
+from meta_eval.messages.errors import PackError, locating
 from meta_eval.results.doc_results import Doc, ResultsError
 from meta_eval.results.lm_eval_run import check_one_model, read_newest
 from meta_eval.results.metrics import to_plain_number
@@ -89,7 +89,8 @@ def read_saved(
                     hint="Name the pack that the run was made with, or prepare it again from the same evals dataset",
                 )
             saved.indices.append(doc.doc_id)
-            saved.answers.append(_responses(whole(answer)["resps"], where))
+            with locating(where):
+                saved.answers.append(_responses(whole(answer)["resps"]))
             judged = doc.answers.get(filter_name)
             saved.verdicts[doc.doc_id] = _number(judged.metrics.get(metric)) if judged else None
     return saved
@@ -104,7 +105,7 @@ def _is_doc(doc: Doc, docs: Sequence[Mapping[str, Any]]) -> bool:
     return (doc.question_hash, doc.prompt_hashes) == (today["input_question_hash"], prompts)
 
 
-def _responses(saved: Any, where: str) -> Answers:
+def _responses(saved: Any) -> Answers:
     """``resps`` as a model gave them: lm-eval writes every part of it as text."""
     try:
         return {
@@ -113,7 +114,7 @@ def _responses(saved: Any, where: str) -> Answers:
             if request
         }
     except (ValueError, TypeError, LookupError, OverflowError):
-        raise ResultsError("holds responses that are neither texts nor likelihoods", where=where) from None
+        raise ResultsError("holds responses that are neither texts nor likelihoods") from None
 
 
 def _likelihood(pair: Sequence[Any]) -> tuple[float, bool]:
