@@ -28,7 +28,7 @@ import numpy as np
 from meta_eval.token_fidelity.causes import FAULTS, GROUPS
 from meta_eval.token_fidelity.comparison import compare_tables
 from meta_eval.token_fidelity.diagnosis import diagnose
-from meta_eval.token_fidelity.diagnosis_case import Probing
+from meta_eval.token_fidelity.diagnosis_case import ProbePair
 from meta_eval.token_fidelity.perturbations import START as START_PROBE
 from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
 from meta_eval.token_fidelity.table_pairing import Pair, PairingError, pair_tables
@@ -159,7 +159,7 @@ def drawn(folder: Path, name: str, *, probed: bool = True, draws: int = FEW_DRAW
         (first, ours), (second, theirs) = (sample(*side, some) for side in sides)
         both = Pair(first, second, None, 0.0, 0, 0, 0)
         judged = compare_tables(both)
-        finding = diagnose(judged, both, SPECIAL, Probing(both, ours, theirs) if probed else None)
+        finding = diagnose(judged, both, SPECIAL, ProbePair(both, ours, theirs) if probed else None)
         result[judged.outcome, finding.groups if finding else ()] += 1
     return result
 

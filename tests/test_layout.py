@@ -146,6 +146,13 @@ def test_no_two_modules_share_a_name() -> None:
     assert {name for name, times in Counter(modules).items() if times > 1} <= {"errors", "options"}
 
 
+def test_no_two_public_classes_share_a_name() -> None:
+    ours = [path for path in FILES if not {"assets", "sample"} & set(path.parts)]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in ours]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, times in names.items() if times > 1 and not name.startswith("_")} == set()
+
+
 def test_no_imports_go_in_a_circle() -> None:
     names = {path: ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in FILES}
     modules = {name.removesuffix(".__init__"): set(imports(path)) for path, name in names.items()}

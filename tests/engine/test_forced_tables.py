@@ -14,7 +14,7 @@ from places import REPOSITORY
 from meta_eval.token_fidelity.causes import PROMPT, WEIGHTS
 from meta_eval.token_fidelity.comparison import compare_tables
 from meta_eval.token_fidelity.diagnosis import diagnose
-from meta_eval.token_fidelity.diagnosis_case import Probing
+from meta_eval.token_fidelity.diagnosis_case import ProbePair
 from meta_eval.token_fidelity.probe_table import read_probes
 from meta_eval.token_fidelity.table_pairing import Pair, PairingError, pair_tables
 from meta_eval.token_fidelity.token_table import read_tokens
@@ -56,7 +56,7 @@ def test_a_mis_sharded_layer_is_different(tables: Path) -> None:
 
 def test_probes_name_it_and_nothing_else(tables: Path) -> None:
     both = beside(tables, "shards")
-    probing = Probing(both, *(read_probes(tables / f"{one}.parquet") for one in ("reference", "shards")))
+    probing = ProbePair(both, *(read_probes(tables / f"{one}.parquet") for one in ("reference", "shards")))
     found = diagnose(compare_tables(both), both, probing=probing)
     assert found is not None and found.groups == (WEIGHTS.name,)
 

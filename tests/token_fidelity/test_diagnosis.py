@@ -34,7 +34,7 @@ from meta_eval.token_fidelity.causes import (
 )
 from meta_eval.token_fidelity.comparison import compare_tables
 from meta_eval.token_fidelity.diagnosis import diagnose
-from meta_eval.token_fidelity.diagnosis_case import Probing
+from meta_eval.token_fidelity.diagnosis_case import ProbePair
 from meta_eval.token_fidelity.perturbations import ALONE
 from meta_eval.token_fidelity.probe_table import Probed, Probes, read_probes
 from meta_eval.token_fidelity.table_checks import diagnose_unpaired
@@ -75,7 +75,7 @@ def probed(before: str, after: str, noise: float = 0.0) -> Finding | None:
         theirs = tuple(noisy(one, rng, noise) for one in theirs)
         too = {key: noisy_probe(one, rng, noise) for key, one in too.items()}
     both = Pair(make_columns(ours), make_columns(theirs), None, 0.0, 0, 0, 0)
-    return diagnose(compare_tables(both), both, SPECIAL, Probing(both, asked, too))
+    return diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, asked, too))
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
@@ -128,7 +128,7 @@ def test_too_few_probes_name_what_tokens_alone_do() -> None:
     answers, probes = read("shards")
     both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
     few = [key for key in probes if key[2] == ALONE][:5]
-    probing = Probing(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
+    probing = ProbePair(both, {key: read("reference")[1][key] for key in few}, {key: probes[key] for key in few})
     found = diagnose(compare_tables(both), both, SPECIAL, probing)
     assert found is not None and found.groups == names(WEIGHTS, ATTENTION)
 
@@ -141,7 +141,7 @@ def test_where_all_prompts_are_long_attention_and_a_template_are_named_together(
     # With a bit of difference in every doc, as other engines give it.
     second = replace(second, logprobs=second.logprobs - np.float32(1e-4))
     both = Pair(first, second, None, 0.0, 0, 0, 0)
-    found = diagnose(compare_tables(both), both, SPECIAL, Probing(both, ours, theirs))
+    found = diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, ours, theirs))
     assert found is not None and set(found.groups) == set(names(PROMPT, ATTENTION, START))
 
 
@@ -149,9 +149,9 @@ def test_probes_of_other_requests_say_nothing() -> None:
     answers, probes = read("two_bos")
     both = Pair(make_columns(read("reference")[0]), make_columns(answers), None, 0.0, 0, 0, 0)
     other = {key: replace(one, request_sha256="0" * 64) for key, one in probes.items()}
-    assert not Probing(both, read("reference")[1], other).is_enough
-    assert diagnose(compare_tables(both), both, SPECIAL, Probing(both, read("reference")[1], probes)) is not None
-    found = diagnose(compare_tables(both), both, SPECIAL, Probing(both, read("reference")[1], other))
+    assert not ProbePair(both, read("reference")[1], other).is_enough
+    assert diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, read("reference")[1], probes)) is not None
+    found = diagnose(compare_tables(both), both, SPECIAL, ProbePair(both, read("reference")[1], other))
     assert found is not None and len(found.causes) > 1
 
 

@@ -20,11 +20,11 @@ Averaging = Literal["macro", "micro", "mean of four"]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
-class Fact(BaseModel):
+class CatalogFact(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Measured(Fact):
+class _Measured(CatalogFact):
     """How numbers were measured, as their source says it.
 
     Attributes:
@@ -65,7 +65,7 @@ class PublishedNumber(_Measured):
     commit: str | None = None
 
 
-class Reproduction(Fact):
+class Reproduction(CatalogFact):
     """A score that others measured on the same rows. ``value`` is in percent; ``subset`` is None for other rows."""
 
     model: str
@@ -76,7 +76,7 @@ class Reproduction(Fact):
     note: str | None = None
 
 
-class Gap(Fact):
+class Gap(CatalogFact):
     """A known, harmless reason why a score may differ from the published one, and what it applies to.
 
     A field that is empty applies to everything. ``recorded``: it is one for Meta's recorded answers already, whatever
@@ -93,7 +93,7 @@ class Gap(Fact):
     recorded: bool = False
 
 
-class Dataset(Fact):
+class Dataset(CatalogFact):
     """One published evals dataset.
 
     Attributes:
@@ -115,13 +115,13 @@ class Dataset(Fact):
     aliases: tuple[str, ...]
 
 
-class _SubsetList(Fact):
+class _SubsetList(CatalogFact):
     family: str
     variant: Variant
     subsets: tuple[str, ...]
 
 
-class _Datasets(Fact):
+class _Datasets(CatalogFact):
     subsets: tuple[_SubsetList, ...]
     datasets: tuple[Dataset, ...]
 
@@ -133,7 +133,7 @@ class _Row(_Measured):
     values: tuple[Percent | None, ...]
 
 
-class _Table(Fact):
+class _Table(CatalogFact):
     source: str
     commit: str | None = None
     models: tuple[str, ...]
@@ -147,7 +147,7 @@ class _Table(Fact):
         return self
 
 
-class _Published(Fact):
+class _Published(CatalogFact):
     tables: tuple[_Table, ...]
     reproduced: tuple[Reproduction, ...]
 

@@ -12,12 +12,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from meta_eval.catalog import Fact, Percent, read_catalog
+from meta_eval.catalog import CatalogFact, Percent, read_catalog
 
 Choices = Annotated[int, Field(ge=2)]
 
 
-class BoardColumn(Fact):
+class BoardColumn(CatalogFact):
     """One column of a board; the attributes are those of ``boards.yaml``."""
 
     name: str
@@ -46,14 +46,14 @@ class BoardColumn(Fact):
         return 1 / (self.choices[task] if isinstance(self.choices, Mapping) else self.choices)
 
 
-class Absent(Fact):
+class Absent(CatalogFact):
     """A benchmark that the source names and lm-eval does not have, and why."""
 
     name: str
     why: str
 
 
-class Board(Fact):
+class Board(CatalogFact):
     """A board: its parts, and whether their mean is its number.
 
     ``recorded``: its tasks are those of its own recorded runs, and lm-eval has none of these names.

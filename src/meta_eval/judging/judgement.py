@@ -222,7 +222,7 @@ class LmEvalAverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SampleSource:
     """Where the samples of a task are: one run, or A and B, and for each sample its doc in each of them.
 
     ``meta`` is Meta's verdict on each, None where there is none; ``verdict`` the ``metric,filter`` of every verdict;
@@ -283,7 +283,7 @@ class Task:
     gaps: tuple[str, ...] = ()
     subtasks: tuple[Subtask, ...] = ()
     averages: tuple[LmEvalAverage, ...] = ()
-    source: Source | None = None
+    source: SampleSource | None = None
     apart: Decomposition | None = None
     lower_is_better: bool = False
     members: tuple[str, ...] = ()

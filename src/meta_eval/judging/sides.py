@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from meta_eval import stats
-from meta_eval.judging.judgement import Source
+from meta_eval.judging.judgement import SampleSource
 from meta_eval.pack.manifest import TaskEntry
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import Doc, FilterResult
@@ -100,7 +100,7 @@ class Sides:
     missing: str | None = None
     first: ScoredRun | None = None
     pair: tuple[ScoredRun, ScoredRun] | None = None
-    source: Source | None = None
+    source: SampleSource | None = None
 
 
 def build_sides(
@@ -257,7 +257,7 @@ def list_shares(result: TaskRun) -> list[str]:
     return shares + [spec for spec, aggregate in result.aggregates.items() if aggregate.share and spec not in shares]
 
 
-def _source(sides: Sides, spec: str) -> Source:
+def _source(sides: Sides, spec: str) -> SampleSource:
     meta = sides.answers or sides.verdicts
     known = meta.scores_of_run(0, spec) if meta else None
     verdicts: dict[Hashable, float] = {}
@@ -267,11 +267,11 @@ def _source(sides: Sides, spec: str) -> Source:
     if sides.before and sides.pair:
         docs = tuple(zip(sides.pair[0].docs, sides.pair[1].docs, strict=True))
         runs = sides.before[0], sides.runs[0]
-        return Source(spec, runs, docs, tuple(verdicts.get(number_key(doc)) for _, doc in docs))
+        return SampleSource(spec, runs, docs, tuple(verdicts.get(number_key(doc)) for _, doc in docs))
     ours = sides.ours.docs
     of_meta = tuple(map(verdicts.get, map(number_key, ours)))
     others = frozenset(doc.doc_id for doc in (meta.docs if meta else ()) if doc.prompt_unchanged is False)
     named = sides.entry is not None and sides.entry.baseline is not None
-    return Source(
+    return SampleSource(
         spec, sides.runs[:1], tuple((doc,) for doc in ours), of_meta, not named, others if named else frozenset()
     )

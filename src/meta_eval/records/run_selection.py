@@ -16,7 +16,7 @@ from meta_eval.results.output_index import TaskOutput
 _MOST_NAME = 2**10  # bytes of a commit
 
 
-class Listing(Protocol):
+class TaskIndex(Protocol):
     """The tasks and groups of a record, by name."""
 
     @property
@@ -27,7 +27,7 @@ class Listing(Protocol):
     def groups(self) -> Mapping[str, tuple[str, ...]]: ...
 
 
-def select_tasks(record: Listing, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def select_tasks(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     """The tasks that names mean, and the groups among them; a name after a minus is left out.
 
     Raises:
@@ -53,7 +53,7 @@ def leave_tasks_out(
     return left, {name: members for name, members in kept.items() if members}
 
 
-def _named(record: Listing, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+def _named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
     chosen: dict[str, None] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for name in names:

@@ -110,7 +110,7 @@ class Verdict:
     advice: str = ""
 
 
-class Source(Protocol):
+class DocumentSource(Protocol):
     """What a document is made of."""
 
     def to_json(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Document:
     alarms: tuple[Alarm, ...]
     notes: tuple[str, ...]
     exit_code: int
-    source: Source
+    source: DocumentSource
     samples: Callable[[], Iterable[Sample]] = tuple
 
     @property

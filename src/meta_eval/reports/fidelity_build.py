@@ -49,7 +49,7 @@ def build(
     from meta_eval.token_fidelity import comparison as beside
     from meta_eval.token_fidelity.choice_comparison import compare_choices
     from meta_eval.token_fidelity.diagnosis import diagnose
-    from meta_eval.token_fidelity.diagnosis_case import Probing
+    from meta_eval.token_fidelity.diagnosis_case import ProbePair
     from meta_eval.token_fidelity.probe_table import read_probes
     from meta_eval.token_fidelity.table_checks import diagnose_unpaired
     from meta_eval.token_fidelity.table_pairing import pair_tables
@@ -85,7 +85,7 @@ def build(
     if comparison and both and against is not None:
         known = read_probes(against)
         finding = diagnose(
-            comparison, both, words.vocabulary, Probing(both, known, probes) if known and probes else None
+            comparison, both, words.vocabulary, ProbePair(both, known, probes) if known and probes else None
         )
     elif whole is not None and some:
         finding = diagnose_unpaired(whole, probes)

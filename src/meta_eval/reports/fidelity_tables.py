@@ -14,7 +14,7 @@ from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 if TYPE_CHECKING:
     from meta_eval.reports.fidelity import Change, FidelityReport
     from meta_eval.token_fidelity.comparison import Paired, TableComparison
-    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Figure, Figures
+    from meta_eval.token_fidelity.token_figures import ChoiceFigures, Estimate, Figures
 
 _LONG = ("html", "markdown")
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def _figure(
-    key: str, heading: str, figure: Callable[[T], Figure], legend: str = "", short: str = "", *, share: bool = False
+    key: str, heading: str, figure: Callable[[T], Estimate], legend: str = "", short: str = "", *, share: bool = False
 ) -> Column[T]:
     """The column of a figure that has an interval."""
     bounds = write.share_interval if share else write.nats_interval

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from meta_eval.token_fidelity.causes import Finding
 from meta_eval.token_fidelity.comparison import TableComparison
-from meta_eval.token_fidelity.diagnosis_case import Case, Probing
+from meta_eval.token_fidelity.diagnosis_case import Case, ProbePair
 from meta_eval.token_fidelity.probe_signatures import PROBE_SIGNATURES
 from meta_eval.token_fidelity.table_pairing import Pair
 from meta_eval.token_fidelity.table_signatures import TABLE_SIGNATURES
@@ -20,7 +20,7 @@ SIGNATURES = sorted((*PROBE_SIGNATURES, *TABLE_SIGNATURES), key=lambda signature
 
 
 def diagnose(
-    comparison: TableComparison, both: Pair, vocabulary: Vocabulary | None = None, probing: Probing | None = None
+    comparison: TableComparison, both: Pair, vocabulary: Vocabulary | None = None, probing: ProbePair | None = None
 ) -> Finding | None:
     """Find what sets the copy apart from the baseline; None for nothing.
 

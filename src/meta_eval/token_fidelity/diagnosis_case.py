@@ -36,7 +36,7 @@ class ProbedPair:
         return self.before - self.after
 
 
-class Probing:
+class ProbePair:
     """The probes that both sides were asked, beside the docs themselves.
 
     Args:
@@ -111,13 +111,13 @@ class Case:
         comparison: TableComparison,
         both: Pair,
         vocabulary: Vocabulary | None = None,
-        probing: Probing | None = None,
+        probing: ProbePair | None = None,
     ) -> None:
         self.comparison, self.both, self.vocabulary, self.probing = comparison, both, vocabulary, probing
         self.table, self.distance = both.before, np.abs(both.difference)
 
     @property
-    def probes(self) -> Probing:
+    def probes(self) -> ProbePair:
         """The probes, for signatures that are asked only where there are any."""
         assert self.probing is not None  # noqa: S101 (see `Signature.probes`)
         return self.probing

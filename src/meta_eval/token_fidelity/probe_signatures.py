@@ -34,7 +34,7 @@ from meta_eval.thresholds import (
 )
 from meta_eval.token_fidelity import causes
 from meta_eval.token_fidelity.causes import Finding, make_finding
-from meta_eval.token_fidelity.diagnosis_case import Case, Floats, Precedence, Probing, Signature
+from meta_eval.token_fidelity.diagnosis_case import Case, Floats, Precedence, ProbePair, Signature
 from meta_eval.token_fidelity.perturbations import (
     BARE,
     NO_BOS,
@@ -72,7 +72,7 @@ def match_mistake(case: Case) -> Finding | None:
     return make_finding(f"it is what the baseline is when that is asked with {words}", group)
 
 
-def _measure_left(probes: Probing, name: str) -> float | None:
+def _measure_left(probes: ProbePair, name: str) -> float | None:
     """How far one side behind a probe is from the other without it, as a part of how far both are apart without."""
     left, apart = [], []
     for plain, probed in probes.pairs_of(name):
@@ -154,7 +154,7 @@ def locate_error(case: Case) -> Finding:
     )  # fmt: skip
 
 
-def measure_resampled(probes: Probing) -> tuple[float, float]:
+def measure_resampled(probes: ProbePair) -> tuple[float, float]:
     """The part of the difference that is another one place further, and its mean size, nats a token."""
     new = size = 0.0
     tokens = 0

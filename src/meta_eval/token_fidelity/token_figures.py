@@ -32,7 +32,7 @@ WORST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Estimate:
     """A mean over tokens and its interval at `LEVEL`; None of a single doc."""
 
     value: float
@@ -59,7 +59,7 @@ class Margins:
         above: By threshold the share of tokens whose margin is larger.
     """
 
-    mean: Figure
+    mean: Estimate
     quantiles: dict[float, float]
     above: dict[float, float]
 
@@ -101,10 +101,10 @@ class Figures:
     name: str | None
     docs: int
     tokens: int
-    top1: Figure
-    logprob: Figure
+    top1: Estimate
+    logprob: Estimate
     margins: Margins
-    greedy: Figure
+    greedy: Estimate
     divergence: FirstDivergence
     kinds: tuple[Kind, ...]
 
@@ -155,14 +155,14 @@ def _figures(table: Columns, task: str | None, kinds: Sequence[tuple[str, NDArra
     )
 
 
-def _figure(table: Columns, values: NDArray[Any], where: NDArray[np.bool_]) -> Figure:
+def _figure(table: Columns, values: NDArray[Any], where: NDArray[np.bool_]) -> Estimate:
     average = table.mean(values, where)
-    return Figure(average.value, average.interval(LEVEL))
+    return Estimate(average.value, average.interval(LEVEL))
 
 
-def _share(values: Sequence[float], answers: Sequence[AnswerRows | Choices]) -> Figure:
+def _share(values: Sequence[float], answers: Sequence[AnswerRows | Choices]) -> Estimate:
     """The mean over answers, of which copies of one doc are not independent."""
-    return Figure(mean(values), score_interval(values, clusters=find_copies(answers)))
+    return Estimate(mean(values), score_interval(values, clusters=find_copies(answers)))
 
 
 def _first_misses(
@@ -228,11 +228,11 @@ class ChoiceFigures:
     name: str | None
     docs: int
     numbers: int
-    mean_difference: Figure
+    mean_difference: Estimate
     median_difference: float
-    shift: Figure
+    shift: Estimate
     correlation: float | None
-    same_best: Figure
+    same_best: Estimate
     worst: tuple[WorstDoc, ...]
 
 
@@ -251,9 +251,9 @@ def _choice_figures(name: str | None, docs: Sequence[Choices]) -> ChoiceFigures:
     starts = np.cumsum(counts) - counts
     difference = ours - recorded
 
-    def figure(values: NDArray[np.float64]) -> Figure:
+    def figure(values: NDArray[np.float64]) -> Estimate:
         average = mean_of_tokens(np.add.reduceat(values, starts), counts, find_copies(docs))
-        return Figure(average.value, average.interval(LEVEL))
+        return Estimate(average.value, average.interval(LEVEL))
 
     same = [float(int(np.argmax(doc.logprobs)) == doc.best) for doc in docs]
     largest = np.maximum.reduceat(np.abs(difference), starts)

@@ -17,21 +17,21 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from meta_eval.catalog import Fact, Percent, read_catalog
+from meta_eval.catalog import CatalogFact, Percent, read_catalog
 from meta_eval.catalog.dataset_names import Variant
 from meta_eval.thresholds import MIN_VALIDATED_AGREEMENT, MIN_VALIDATED_ROWS
 
 Status = Literal["verified", "documented", "assumed"]
 
 
-class Rest(Fact):
+class Rest(CatalogFact):
     """Answers with another verdict, and why."""
 
     count: int = Field(gt=0)
     why: str = Field(min_length=1)
 
 
-class HeldOut(Fact):
+class HeldOut(CatalogFact):
     """Of answers that a rule was read off, those that it was not read off: none where ``answers`` is 0."""
 
     answers: int = Field(ge=0)
@@ -39,7 +39,7 @@ class HeldOut(Fact):
     how: str = Field(min_length=1)
 
 
-class Comparison(Fact):
+class Comparison(CatalogFact):
     """One comparison.
 
     Attributes:
@@ -134,7 +134,7 @@ class Comparison(Fact):
         return self.real and many and (self.aspect == "format" or self.compared_with == "recorded verdicts")
 
 
-class _File(Fact):
+class _File(CatalogFact):
     checks: tuple[Comparison, ...]
 
 
