@@ -193,8 +193,12 @@ def _subject_loses(subject: int, loss: float, rng: np.random.Generator) -> list[
 
 
 def turned(evidence: TaskDrop) -> TaskDrop:
-    drop = evidence.drop
-    return replace(evidence, drop=replace(drop, before=drop.after, after=drop.before, lost=drop.won, won=drop.lost))
+    subtasks = {name: _turned_drop(drop) for name, drop in evidence.subtasks.items()}
+    return replace(evidence, drop=_turned_drop(evidence.drop), subtasks=subtasks)
+
+
+def _turned_drop(drop: stats.Drop) -> stats.Drop:
+    return replace(drop, before=drop.after, after=drop.before, lost=drop.won, won=drop.lost)
 
 
 def many_tasks(runs: int) -> None:
