@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from meta_eval.reports.fidelity_build import build
+from meta_eval.reports.fidelity_build import build_fidelity_report
 from meta_eval.reports.shipped_views import HtmlView
 from meta_eval.reports.view import document_of, write_view
 
@@ -27,7 +27,7 @@ def main() -> None:
     """Write the picture."""
     tables, model = map(Path, sys.argv[1:])
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
-    built = build(tables / "int4.parquet", against=tables / "reference.parquet", tokenizer=tokenizer)
+    built = build_fidelity_report(tables / "int4.parquet", against=tables / "reference.parquet", tokenizer=tokenizer)
     calm = sorted(built.answers, key=lambda request: sum(token.own is not None for token in request.tokens))
     shown = replace(
         built, table="int4.parquet", figures=(), baseline_figures=(), choices=(), changes=(), answers=tuple(calm[:3])

@@ -24,9 +24,9 @@ from meta_eval.judging.judgement import Judgement, Score, Task
 from meta_eval.judging.sides import build_sides
 from meta_eval.messages.errors import ConfigError
 from meta_eval.pack.manifest import BaselineEntry, Manifest, TaskEntry, read_manifest
-from meta_eval.reports.samples import samples_of
-from meta_eval.reports.text import averages as averages_in_words
-from meta_eval.reports.text import headline, why
+from meta_eval.reports.samples import read_samples
+from meta_eval.reports.text import describe_averages as averages_in_words
+from meta_eval.reports.text import explain_outcome, write_headline
 from meta_eval.results.baseline import Baseline
 from meta_eval.results.doc_results import Doc, FilterResult, ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
@@ -738,7 +738,7 @@ def test_other_prompts_make_a_comparison_invalid_and_never_a_dont(tmp_path: Path
         True,
     )
     assert judgement.decision.caveats == (reason,) == judgement.decision.reasons[:1]
-    assert headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
+    assert write_headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task 30.0 points")
     assert (judgement.tasks[0].outcome, drop_of(judgement.tasks[0]).value) == ("undecided", pytest.approx(0.3))
     assert judgement.decision.settling is None
     assert compare_runs(first, read_run([write_run(tmp_path / "c", right(50, 100))])).decision.outcome == "DON'T SHIP"
@@ -900,8 +900,8 @@ def test_less_of_what_should_be_less_is_a_gain(tmp_path: Path) -> None:
     assert (task.outcome, task.lower_is_better) == ("within margin", True)
     assert (drop_of(task).before, drop_of(task).after) == (pytest.approx(0.9), pytest.approx(0.8))
     assert (drop_of(task).value, drop_of(task).recovery) == (pytest.approx(-0.1), None)
-    assert "lower is better in pct,strict-match" in str(why(task))
-    assert "it is below its baseline, by about 10.0 points" in str(why(task))
+    assert "lower is better in pct,strict-match" in str(explain_outcome(task))
+    assert "it is below its baseline, by about 10.0 points" in str(explain_outcome(task))
     worse = fewer(tmp_path / "worse", right(800, 1000), right(900, 1000))
     assert (worse.decision.outcome, worse.decision.exit_code) == ("DON'T SHIP", 1)
     assert drop_of(worse.tasks[0]).value == pytest.approx(0.1)
@@ -912,7 +912,7 @@ def test_flips_and_samples_count_what_is_better(tmp_path: Path) -> None:
     judgement = fewer(tmp_path, [1, 1, 1, 0], [0, 0, 1, 1])
     flips = judgement.tasks[0].flips
     assert flips is not None and (flips.first_only, flips.second_only) == (1, 2)
-    verdicts = [tuple(answer.verdict for answer in sample.answers) for sample in samples_of(judgement.tasks)]
+    verdicts = [tuple(answer.verdict for answer in sample.answers) for sample in read_samples(judgement.tasks)]
     assert verdicts == [(0, 1), (0, 1), (0, 0), (1, 0)]
 
 
@@ -1054,7 +1054,7 @@ def test_a_gain_of_one_filter_alone_is_said_first_and_never_ships(tmp_path: Path
         "filters disagree: meta_some (strict-match gained 24.4 points, flexible-extract lost 3.0 points: "
         "the format of the answers changed)"
     )
-    assert headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task")
+    assert write_headline(judgement.decision).startswith(f"UNDECIDED: {reason}; mean drop of 1 task")
     assert not judgement.decision.invalid and judgement.decision.exit_code == 3
     assert filtered(tmp_path / "b", tuned, tuned).decision.outcome == "SHIP"
 

@@ -19,7 +19,7 @@ from meta_eval.judging.judgement import Task
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.publishing import publish_pack
-from meta_eval.reports.samples import samples_of
+from meta_eval.reports.samples import read_samples
 
 ROWS = [
     {"question": f"Ann has {n} pears and gets 5.", "answer": f"It is five, whatever {n} is.\n#### 5"} for n in range(40)
@@ -80,7 +80,7 @@ def test_other_prompts_are_the_prompts(run: Path, tmp_path: Path) -> None:
     assert prompts != 0.0
     assert found.apart is not None
     assert (found.apart.other_prompts, prompts) == (len(OTHERS), pytest.approx(found.apart.total.value))
-    assert [one.doc for one in samples_of([found]) if "other prompt" in one.answers[0].flags] == OTHERS
+    assert [one.doc for one in read_samples([found]) if "other prompt" in one.answers[0].flags] == OTHERS
 
 
 def test_another_model_is_the_models(run: Path, tmp_path: Path) -> None:

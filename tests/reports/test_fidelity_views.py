@@ -24,7 +24,7 @@ from meta_eval.doctor.known_answers import model_folder as known_model_folder
 from meta_eval.messages.errors import UserError
 from meta_eval.reports import markdown, terminal
 from meta_eval.reports.fidelity import FidelityReport
-from meta_eval.reports.fidelity_build import build
+from meta_eval.reports.fidelity_build import build_fidelity_report
 from meta_eval.reports.view import document_of
 from meta_eval.token_fidelity.token_table import Choices, choices_path, write_choices
 
@@ -42,12 +42,12 @@ def two(tmp_path: Path, size: float = 0.2) -> FidelityReport:
     # The second token of the first answer, which is hostile, is not the likeliest.
     after[0] = answer(0, after[0].logprobs - 2, [0.0, 1.5, *[0.0] * 18])
     first, second = table(tmp_path / "a.parquet", before), table(tmp_path / "b.parquet", after)
-    return build(second.path, against=first.path, tokenizer=tokenizer(), gated=True)
+    return build_fidelity_report(second.path, against=first.path, tokenizer=tokenizer(), gated=True)
 
 
 def printed(report: FidelityReport) -> str:
     out = io.StringIO()
-    terminal.show(document_of(report), Console(file=out, width=80, markup=False))
+    terminal.show_document(document_of(report), Console(file=out, width=80, markup=False))
     return out.getvalue()
 
 
@@ -90,7 +90,7 @@ def test_what_was_said_before_a_change_is_whole_text(tmp_path: Path) -> None:
     for name, gap in (("a", 0.0), ("b", 1.5)):
         margins = [0.0] * (len(ids) - 1) + [gap]
         tables.append(table(tmp_path / f"{name}.parquet", [answer(0, [-1.0 - gap] * len(ids), margins, token_ids=ids)]))
-    change = build(tables[1].path, against=tables[0].path, tokenizer=made).changes[-1]
+    change = build_fidelity_report(tables[1].path, against=tables[0].path, tokenizer=made).changes[-1]
     assert change.context in "Grüße aus Köln" and "ü" in change.context
 
 
@@ -259,7 +259,7 @@ def test_a_copy_may_have_docs_that_the_other_lacks(lost: int, tmp_path: Path) ->
     sides = [both, moved(both, 0.1)]
     sides[lost] = sides[lost][:20]
     before, after = (table(tmp_path / f"{n}.parquet", side) for n, side in enumerate(sides))
-    found = build(after.path, against=before.path)
+    found = build_fidelity_report(after.path, against=before.path)
     write_html(tmp_path / "page.html", found)
     assert printed(found) and markdown.render(document_of(found)) and found.to_json()
 
@@ -274,4 +274,4 @@ def test_a_doubled_column_is_named(column: str, tmp_path: Path) -> None:
         out.write_table(rows)
         out.add_key_value_metadata({b"meta_eval": words[b"meta_eval"]})
     with pytest.raises(UserError, match=f"has the column {column} twice"):
-        build(path)
+        build_fidelity_report(path)

@@ -24,10 +24,19 @@ from meta_eval.boundary.outputs import OutputError, replace_file
 from meta_eval.judging.judgement import Alarmed, Cut, Task
 from meta_eval.reports import eval_results, markdown, terminal
 from meta_eval.reports.model import Report
-from meta_eval.reports.packed import CHUNK_SAMPLES, pack
-from meta_eval.reports.plot import Plot, plot
+from meta_eval.reports.packed import CHUNK_SAMPLES, pack_samples
+from meta_eval.reports.plot import Plot, make_plot
 from meta_eval.reports.task_tables import drop_table, score_table
-from meta_eval.reports.text import MINUS, drop, interval, p_value, percent, points, short_names, visible
+from meta_eval.reports.text import (
+    MINUS,
+    format_drop,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_points,
+    shorten_names,
+    visible,
+)
 from meta_eval.reports.view import document_of
 
 TEXTS = st.text(st.characters(codec=None), max_size=40)
@@ -35,12 +44,12 @@ TEXTS = st.text(st.characters(codec=None), max_size=40)
 
 def printed(report: Report, width: int = 80) -> str:
     out = StringIO()
-    terminal.show(document_of(report), Console(file=out, width=width, color_system=None))
+    terminal.show_document(document_of(report), Console(file=out, width=width, color_system=None))
     return out.getvalue()
 
 
 def drawn_of(report: Report) -> Plot:
-    return plot(report, drop_table(report), score_table(report))
+    return make_plot(report, drop_table(report), score_table(report))
 
 
 def lines_of(text: str, word: str) -> list[str]:
@@ -54,12 +63,17 @@ def lines_of(text: str, word: str) -> list[str]:
     ("share", "written"), [(0.004, "+0.4"), (-0.0123, "\u22121.2"), (0.0004, "0.0"), (-0.0004, "0.0"), (None, "-")]
 )
 def test_points_have_a_sign_unless_they_are_nought(share: float | None, written: str) -> None:
-    assert points(share) == written
-    assert drop(share) == written.removeprefix("+")
+    assert format_points(share) == written
+    assert format_drop(share) == written.removeprefix("+")
 
 
 def test_numbers_that_are_not_there_are_a_dash() -> None:
-    assert (percent(None), interval(None), p_value(None), p_value(0.0004)) == ("-", "-", "-", "<0.001")
+    assert (format_percent(None), format_interval(None), format_p_value(None), format_p_value(0.0004)) == (
+        "-",
+        "-",
+        "-",
+        "<0.001",
+    )
 
 
 def test_what_hides_or_reorders_text_is_written_by_its_number() -> None:
@@ -75,8 +89,8 @@ def test_visible_text_can_always_be_written_and_hides_nothing_more(text: str) ->
 
 
 def test_subtasks_lose_what_all_begin_with() -> None:
-    assert short_names(["mmlu.law", "mmlu.math"]) == {"mmlu.law": "law", "mmlu.math": "math"}
-    assert short_names(["mmlu.law", "other"]) == {"mmlu.law": "mmlu.law", "other": "other"}
+    assert shorten_names(["mmlu.law", "mmlu.math"]) == {"mmlu.law": "law", "mmlu.math": "math"}
+    assert shorten_names(["mmlu.law", "other"]) == {"mmlu.law": "mmlu.law", "other": "other"}
 
 
 # The terminal
@@ -352,7 +366,7 @@ def test_samples_come_back_whole_from_the_chunks(tmp_path: Path) -> None:
 def test_a_huge_text_has_a_chunk_of_its_own() -> None:
     (sample,) = make_samples(1, 100)
     huge = dataclasses.replace(sample, prompt="x" * 5_000_000)
-    packed = pack([sample, huge, sample])
+    packed = pack_samples([sample, huge, sample])
     assert len(list(packed.chunks())) == 2
     packed.close()
 

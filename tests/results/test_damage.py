@@ -18,7 +18,7 @@ from meta_eval.judging.compare import compare_runs
 from meta_eval.judging.judge import judge_run
 from meta_eval.messages.errors import UserError
 from meta_eval.reports.build import build_report, build_report_of_two
-from meta_eval.reports.samples import samples_of
+from meta_eval.reports.samples import read_samples
 from meta_eval.results.doc_results import ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
 
@@ -67,7 +67,7 @@ def everything(folder: Path, baseline: Run) -> None:
         judged = judge_run(run, None)
         json.dumps(build_report(run, judged).to_json(), allow_nan=False)
         try:
-            list(samples_of(judged.tasks))
+            list(read_samples(judged.tasks))
             comparison = compare_runs(baseline, run)
         except UserError:
             continue

@@ -22,8 +22,8 @@ from meta_eval.records.format_registry import find_format
 from meta_eval.reports import eval_results
 from meta_eval.reports.build import build_report, build_report_of_two
 from meta_eval.reports.model import Report
-from meta_eval.reports.samples import samples_of
-from meta_eval.reports.text import averages
+from meta_eval.reports.samples import read_samples
+from meta_eval.reports.text import describe_averages
 from meta_eval.results.doc_results import Doc, ResultsError
 from meta_eval.results.lm_eval_run import Run, read_run
 from meta_eval.results.metrics import Weighted
@@ -94,7 +94,7 @@ def test_a_perplexity_is_read_and_is_no_share(output: Path) -> None:
     assert not text.aggregates["bits_per_byte,none"].share
     built = report(run)
     assert [task.outcome for task in built.tasks if task.name == "tiny_text"] == ["undecided"]
-    assert dict(averages(built.tasks, built.totals))["tiny_text"].startswith(
+    assert dict(describe_averages(built.tasks, built.totals))["tiny_text"].startswith(
         "word_perplexity,none 181.3, lower is better; byte_perplexity,none 2.718, lower"
     )
 
@@ -105,7 +105,7 @@ def test_the_total_of_a_group_is_shown(output: Path) -> None:
     assert sorted(group.tasks) == ["tiny_colours", "tiny_sums"]
     assert group.aggregates["acc,none"].value == pytest.approx(1 / 3)
     built = report(run)
-    assert "acc,none 33.3 (0.0 to " in dict(averages(built.tasks, built.totals))["tiny_choices"]
+    assert "acc,none 33.3 (0.0 to " in dict(describe_averages(built.tasks, built.totals))["tiny_choices"]
 
 
 def test_a_column_named_prompt_is_no_prompt_of_a_pack(output: Path) -> None:
@@ -135,7 +135,7 @@ def test_samples_inside_the_results_file_are_read(output: Path, tmp_path: Path, 
     assert run.notices == ()
     for task, result in run.tasks.items():
         assert [plain(doc) for doc in result.docs] == [plain(doc) for doc in apart.tasks[task].docs]
-    assert len(list(samples_of(judge_run(run, None).tasks))) == len(list(samples_of(judge_run(apart, None).tasks)))
+    assert len(list(read_samples(judge_run(run, None).tasks))) == len(list(read_samples(judge_run(apart, None).tasks)))
     place = Place(str(tmp_path), tmp_path)
     found = find_format(place)
     assert found is not None and found.open_run(place, None, (ALL,)).tasks == tuple(apart.tasks)
@@ -273,7 +273,7 @@ def test_a_task_without_any_score_is_read(tmp_path: Path) -> None:
     folder = plain_run(tmp_path, [None, None], 999.0)
     built = report(read(folder))
     assert built.tasks[0].scores[0].value is None
-    assert dict(averages(built.tasks, built.totals)) == {"plain": "f,none 999 (998.8 to 999.2)"}
+    assert dict(describe_averages(built.tasks, built.totals)) == {"plain": "f,none 999 (998.8 to 999.2)"}
 
 
 def test_docs_that_were_chosen_by_number_are_whole_by_their_hash(tmp_path: Path) -> None:

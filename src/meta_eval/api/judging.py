@@ -131,7 +131,7 @@ def fidelity_report(
     """
     from meta_eval.judging.options import JudgingOptions
     from meta_eval.pack.prompt_lengths import find_tokenizer
-    from meta_eval.reports.fidelity_build import build, find_table
+    from meta_eval.reports.fidelity_build import build_fidelity_report, find_table
     from meta_eval.token_fidelity.token_table import choices_path, read_choices, read_tokens
 
     rules = JudgingOptions(gate=gate).read_rules().fidelity
@@ -145,7 +145,7 @@ def fidelity_report(
     if made is None and tokenizer is not None:
         raise ConfigError("there is no tokenizer.json of this model here", where=f"tokenizer {tokenizer}")
     beside = None if against is None else find_table(Path(against))
-    return build(path, against=beside, rule=rules, tokenizer=made, gated=gate is not None)
+    return build_fidelity_report(path, against=beside, rule=rules, tokenizer=made, gated=gate is not None)
 
 
 def _options(options: JudgingOptions | None, keywords: JudgingKeywords) -> JudgingOptions:

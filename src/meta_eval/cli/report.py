@@ -178,7 +178,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
     Raises:
         OutputError: One cannot be written.
     """
-    from meta_eval.reports.samples import samples_of
+    from meta_eval.reports.samples import read_samples
     from meta_eval.reports.view import document_of, write_view
 
     def samples() -> Iterable[Sample]:
@@ -186,7 +186,7 @@ def write_views(judged: Report, views: Iterable[tuple[Path, View]], pack: Path |
         from meta_eval.pack.prompt_lengths import make_token_counter
 
         count_tokens = make_token_counter(read_manifest(pack).run.tokenizer_of()) if pack is not None else None
-        return samples_of(judged.tasks, count_tokens=count_tokens)
+        return read_samples(judged.tasks, count_tokens=count_tokens)
 
     document = document_of(judged, samples)
     for path, view in views:

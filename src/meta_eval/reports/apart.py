@@ -26,7 +26,7 @@ def apart_table(tasks: Iterable[Task], mean: Decomposition | None) -> Table[Deco
         rows.append(Row("mean, by precision", mean, whole=True))
     notes = ((name, "; ".join(_notes(parts))) for name, parts in named_parts)
     columns: tuple[Column[Decomposition], ...] = (
-        Column("docs", "docs", lambda parts: parts.docs, text.count),
+        Column("docs", "docs", lambda parts: parts.docs, text.format_count),
         _part("total", lambda parts: parts.total),
         _part("grader", lambda parts: parts.grader),
         _part("model", lambda parts: parts.model),
@@ -47,10 +47,10 @@ def _part(key: str, part: Callable[[Decomposition], Drop | DropPart | None]) -> 
         drop = part(parts)
         return None if drop is None else _bounds(drop)
 
-    return Column(key, key, value, text.drop, detail=detail, strong=True)
+    return Column(key, key, value, text.format_drop, detail=detail, strong=True)
 
 
-def figures(parts: Decomposition) -> dict[str, Any]:
+def make_json(parts: Decomposition) -> dict[str, Any]:
     """As plain JSON data, from -1 to 1; a part that nothing tells is null, ``rest`` is model and prompts together."""
     named = {
         "total": parts.total,
@@ -74,7 +74,7 @@ def _interval(part: Drop | DropPart) -> Any:
 
 def _bounds(part: Drop | DropPart) -> str:
     interval = _interval(part)
-    return "" if interval.lower == interval.upper else text.drop_interval(interval)
+    return "" if interval.lower == interval.upper else text.format_drop_interval(interval)
 
 
 def _notes(parts: Decomposition) -> Iterator[str]:
@@ -85,5 +85,5 @@ def _notes(parts: Decomposition) -> Iterator[str]:
     if parts.model is None:
         yield (
             "no doc was asked with the recorded prompt, so that model and prompts cannot be told apart: "
-            f"{text.drop(parts.rest.value)} ({text.drop_interval(parts.rest.interval())}) together"
+            f"{text.format_drop(parts.rest.value)} ({text.format_drop_interval(parts.rest.interval())}) together"
         )

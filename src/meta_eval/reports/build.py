@@ -13,7 +13,7 @@ from meta_eval.judging.judgement import Judgement
 from meta_eval.judging.numbers import list_averages
 from meta_eval.pack.manifest import MANIFEST, Manifest
 from meta_eval.reports import model
-from meta_eval.reports.fidelity_build import beside_results
+from meta_eval.reports.fidelity_build import read_fidelity_reports
 from meta_eval.reports.text import visible
 from meta_eval.results.lm_eval_run import Run
 from meta_eval.results.provenance import Provenance
@@ -30,7 +30,7 @@ def build_report(
 ) -> model.Report:
     """The report of one run, beside the pack that it was made with; ``places`` may hold tables of fidelity."""
     digest = None if pack is None else hash_file(pack / MANIFEST)
-    fidelity, said = beside_results(places, digest)
+    fidelity, said = read_fidelity_reports(places, digest)
     totals = [list_averages(group.name, group.aggregates) for group in run.groups.values() if not run.repeats]
     if manifest is not None:
         totals.append(board_values(manifest, run.tasks))
@@ -75,7 +75,7 @@ def build_report_of_two(judged: Judgement, before: Run, after: Run, *, gated: bo
 
 def _title_of_two(a: model.RunFacts, b: model.RunFacts) -> str:
     """Both models; of one model, or of several that were served under one name, what tells the runs apart."""
-    first, second = model.names_of((a, b))
+    first, second = model.tell_runs_apart((a, b))
     if a.model != b.model or first == second:
         return f"{b.model} beside {a.model}"
     return f"{a.model}: {second} beside {first}"

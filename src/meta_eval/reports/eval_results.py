@@ -14,7 +14,7 @@ import yaml
 
 from meta_eval.judging.judgement import Score, Task
 from meta_eval.reports.model import Report
-from meta_eval.reports.text import interval, percent, visible
+from meta_eval.reports.text import format_interval, format_percent, visible
 from meta_eval.thresholds import LEVEL_TEXT
 from meta_eval.version import __version__
 
@@ -80,12 +80,12 @@ def _entry(report: Report, task: Task, score: Score) -> dict[str, Any]:
     if score.published and score.published.shots is not None:
         notes.insert(1, f"{score.published.shots}-shot")
     if score.interval is not None:
-        notes.append(f"{LEVEL_TEXT} interval {interval(score.interval)}")
+        notes.append(f"{LEVEL_TEXT} interval {format_interval(score.interval)}")
     notes += [f"lm-eval {facts['lm-eval']}"] if "lm-eval" in facts else []
     notes.append(f"meta-eval {__version__}")
     entry: dict[str, Any] = {
         "dataset": {"id": benchmark.dataset_id, "task_id": benchmark.task_id},
-        "value": float(percent(score.value, 2)),
+        "value": float(format_percent(score.value, 2)),
     }
     if "date" in facts:
         entry["date"] = facts["date"][:10]

@@ -116,7 +116,7 @@ class FidelityReport:
     @property
     def summary(self) -> str:
         """The whole in one line."""
-        return write.headline(self.against, self.choices_against, self.figures, self.choices)
+        return write.write_headline(self.against, self.choices_against, self.figures, self.choices)
 
     @property
     def outcome(self) -> Outcome | None:

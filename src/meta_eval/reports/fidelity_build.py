@@ -26,7 +26,7 @@ SHOWN, LONGEST = 12, 600
 SHADES = (1e-6, 0.5, 1.0, 2.0, 5.0)
 
 
-def build(
+def build_fidelity_report(
     table: Path,
     *,
     against: Path | None = None,
@@ -89,7 +89,10 @@ def build(
         )
     elif whole is not None and some:
         finding = diagnose_unpaired(whole, probes)
-    notes = [*(note for own in (comparison, of_choices) if own for note in own.notes), *write.left_out(first.left_out)]
+    notes = [
+        *(note for own in (comparison, of_choices) if own for note in own.notes),
+        *write.describe_left_out(first.left_out),
+    ]
     if whole is not None and any(answer.truncated for answer in whole.answers):
         notes.append("some prompts were cut to fit, and their answers say little")
     return FidelityReport(
@@ -198,7 +201,7 @@ def _changes(both: Pair, comparison: TableComparison, words: _Words) -> list[Cha
     return shown
 
 
-def beside_results(
+def read_fidelity_reports(
     places: Iterable[Path], manifest_sha256: str | None
 ) -> tuple[tuple[FidelityReport, ...], tuple[str, ...]]:
     """The tables that lie in ``fidelity/`` of some folders of results, as figures alone; and what must be said of them.

@@ -12,8 +12,8 @@ from meta_eval.reports import fidelity_text as write
 from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
 from meta_eval.reports.model import RunFacts
 from meta_eval.reports.plot import distance_plot
-from meta_eval.reports.survival import survival
-from meta_eval.reports.text import count
+from meta_eval.reports.survival import make_survival
+from meta_eval.reports.text import format_count
 from meta_eval.thresholds import FIDELITY_LEVEL_TEXT
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _verdict(report: FidelityReport) -> Verdict:
     texts, choices = report.against, report.choices_against
     if report.outcome is None:
         return Verdict("Without a baseline", reasons=(report.summary.rstrip("."),), advice=f"{write.YARDSTICK}.")
-    of_choices = write.beside(choices, "choice").rstrip(".") if choices else ""
+    of_choices = write.describe_comparison(choices, "choice").rstrip(".") if choices else ""
     if texts is None:
         return Verdict(report.outcome, reasons=(of_choices,))
     more = (f"Choices: {of_choices}",) if choices else ()
@@ -56,11 +56,11 @@ def _verdict(report: FidelityReport) -> Verdict:
 
 def _facts(texts: TableComparison) -> Iterator[Fact]:
     whole = texts.all
-    yield Fact("distance", write.nats(whole.distance.value), "nats a token")
-    yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.nats_interval(whole.interval))
+    yield Fact("distance", write.format_nats(whole.distance.value), "nats a token")
+    yield Fact(f"{FIDELITY_LEVEL_TEXT} interval", write.format_nats_interval(whole.interval))
     yield Fact("margin", f"{texts.margin:g}")
-    yield Fact("shift", write.nats(whole.shift.value), detail=write.nats_interval(whole.shift_interval))
-    yield Fact("tokens, docs", f"{count(whole.tokens)}, {count(whole.docs)}")
+    yield Fact("shift", write.format_nats(whole.shift.value), detail=write.format_nats_interval(whole.shift_interval))
+    yield Fact("tokens, docs", f"{format_count(whole.tokens)}, {format_count(whole.docs)}")
 
 
 def _sections(report: FidelityReport) -> Iterator[Section]:
@@ -82,7 +82,7 @@ def _sections(report: FidelityReport) -> Iterator[Section]:
 
 def _divergence(report: FidelityReport) -> Iterator[Listing]:
     if report.against and report.against.divergence:
-        yield _sentence(write.divergence(report.against.divergence))
+        yield _sentence(write.describe_divergence(report.against.divergence))
 
 
 def _about_figures(report: FidelityReport) -> Iterator[Table[Any] | Listing | Figure]:
@@ -91,8 +91,8 @@ def _about_figures(report: FidelityReport) -> Iterator[Table[Any] | Listing | Fi
     if report.against is None:
         yield replace(_sentence(f"{write.YARDSTICK}."), views=("markdown", "terminal"))
     yield fidelity_tables.kind_table(report)
-    yield replace(_sentence(write.margins(report.figures[0].margins)), views=("html",))
-    yield Figure("survival", survival(report))
+    yield replace(_sentence(write.describe_margins(report.figures[0].margins)), views=("html",))
+    yield Figure("survival", make_survival(report))
 
 
 def _worst(report: FidelityReport) -> Iterator[Listing]:

@@ -25,22 +25,23 @@ def _figure(
     key: str, heading: str, figure: Callable[[T], Estimate], legend: str = "", short: str = "", *, share: bool = False
 ) -> Column[T]:
     """The column of a figure that has an interval."""
-    bounds = write.share_interval if share else write.nats_interval
+    bounds = write.format_share_interval if share else write.format_nats_interval
 
     def detail(subject: T) -> str | None:
         interval = figure(subject).interval
         return bounds(interval) if interval else None
 
     return Column(
-        key, heading, lambda row: figure(row).value, write.share if share else write.nats, legend, detail, _LONG,
+        key, heading, lambda row: figure(row).value, write.format_share if share else write.format_nats,
+        legend, detail, _LONG,
         {"terminal": short or heading}, strong=True,
     )  # fmt: skip
 
 
 def figure_table(figures: Iterable[Figures]) -> Table[Figures]:
     columns: tuple[Column[Figures], ...] = (
-        Column("docs", "docs", lambda task: task.docs, text.count),
-        Column("tokens", "tokens", lambda task: task.tokens, text.count),
+        Column("docs", "docs", lambda task: task.docs, text.format_count),
+        Column("tokens", "tokens", lambda task: task.tokens, text.format_count),
         _figure(
             "top1", "top-1", lambda task: task.top1, "percent of the tokens that no other token is likelier than",
             share=True,
@@ -82,17 +83,17 @@ class _Kind:
 
 def kind_table(report: FidelityReport) -> Table[_Kind]:
     columns: list[Column[_Kind]] = [
-        Column("number", "number", lambda kind: kind.figures.tokens, text.count),
-        Column("top1", "top-1", lambda kind: kind.figures.top1, write.share),
+        Column("number", "number", lambda kind: kind.figures.tokens, text.format_count),
+        Column("top1", "top-1", lambda kind: kind.figures.top1, write.format_share),
         Column(
-            "logprob", "log-probability", lambda kind: kind.figures.logprob, write.nats,
+            "logprob", "log-probability", lambda kind: kind.figures.logprob, write.format_nats,
             headings={"terminal": "log-prob."},
         ),
     ]  # fmt: skip
     if report.against is not None:
         columns += [
-            Column("distance", "distance", lambda kind: kind.beside and kind.beside.distance, write.nats),
-            Column("shift", "shift", lambda kind: kind.beside and kind.beside.shift, write.nats),
+            Column("distance", "distance", lambda kind: kind.beside and kind.beside.distance, write.format_nats),
+            Column("shift", "shift", lambda kind: kind.beside and kind.beside.shift, write.format_nats),
         ]
     beside = {kind.name: kind for kind in report.against.kinds} if report.against else {}
     kinds = report.figures[0].kinds if report.figures else ()
@@ -103,19 +104,20 @@ def kind_table(report: FidelityReport) -> Table[_Kind]:
 def against_table(key: str, title: str, comparison: TableComparison | None, unit: str) -> Table[Paired]:
     changed = "top-1 changed" if unit == "token" else "best changed"
     columns: tuple[Column[Paired], ...] = (
-        Column("docs", "docs", lambda paired: paired.docs, text.count),
-        Column("tokens", f"{unit}s", lambda paired: paired.tokens, text.count, headings={"terminal": ""}),
-        Column("distance", "distance", lambda paired: paired.distance.value, write.nats, f"nats a {unit}", strong=True),
+        Column("docs", "docs", lambda paired: paired.docs, text.format_count),
+        Column("tokens", f"{unit}s", lambda paired: paired.tokens, text.format_count, headings={"terminal": ""}),
+        Column("distance", "distance", lambda paired: paired.distance.value, write.format_nats, f"nats a {unit}",
+               strong=True),
         Column(
-            "interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda paired: paired.interval, write.nats_interval,
+            "interval", f"{FIDELITY_LEVEL_TEXT} interval", lambda paired: paired.interval, write.format_nats_interval,
             headings={"html": FIDELITY_LEVEL_TEXT, "terminal": FIDELITY_LEVEL_TEXT},
         ),
         Column(
-            "shift", "shift", lambda paired: paired.shift.value, write.nats, "positive for worse",
-            lambda paired: write.nats_interval(paired.shift_interval), _LONG,
+            "shift", "shift", lambda paired: paired.shift.value, write.format_nats, "positive for worse",
+            lambda paired: write.format_nats_interval(paired.shift_interval), _LONG,
         ),
         Column(
-            "changed", changed, lambda paired: paired.changed, write.share,
+            "changed", changed, lambda paired: paired.changed, write.format_share,
             f"percent of {unit}s whose likeliest one is another" if unit == "token" else
             "percent of choices of docs whose best one is another",
             headings={"terminal": "changed"},
@@ -135,18 +137,18 @@ def _against_legend(comparison: TableComparison | None, unit: str) -> str:
 def _paired(comparison: TableComparison | None) -> tuple[Row[Paired], ...]:
     if comparison is None:
         return ()
-    whole = Row(write.name(None), comparison.all, comparison.outcome, whole=True)
-    return (whole, *(Row(write.name(task.name), task, task.outcome) for task in comparison.tasks))
+    whole = Row(write.name_task(None), comparison.all, comparison.outcome, whole=True)
+    return (whole, *(Row(write.name_task(task.name), task, task.outcome) for task in comparison.tasks))
 
 
 def choice_table(choices: Iterable[ChoiceFigures]) -> Table[ChoiceFigures]:
     columns: tuple[Column[ChoiceFigures], ...] = (
-        Column("docs", "docs", lambda task: task.docs, text.count),
+        Column("docs", "docs", lambda task: task.docs, text.format_count),
         _figure(
             "mean_difference", "mean difference", lambda task: task.mean_difference,
             "of the log-likelihoods from the recorded ones, nats a choice", "mean diff.",
         ),
-        Column("median_difference", "median", lambda task: task.median_difference, write.nats),
+        Column("median_difference", "median", lambda task: task.median_difference, write.format_nats),
         _figure("shift", "shift", lambda task: task.shift),
         Column(
             "correlation", "correlation", lambda task: task.correlation, "{:.4f}".format,
@@ -170,13 +172,13 @@ def change_table(changes: Iterable[Change]) -> Table[Change]:
         return Column(key, heading, figure, _one_line, words=True)
 
     columns: tuple[Column[Change], ...] = (
-        Column("at", "token", lambda change: change.at, text.count),
+        Column("at", "token", lambda change: change.at, text.format_count),
         words("context", "said before", lambda change: change.context),
         words("recorded", "recorded", lambda change: change.recorded),
         words("before", "baseline", lambda change: change.before),
         words("after", "copy", lambda change: change.after),
         Column(
-            "difference", "less likely by", lambda change: change.difference, write.nats,
+            "difference", "less likely by", lambda change: change.difference, write.format_nats,
             "nats by which the copy finds the recorded token less likely",
         ),
     )  # fmt: skip
@@ -189,4 +191,4 @@ def _one_line(words: str) -> str:
 
 
 def _rows(figures: Iterable[Any]) -> tuple[Row[Any], ...]:
-    return tuple(Row(write.name(figure.name), figure, whole=figure.name is None) for figure in figures)
+    return tuple(Row(write.name_task(figure.name), figure, whole=figure.name is None) for figure in figures)

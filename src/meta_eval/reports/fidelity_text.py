@@ -19,7 +19,7 @@ YARDSTICK = (
 )
 
 
-def nats(value: float | None) -> str:
+def format_nats(value: float | None) -> str:
     """``0.0025``; below zero with a minus sign."""
     if value is None:
         return NONE
@@ -28,25 +28,27 @@ def nats(value: float | None) -> str:
     return MINUS + written if value < 0 and float(written) else written
 
 
-def nats_interval(bounds: Interval | None) -> str:
+def format_nats_interval(bounds: Interval | None) -> str:
     """``0.0019 to 0.0031``."""
-    return NONE if bounds is None else f"{nats(bounds.lower)} to {nats(bounds.upper)}"
+    return NONE if bounds is None else f"{format_nats(bounds.lower)} to {format_nats(bounds.upper)}"
 
 
-def share(value: float | None) -> str:
+def format_share(value: float | None) -> str:
     """``97.31``: two decimals, since shares of tokens differ in them."""
     return NONE if value is None else f"{100 * value:.2f}"
 
 
-def share_interval(bounds: Interval | None) -> str:
-    return NONE if bounds is None else f"{share(max(0.0, bounds.lower))} to {share(min(1.0, bounds.upper))}"
+def format_share_interval(bounds: Interval | None) -> str:
+    return (
+        NONE if bounds is None else f"{format_share(max(0.0, bounds.lower))} to {format_share(min(1.0, bounds.upper))}"
+    )
 
 
-def name(task: str | None) -> str:
+def name_task(task: str | None) -> str:
     return "all" if task is None else task
 
 
-def left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
+def describe_left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
     """What is not in the table, and why."""
     return [
         f"{task}: {plural(count, 'doc')} left out: {why}"
@@ -55,18 +57,18 @@ def left_out(reasons: Mapping[str, Mapping[str, int]]) -> list[str]:
     ]
 
 
-def beside(comparison: TableComparison, unit: str) -> str:
+def describe_comparison(comparison: TableComparison, unit: str) -> str:
     """A comparison in one line: ``unit`` is a token of texts, or a choice."""
     clauses = (
-        f"{comparison.outcome}: distance {nats(comparison.all.distance.value)} nats a {unit} "
-        f"({FIDELITY_LEVEL_TEXT} interval {nats_interval(comparison.all.interval)}), margin {comparison.margin:g}, "
-        f"{plural(comparison.all.tokens, unit)} of {plural(comparison.all.docs, 'doc')}",
+        f"{comparison.outcome}: distance {format_nats(comparison.all.distance.value)} nats a {unit} "
+        f"({FIDELITY_LEVEL_TEXT} interval {format_nats_interval(comparison.all.interval)}), "
+        f"margin {comparison.margin:g}, {plural(comparison.all.tokens, unit)} of {plural(comparison.all.docs, 'doc')}",
         *(reason.replace("a token", f"a {unit}") for reason in comparison.reasons),
     )
     return "; ".join(clauses) + "."
 
 
-def headline(
+def write_headline(
     texts: TableComparison | None,
     of_choices: TableComparison | None,
     figures: Sequence[Figures],
@@ -74,44 +76,49 @@ def headline(
 ) -> str:
     """The whole in one line."""
     if texts is not None or of_choices is not None:
-        sentences = [beside(texts, "token")] if texts else []
-        return " ".join([*sentences, *([f"Choices: {beside(of_choices, 'choice')}"] if of_choices else [])])
+        sentences = [describe_comparison(texts, "token")] if texts else []
+        return " ".join(
+            [*sentences, *([f"Choices: {describe_comparison(of_choices, 'choice')}"] if of_choices else [])]
+        )
     parts = []
     if figures:
         whole = figures[0]
         parts.append(
-            f"{share(whole.top1.value)} % of {plural(whole.tokens, 'token')} are the likeliest, "
-            f"mean log-probability {nats(whole.logprob.value)}, "
-            f"{share(whole.greedy.value)} % of {plural(whole.docs, 'answer')} greedy throughout"
+            f"{format_share(whole.top1.value)} % of {plural(whole.tokens, 'token')} are the likeliest, "
+            f"mean log-probability {format_nats(whole.logprob.value)}, "
+            f"{format_share(whole.greedy.value)} % of {plural(whole.docs, 'answer')} greedy throughout"
         )
     if choices:
         said = choices[0]
         docs = plural(said.docs, "doc")
         parts.append(
             f"log-likelihoods of the choices of {docs} differ from the recorded by "
-            f"{nats(said.mean_difference.value)} nats in the mean, the best choice is the same in "
-            f"{share(said.same_best.value)} %"
+            f"{format_nats(said.mean_difference.value)} nats in the mean, the best choice is the same in "
+            f"{format_share(said.same_best.value)} %"
         )
     return "; ".join(parts or ["nothing was answered"]) + "."
 
 
-def divergence(kl: Divergence) -> str:
+def describe_divergence(kl: Divergence) -> str:
     """Kullback and Leibler's in a sentence, with what it leaves out."""
     return (
-        f"Divergence of the copy from the baseline over the {kl.k} likeliest tokens of each: {nats(kl.value)} nats a "
-        f"token ({FIDELITY_LEVEL_TEXT} interval {nats_interval(kl.interval)}), at the least; all others, taken as "
-        f"one, have {100 * kl.left_out:.2g} % of the probability, at the most {100 * kl.most_left_out:.2g} %."
+        f"Divergence of the copy from the baseline over the {kl.k} likeliest tokens of each: "
+        f"{format_nats(kl.value)} nats a token ({FIDELITY_LEVEL_TEXT} interval {format_nats_interval(kl.interval)}), "
+        f"at the least; all others, taken as one, have {100 * kl.left_out:.2g} % of the probability, "
+        f"at the most {100 * kl.most_left_out:.2g} %."
     )
 
 
-def margins(margins: Margins) -> str:
+def describe_margins(margins: Margins) -> str:
     """How far tokens lie below the likeliest, in a sentence."""
-    shares = ", ".join(f"{100 * part:g} % are at most {nats(value)}" for part, value in margins.quantiles.items())
-    above = ", ".join(f"{share(part)} % above {limit:g}" for limit, part in margins.above.items())
+    shares = ", ".join(
+        f"{100 * part:g} % are at most {format_nats(value)}" for part, value in margins.quantiles.items()
+    )
+    above = ", ".join(f"{format_share(part)} % above {limit:g}" for limit, part in margins.above.items())
     return f"Margins of all tokens: {shares}; {above}."
 
 
 def choice_difference(choice: WorstDoc) -> str:
     """A doc's log-likelihoods and the recorded ones."""
-    ours, recorded = (" ".join(map(nats, values)) for values in (choice.ours, choice.recorded))
-    return f"by {nats(choice.difference)}: ours {ours}; recorded {recorded}"
+    ours, recorded = (" ".join(map(format_nats, values)) for values in (choice.ours, choice.recorded))
+    return f"by {format_nats(choice.difference)}: ours {ours}; recorded {recorded}"

@@ -18,8 +18,8 @@ from meta_eval.boundary.hashing import hash_text
 from meta_eval.judging.alarms import describe_alarm
 from meta_eval.reports import text
 from meta_eval.reports.document import Block, Document
-from meta_eval.reports.fidelity_text import nats
-from meta_eval.reports.packed import FLAGS, pack
+from meta_eval.reports.fidelity_text import format_nats
+from meta_eval.reports.packed import FLAGS, pack_samples
 from meta_eval.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _SHAPES = {
 
 def render(document: Document) -> Iterator[str]:
     """A document as one self-contained page, in pieces; its samples are read once, and never all in memory."""
-    packed = pack(document.samples())
+    packed = pack_samples(document.samples())
     try:
         yield from _page(document, packed.index, packed.samples, packed.chunks)
     finally:
@@ -54,7 +54,7 @@ def render(document: Document) -> Iterator[str]:
 def _page(document: Document, index: str, samples: int, chunks: Callable[[], Iterable[str]]) -> Iterable[str]:
     from markupsafe import Markup
 
-    style = "".join(map(asset, _STYLES.get(document.kind, ("report.css",))))
+    style = "".join(map(read_asset, _STYLES.get(document.kind, ("report.css",))))
     script = _script(_PARTS if samples else _SCRIPTS.get(document.kind, ()))
     return (
         _environment()
@@ -65,8 +65,8 @@ def _page(document: Document, index: str, samples: int, chunks: Callable[[], Ite
             comparing=document.kind == "compare",
             style=Markup(style),  # noqa: S704 (our own file)
             script=Markup(script),  # noqa: S704 (our own file)
-            style_hash=digest(style),
-            script_hash=digest(script),
+            style_hash=hash_for_policy(style),
+            script_hash=hash_for_policy(script),
             version=__version__,
             index=index,
             samples=samples,
@@ -78,7 +78,7 @@ def _page(document: Document, index: str, samples: int, chunks: Callable[[], Ite
 
 def _script(names: Iterable[str]) -> str:
     """One script of many files that share a scope; the policy forbids modules that load one another."""
-    parts = "\n".join(asset(f"page/{name}.js") for name in names)
+    parts = "\n".join(read_asset(f"page/{name}.js") for name in names)
     return f'"use strict";\n(() => {{\n{parts}\n}})();\n' if parts else ""
 
 
@@ -109,18 +109,23 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for words in (text.percent, text.points, text.count, text.plural, describe_alarm):
-        environment.filters[words.__name__] = words
+    environment.filters |= {
+        "percent": text.format_percent,
+        "points": text.format_points,
+        "count": text.format_count,
+        "plural": text.plural,
+        "describe_alarm": describe_alarm,
+    }
     environment.filters |= {"shape": _SHAPES.__getitem__, "block_kind": _block_kind}
-    environment.globals |= {"link": _link, "nats": nats}
+    environment.globals |= {"link": _link, "nats": format_nats}
     return environment
 
 
-def asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """A file of assets/ as text."""
     return files("meta_eval.reports").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def digest(content: str) -> str:
+def hash_for_policy(content: str) -> str:
     """SHA-256 as a Content-Security-Policy names it."""
     return base64.b64encode(bytes.fromhex(hash_text(content))).decode("ascii")

@@ -42,7 +42,7 @@ def _paragraphs(document: Document) -> Iterator[str]:
 
 
 def _alarm(alarm: Alarm) -> str:
-    tasks = text.alarm_tasks(alarm)
+    tasks = text.describe_alarm_tasks(alarm)
     return f"- {_plain(alarm.kind)}{f': {_plain(tasks)}' if tasks else ''}. {_plain(alarm.hint)}"
 
 

@@ -12,7 +12,7 @@ from meta_eval.judging.decide import Decision, Settling, TaskDecision
 from meta_eval.judging.judgement import META, Alarm, LmEvalAverage, Task
 from meta_eval.reports import apart
 from meta_eval.reports.fidelity import FidelityReport
-from meta_eval.reports.text import headline
+from meta_eval.reports.text import write_headline
 from meta_eval.stats import Decomposition, Drop, Interval
 
 # 2: decisions with drops in the place of verdicts and a gate; alarms by kind; an interval is an object.
@@ -32,7 +32,7 @@ class RunFacts:
     folder: str | None = None
 
 
-def names_of(runs: Sequence[RunFacts]) -> list[str]:
+def tell_runs_apart(runs: Sequence[RunFacts]) -> list[str]:
     """What tells runs apart: the end of their folders from where they differ, else their files, else their models."""
     parts = [Path(run.folder).parts if run.folder else () for run in runs]
     shared = next((at for at, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)))
@@ -84,7 +84,7 @@ class Report:
     @property
     def summary(self) -> str:
         """The whole in one line."""
-        return headline(self.decision)
+        return write_headline(self.decision)
 
     @property
     def whose(self) -> str:
@@ -111,7 +111,7 @@ class Report:
                 f"{run.label} · {name}",
                 f"{run.label}: {run.model}, from {run.folder or 'an unknown folder'}",
             )
-            for run, name in zip(self.runs, names_of(self.runs), strict=True)
+            for run, name in zip(self.runs, tell_runs_apart(self.runs), strict=True)
         )
         return first, second
 
@@ -143,7 +143,7 @@ class Report:
             ],
             "alarms": [{**_plain(alarm), "veto": alarm.veto} for alarm in self.alarms],
             "tasks": [_task(task) for task in self.tasks],
-            "apart": apart.figures(self.apart) if self.apart else None,
+            "apart": apart.make_json(self.apart) if self.apart else None,
             "notes": list(self.notes),
             "totals": [_plain(total) for total in self.totals],
             "fidelity": [table.to_json() for table in self.fidelity],
@@ -173,7 +173,7 @@ def _task(task: Task) -> dict[str, Any]:
     tree["drop"] = _task_drop(task.decision) if task.decision else None
     tree["scores"] = [_plain(score) for score in task.scores]
     tree["flips"] = {**_plain(task.flips), "agreed": task.flips.agreed} if task.flips else None
-    tree["apart"] = apart.figures(task.apart) if task.apart else None
+    tree["apart"] = apart.make_json(task.apart) if task.apart else None
     tree["cut"] = _plain(task.cut) if task.cut else None
     tree |= {name: [_plain(part) for part in getattr(task, name)] for name in ("subtasks", "averages")}
     tree["gaps"] = list(task.gaps)

@@ -89,7 +89,7 @@ class _Index:
         return {"tasks": self.tasks, "subtasks": self.subtasks, "starts": self.starts, **self.columns}
 
 
-def pack(samples: Iterable[Sample]) -> Packed:
+def pack_samples(samples: Iterable[Sample]) -> Packed:
     """Pack samples in their order, holding no more than one chunk of them in memory."""
     index = _Index()
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed with what is returned)

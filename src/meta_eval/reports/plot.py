@@ -90,7 +90,7 @@ class Plot:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:
+def make_plot(report: Report, drops: Table[DropRow], scores: Table[Score]) -> Plot:
     """One mark a task, and the mean over several; of a report in which nothing is compared one a score."""
     counts: Counter[str] = Counter(task.outcome for task in report.tasks)
     if drops.rows:

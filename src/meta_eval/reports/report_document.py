@@ -11,7 +11,7 @@ from meta_eval.reports import subtasks, task_tables, text
 from meta_eval.reports.apart import apart_table
 from meta_eval.reports.document import Document, Fact, Figure, Item, Listing, Section, Verdict
 from meta_eval.reports.fidelity_tables import choice_table, figure_table
-from meta_eval.reports.plot import plot
+from meta_eval.reports.plot import make_plot
 from meta_eval.thresholds import LEVEL_TEXT
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def report_document(report: Report, samples: Callable[[], Iterable[Sample]]) -> 
 
 def _verdict(report: Report) -> Verdict:
     decision = report.decision
-    advice = text.settling(decision.settling) or ""
+    advice = text.describe_settling(decision.settling) or ""
     return Verdict(
         decision.outcome,
         decision.caveats,
@@ -57,18 +57,18 @@ def _facts(decision: Decision) -> Iterator[Fact]:
     if decision.mean is None:
         return
     tasks = len(decision.tasks)
-    yield Fact(f"mean drop of {text.plural(tasks, 'task')}", text.drop(decision.mean.value), "points")
-    yield Fact(f"{LEVEL_TEXT} interval", text.drop_interval(decision.interval))
-    yield Fact("margin", text.percent(decision.margin))
+    yield Fact(f"mean drop of {text.plural(tasks, 'task')}", text.format_drop(decision.mean.value), "points")
+    yield Fact(f"{LEVEL_TEXT} interval", text.format_drop_interval(decision.interval))
+    yield Fact("margin", text.format_percent(decision.margin))
     if decision.equal is not None and tasks > 1:
-        bounds = text.drop_interval(decision.equal_interval)
-        yield Fact("every task the same", text.drop(decision.equal.value), detail=bounds)
+        bounds = text.format_drop_interval(decision.equal_interval)
+        yield Fact("every task the same", text.format_drop(decision.equal.value), detail=bounds)
 
 
 def _sections(report: Report) -> Iterator[Section]:
     drops, scores = task_tables.drop_table(report), task_tables.score_table(report)
     apart, flips = apart_table(report.tasks, report.apart), task_tables.flip_table(report)
-    shown = plot(report, drops, scores)
+    shown = make_plot(report, drops, scores)
     yield Section(
         "tasks", drops.title if drops.rows else "Scores", "Tasks",
         (Figure("plot", shown), replace(drops, views=_BUT_PAGES), *_about_tasks(report)),
@@ -86,11 +86,11 @@ def _sections(report: Report) -> Iterator[Section]:
 def _about_tasks(report: Report) -> Iterator[Listing]:
     """What the table of drops does not say: baselines, reasons, cut answers, and known reasons for a difference."""
     yield _listing(
-        "", [Item(tuple(names), f"compared with {what}") for what, names in text.compared_with(report.tasks)]
+        "", [Item(tuple(names), f"compared with {what}") for what, names in text.group_by_reference(report.tasks)]
     )
     yield _listing("What else is to know", _explained(report.tasks))
     only = f"{'second' if report.kind == 'compare' else 'first'}:limit hit"
-    cut = [(task.name, text.cut(task)) for task in report.tasks]
+    cut = [(task.name, text.describe_cut_answers(task)) for task in report.tasks]
     yield _listing("Answers cut at the limit", [Item((name,), words, only=only) for name, words in cut if words])
     below = [task for task in report.tasks if task.outcome == "worse"]
     title = "Known reasons for a difference"
@@ -103,30 +103,30 @@ def _listing(title: str, items: list[Item]) -> Listing:
 
 
 def _known(tasks: Iterable[Task]) -> list[Item]:
-    return [Item(tuple(names), reason) for reason, names in text.known_reasons(tasks)]
+    return [Item(tuple(names), reason) for reason, names in text.group_by_reason(tasks)]
 
 
 def _explained(tasks: Iterable[Task]) -> list[Item]:
     """Outcomes with what the table does not say; tasks of which the same is to be said stand together."""
     names: dict[tuple[str, str], list[str]] = {}
     for task in tasks:
-        if why := text.why(task):
+        if why := text.explain_outcome(task):
             names.setdefault((task.outcome, why), []).append(task.name)
     return [Item(tuple(of), why, outcome) for (outcome, why), of in names.items()]
 
 
 def _about_scores(report: Report) -> Iterator[Listing]:
     """lm-eval's own averages, and what the published numbers are."""
-    averages = text.averages(report.tasks, report.totals)
+    averages = text.describe_averages(report.tasks, report.totals)
     yield Listing(tuple(Item((name,), numbers) for name, numbers in averages), "lm-eval's own averages")
     both = [(task, score) for task in report.tasks for score in task.scores]
     distances = [
         Item((_name(task, score),), f"the baseline scores {words}")
         for task, score in both
-        if not (score.distance and score.distance.rounded) and (words := text.distance(score))
+        if not (score.distance and score.distance.rounded) and (words := text.describe_distance(score))
     ]
     yield Listing(tuple(distances), views=("terminal",))
-    sources = [Item((task.name,), text.definition(score)) for task, score in both if score.published]
+    sources = [Item((task.name,), text.describe_published(score)) for task, score in both if score.published]
     title = f"What the {report.beside} are, and what the baseline scores"
     yield Listing(tuple(sources), title, ("html", "markdown"), ("html",))
 
@@ -145,7 +145,7 @@ def _fidelity(report: Report) -> Iterator[Table[Any] | Listing]:
 
 def _subtasks(report: Report) -> Iterator[Table[Any] | Figure]:
     if any(task.subtasks for task in report.tasks):
-        yield Figure("subtasks", subtasks.tiles(report))
+        yield Figure("subtasks", subtasks.make_tiles(report))
     for task in report.tasks:
         yield subtasks.subtask_table(task, report)
 

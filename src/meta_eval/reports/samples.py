@@ -18,7 +18,7 @@ from meta_eval.results.scores import compute_scores
 Counter = Callable[[str], int]
 
 
-def samples_of(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
+def read_samples(tasks: Iterable[Task], *, count_tokens: Counter | None = None) -> Iterator[Sample]:
     """Every doc that has a verdict, with the answer of the run, or of both runs, by task and doc id.
 
     Args:

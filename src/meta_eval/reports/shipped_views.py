@@ -28,7 +28,7 @@ class TextView(View):
 
     def show(self, document: Document, console: Console) -> None:
         """Print it, in colours where the terminal has them."""
-        terminal.show(document, console)
+        terminal.show_document(document, console)
 
 
 class MarkdownView(View):

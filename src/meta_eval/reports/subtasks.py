@@ -36,7 +36,7 @@ class Tiles:
     tasks: tuple[tuple[str, tuple[Tile, ...]], ...]
 
 
-def tiles(report: Report) -> Tiles:
+def make_tiles(report: Report) -> Tiles:
     """A tile for each subtask."""
     first, second = report.sides
     ours, theirs = "our", f"{report.whose_recorded} verdicts"
@@ -49,10 +49,10 @@ def subtask_table(task: Task, report: Report) -> Table[Subtask]:
     """The same as a table, for Markdown."""
     ours, theirs = ("B", "A") if report.kind == "compare" else ("ours", report.whose)
     columns: tuple[Column[Subtask], ...] = (
-        Column("docs", "docs", lambda subtask: subtask.n, text.count),
-        Column("score", ours, lambda subtask: subtask.value, text.percent),
-        Column("other", theirs, lambda subtask: subtask.other, text.percent),
-        Column("difference", "difference", _difference, text.points),
+        Column("docs", "docs", lambda subtask: subtask.n, text.format_count),
+        Column("score", ours, lambda subtask: subtask.value, text.format_percent),
+        Column("other", theirs, lambda subtask: subtask.other, text.format_percent),
+        Column("difference", "difference", _difference, text.format_points),
     )
     rows = tuple(Row(subtask.name, subtask) for subtask in task.subtasks)
     views = ("markdown",)
@@ -65,7 +65,7 @@ def _difference(subtask: Subtask) -> float | None:
 
 
 def _tiles(task: Task) -> tuple[Tile, ...]:
-    names = text.short_names([subtask.name for subtask in task.subtasks])
+    names = text.shorten_names([subtask.name for subtask in task.subtasks])
     sign = -1 if task.lower_is_better else 1
     differences = [(subtask, _difference(subtask)) for subtask in task.subtasks]
     return tuple(

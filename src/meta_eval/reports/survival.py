@@ -33,7 +33,7 @@ class Survival:
     size: tuple[int, int, int, int] = (_WIDTH, _HEIGHT, _LEFT, _BOTTOM)
 
 
-def survival(report: FidelityReport) -> Survival | None:
+def make_survival(report: FidelityReport) -> Survival | None:
     """The share of answers that has not diverged so far, over the logarithm of the place."""
     lines: list[tuple[str, str, Figures]] = []
     if report.figures:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from meta_eval.reports.document import Document, Section, Verdict
 from meta_eval.reports.tables import Column, Row, Table
-from meta_eval.reports.text import percent, plural
+from meta_eval.reports.text import format_percent, plural
 
 if TYPE_CHECKING:
     from meta_eval.judging.judgement import Task
@@ -51,7 +51,7 @@ def sweep_document(sweep: Sweep) -> Document:
 
 
 def _table(sweep: Sweep) -> Table[_TaskOfModels]:
-    baseline: Column[_TaskOfModels] = Column("baseline", "baseline", _baseline, percent)
+    baseline: Column[_TaskOfModels] = Column("baseline", "baseline", _baseline, format_percent)
     names = zip(sweep.reports, short_names(list(sweep.reports)), strict=True)
     columns = (baseline, *(_column(model, heading) for model, heading in names))
     return Table("sweep", "Tasks", columns, tuple(_rows(sweep)), _LEGEND)
@@ -80,7 +80,7 @@ def _score_of(model: str) -> Callable[[_TaskOfModels], float | str | None]:
 
 
 def _write(value: float | str) -> str:
-    return value if isinstance(value, str) else percent(value)
+    return value if isinstance(value, str) else format_percent(value)
 
 
 def _baseline(row: _TaskOfModels) -> float | None:

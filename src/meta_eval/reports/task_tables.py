@@ -32,31 +32,32 @@ def drop_table(report: Report) -> Table[DropRow]:
     comparing = report.kind == "compare"
     first, second = ("A", "B") if comparing else ("baseline", "run")
     columns: tuple[Column[DropRow], ...] = (
-        Column("docs", "docs", lambda row: row.docs, text.count, headings={"terminal": ""}),
+        Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
         Column(
-            "before", first, _of_task(lambda decision: decision.drop.before), text.percent,
+            "before", first, _of_task(lambda decision: decision.drop.before), text.format_percent,
             headings={"html": "", "terminal": "A" if comparing else "base"},
         ),
         Column(
-            "after", second, _of_task(lambda decision: decision.drop.after), text.percent,
+            "after", second, _of_task(lambda decision: decision.drop.after), text.format_percent,
             headings={"html": "", "terminal": "B" if comparing else "ours"},
         ),
         Column(
-            "drop", "drop", lambda row: row.drop.value if row.drop else None, text.drop, "points, positive for worse",
+            "drop", "drop", lambda row: row.drop.value if row.drop else None, text.format_drop,
+            "points, positive for worse",
             detail=_before_and_after, detailed=("html",), strong=True,
         ),
         Column(
-            "interval", f"{LEVEL_TEXT} interval", lambda row: row.interval, text.drop_interval,
+            "interval", f"{LEVEL_TEXT} interval", lambda row: row.interval, text.format_drop_interval,
             headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
         Column(
-            "p", "p", _of_task(lambda decision: decision.p_corrected), text.p_value,
+            "p", "p", _of_task(lambda decision: decision.p_corrected), text.format_p_value,
             "two-sided, of no drop, of the same statistic as the interval; corrected for the number of tasks",
             headings={"terminal": ""},
         ),
         _recovery() if comparing else _could_see(),
         Column(
-            "weight", "weight", _of_task(lambda decision: decision.weight), text.weight,
+            "weight", "weight", _of_task(lambda decision: decision.weight), text.format_weight,
             "the task's share of the mean drop, by precision",
         ),
     )  # fmt: skip
@@ -66,7 +67,8 @@ def drop_table(report: Report) -> Table[DropRow]:
 
 def _recovery() -> Column[DropRow]:
     return Column(
-        "recovery", "of A", _of_task(lambda decision: decision.drop.recovery), lambda share: f"{text.percent(share)} %",
+        "recovery", "of A", _of_task(lambda decision: decision.drop.recovery),
+        lambda share: f"{text.format_percent(share)} %",
         "what is left of A's score, in percent", detail=_recovery_interval, detailed=("html",),
         headings={"html": "recovery"},
     )  # fmt: skip
@@ -75,7 +77,7 @@ def _recovery() -> Column[DropRow]:
 def _could_see() -> Column[DropRow]:
     heading = "could see"
     return Column(
-        "could_see", heading, _of_task(lambda decision: decision.could_see), text.percent,
+        "could_see", heading, _of_task(lambda decision: decision.could_see), text.format_percent,
         "the smallest drop, in points, that docs like these would have shown four times out of five",
         headings={"terminal": heading.replace(" ", "\n")},
     )  # fmt: skip
@@ -114,13 +116,15 @@ def _drop_legend(report: Report) -> str:
 
 def _before_and_after(row: DropRow) -> str | None:
     return (
-        f"{text.percent(row.decision.drop.before)} → {text.percent(row.decision.drop.after)}" if row.decision else None
+        f"{text.format_percent(row.decision.drop.before)} → {text.format_percent(row.decision.drop.after)}"
+        if row.decision
+        else None
     )
 
 
 def _recovery_interval(row: DropRow) -> str | None:
     bounds = row.decision.drop.recovery_interval() if row.decision else None
-    return text.interval(bounds) if bounds else None
+    return text.format_interval(bounds) if bounds else None
 
 
 def _remarks(task: Task) -> tuple[str, ...]:
@@ -140,24 +144,26 @@ def score_table(report: Report) -> Table[Score]:
     """Each score with the published number that it answers, and what the baseline is from that."""
     beside = report.beside.split(" ")[0] or "published"
     columns: tuple[Column[Score], ...] = (
-        Column("docs", "docs", lambda score: score.n, text.count),
+        Column("docs", "docs", lambda score: score.n, text.format_count),
         Column(
-            "score", "score", lambda score: score.value, text.percent, strong=True,
+            "score", "score", lambda score: score.value, text.format_percent, strong=True,
             headings={"terminal": "B" if report.kind == "compare" else "ours"},
         ),
         Column(
-            "interval", f"{LEVEL_TEXT} interval", lambda score: score.interval, text.interval,
+            "interval", f"{LEVEL_TEXT} interval", lambda score: score.interval, text.format_interval,
             headings={"html": LEVEL_TEXT, "terminal": LEVEL_TEXT},
         ),
         Column(
-            "published", beside, _published, text.percent,
+            "published", beside, _published, text.format_percent,
             headings={"terminal": "rec." if beside.startswith("rec") else "publ."},
         ),
         Column(
-            "difference", "difference", lambda score: score.difference, text.points, headings={"terminal": "diff."}
+            "difference", "difference", lambda score: score.difference, text.format_points,
+            headings={"terminal": "diff."},
         ),
         Column(
-            "baseline", "baseline", lambda score: score.distance.distance if score.distance else None, text.points,
+            "baseline", "baseline", lambda score: score.distance.distance if score.distance else None,
+            text.format_points,
             f"{report.whose_recorded} answers under this pack's graders, less the published number: the graders' or "
             "the record's, and no part of the drop",
             headings={"markdown": "", "terminal": "base."},
@@ -190,16 +196,18 @@ def flip_table(report: Report) -> Table[Flips]:
     """Two verdicts on each doc; the headings name whose they are."""
     (first, second), comparing = report.sides, report.kind == "compare"
     columns: tuple[Column[Flips], ...] = (
-        Column("docs", "docs", lambda flips: flips.compared, text.count),
+        Column("docs", "docs", lambda flips: flips.compared, text.format_count),
         Column(
-            "agree", "agree", lambda flips: flips.agreed / flips.compared, lambda share: f"{text.percent(share)} %",
+            "agree", "agree", lambda flips: flips.agreed / flips.compared,
+            lambda share: f"{text.format_percent(share)} %",
         ),
         Column(
-            "first_only", f"only {first.label} right", lambda flips: flips.first_only, text.count, first.title,
+            "first_only", f"only {first.label} right", lambda flips: flips.first_only, text.format_count, first.title,
             headings={"terminal": f"only\n{first.label}"}, samples="first only",
         ),
         Column(
-            "second_only", f"only {second.label} right", lambda flips: flips.second_only, text.count, second.title,
+            "second_only", f"only {second.label} right", lambda flips: flips.second_only, text.format_count,
+            second.title,
             headings={"terminal": f"only\n{second.label}"}, samples="second only",
         ),
     )  # fmt: skip

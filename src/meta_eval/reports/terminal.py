@@ -21,7 +21,7 @@ STYLES = {
 }  # fmt: skip
 
 
-def show(document: Document, console: Console) -> None:
+def show_document(document: Document, console: Console) -> None:
     """Print a document: the verdict, what went wrong, then its sections."""
     say = Speaker(console)
     say.line(document.title, "bold")
@@ -29,7 +29,7 @@ def show(document: Document, console: Console) -> None:
     if document.alarms or document.notes:
         say.line()
     for alarm in document.alarms:
-        tasks = write.alarm_tasks(alarm)
+        tasks = write.describe_alarm_tasks(alarm)
         say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else "yellow")
     for note in document.notes:
         say.line(f"note: {note}", "yellow")

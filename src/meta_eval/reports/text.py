@@ -18,12 +18,12 @@ MINUS = "\N{MINUS SIGN}"
 NONE = "-"
 
 
-def percent(share: float | None, digits: int = 1) -> str:
+def format_percent(share: float | None, digits: int = 1) -> str:
     """``47.9`` for 0.479."""
     return NONE if share is None else f"{100 * share:.{digits}f}"
 
 
-def points(share: float | None) -> str:
+def format_points(share: float | None) -> str:
     """A difference with its sign, in points: ``+0.4``."""
     if share is None:
         return NONE
@@ -31,36 +31,36 @@ def points(share: float | None) -> str:
     return written if float(written) == 0 else f"{'+' if share > 0 else MINUS}{written}"
 
 
-def drop(share: float | None) -> str:
+def format_drop(share: float | None) -> str:
     """A drop in points, positive for worse: ``0.8``; a gain has a minus."""
-    return NONE if share is None else points(share).removeprefix("+")
+    return NONE if share is None else format_points(share).removeprefix("+")
 
 
-def interval(bounds: Interval | None) -> str:
+def format_interval(bounds: Interval | None) -> str:
     """``46.9 to 48.8``."""
-    return NONE if bounds is None else f"{percent(bounds.lower)} to {percent(bounds.upper)}"
+    return NONE if bounds is None else f"{format_percent(bounds.lower)} to {format_percent(bounds.upper)}"
 
 
-def drop_interval(bounds: Interval | None) -> str:
+def format_drop_interval(bounds: Interval | None) -> str:
     """A drop's bounds: ``0.8 to 2.4``."""
-    return NONE if bounds is None else f"{drop(bounds.lower)} to {drop(bounds.upper)}"
+    return NONE if bounds is None else f"{format_drop(bounds.lower)} to {format_drop(bounds.upper)}"
 
 
-def weight(share: float | None) -> str:
+def format_weight(share: float | None) -> str:
     """A task's share of the mean: ``84 %``, and ``<1 %`` for what is less than half of one; none of a group's."""
     if not share:
         return NONE
     return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
 
 
-def p_value(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """``0.031``, and ``<0.001`` for what is smaller."""
     if p is None:
         return NONE
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def count(number: int | None) -> str:
+def format_count(number: int | None) -> str:
     return NONE if number is None else f"{number:,}"
 
 
@@ -69,7 +69,7 @@ def plural(number: int, singular: str, many: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
-def short_names(names: list[str]) -> dict[str, str]:
+def shorten_names(names: list[str]) -> dict[str, str]:
     """``mmlu_pro_chat.physics`` is ``physics`` where all names begin with the same part."""
     prefixes = {name.rpartition(".")[0] for name in names}
     if len(prefixes) != 1 or not (prefix := prefixes.pop()):
@@ -77,7 +77,7 @@ def short_names(names: list[str]) -> dict[str, str]:
     return {name: name[len(prefix) + 1 :] for name in names}
 
 
-def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tuple[str, str]]:
+def describe_averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tuple[str, str]]:
     """Groups and tasks with lm-eval's own averages of them: ``("wikitext", "word_perplexity,none 181.3")``."""
     numbers: dict[str, list[str]] = {}
     for average in (*totals, *(total for task in tasks for total in task.averages)):
@@ -87,7 +87,7 @@ def averages(tasks: Iterable[Task], totals: Iterable[LmEvalAverage]) -> list[tup
 
 def _average(average: LmEvalAverage) -> str:
     if average.share:
-        return percent(average.value) + (f" ({interval(average.interval)})" if average.interval else "")
+        return format_percent(average.value) + (f" ({format_interval(average.interval)})" if average.interval else "")
     bounds = f" ({average.interval.lower:.4g} to {average.interval.upper:.4g})" if average.interval else ""
     beside = "" if average.reference is None else f", {average.whose} {average.reference:.4g}"
     return f"{average.value:.4g}{bounds}{beside}{', lower is better' if average.lower_is_better else ''}"
@@ -96,21 +96,21 @@ def _average(average: LmEvalAverage) -> str:
 # The decision
 
 
-def headline(decision: Decision) -> str:
+def write_headline(decision: Decision) -> str:
     """The whole in one line: the decision, what must be known first, the numbers, reasons, what would settle it."""
     compared = "nothing was compared"
     if decision.mean is not None:
         compared = (
-            f"mean drop of {plural(len(decision.tasks), 'task')} {drop(decision.mean.value)} points "
-            f"({LEVEL_TEXT} interval {drop_interval(decision.interval)})"
+            f"mean drop of {plural(len(decision.tasks), 'task')} {format_drop(decision.mean.value)} points "
+            f"({LEVEL_TEXT} interval {format_drop_interval(decision.interval)})"
         )
     first, others = decision.caveats, decision.reasons[len(decision.caveats) :]
     clauses = f"{decision.outcome}: {'; '.join((*first, f'{compared}, margin {100 * decision.margin:g}', *others))}"
-    settled = settling(decision.settling) if decision.outcome == "UNDECIDED" else None
+    settled = describe_settling(decision.settling) if decision.outcome == "UNDECIDED" else None
     return f"{clauses}.{f' {settled[:1].upper()}{settled[1:]}.' if settled else ''}"
 
 
-def settling(plan: Settling | None) -> str | None:
+def describe_settling(plan: Settling | None) -> str | None:
     """What would settle an open question; None where nothing is open."""
     if plan is None:
         return None
@@ -120,11 +120,11 @@ def settling(plan: Settling | None) -> str | None:
         return f"to settle it, run in all {listed}{least}"
     return (
         f"no number of repeats is sure to settle it; the smallest margin that this run shows is "
-        f"{percent(plan.margin)}, which is for the next time"
+        f"{format_percent(plan.margin)}, which is for the next time"
     )
 
 
-def why(task: Task) -> str | None:
+def explain_outcome(task: Task) -> str | None:
     """What is to be known of a task's outcome beside its numbers; None for nothing."""
     if task.decision is None:
         return "; ".join(filter(None, (task.reason, task.instead)))
@@ -132,7 +132,7 @@ def why(task: Task) -> str | None:
     return "; ".join(filter(None, (turned, task.decision.remark))) or None
 
 
-def compared_with(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
+def group_by_reference(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """What tasks are compared with, and why not with what is better, each with the tasks of which it is so."""
     names: dict[str, list[str]] = {}
     for task in tasks:
@@ -141,7 +141,7 @@ def compared_with(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     return list(names.items())
 
 
-def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
+def group_by_reason(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     """Each known reason why a number may differ, with the tasks that it applies to."""
     names: dict[str, list[str]] = {}
     for task in tasks:
@@ -150,35 +150,36 @@ def known_reasons(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     return list(names.items())
 
 
-def alarm_tasks(alarm: Alarm) -> str:
+def describe_alarm_tasks(alarm: Alarm) -> str:
     """``meta_ifeval (54 of 541), meta_math``; empty for the whole run."""
     return ", ".join(filter(None, map(describe_alarm, alarm.tasks)))
 
 
-def cut(task: Task) -> str | None:
+def describe_cut_answers(task: Task) -> str | None:
     """``12 of 541 answers were cut at their limit; 48.3 with them, 50.1 without …``; None where none was."""
     cuts = task.cut
     if cuts is None:
         return None
-    beside = f", where the baseline has {percent(cuts.baseline)}" if cuts.baseline is not None else ""
+    beside = f", where the baseline has {format_percent(cuts.baseline)}" if cuts.baseline is not None else ""
     return (
-        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut at the limit: score {percent(cuts.score)} with them, "
-        f"{percent(cuts.without)} without{beside}"
+        f"{cuts.docs:,} of {plural(cuts.of, 'answer')} cut at the limit: score {format_percent(cuts.score)} with them, "
+        f"{format_percent(cuts.without)} without{beside}"
     )
 
 
-def distance(score: Score) -> str | None:
+def describe_distance(score: Score) -> str | None:
     """What the baseline is from the published number, and why; None where there is nothing to say."""
     gap = score.distance
     if gap is None or gap.distance is None:
         return None
     if gap.rounded:
-        return f"{percent(gap.baseline)}, the published number to its last decimal"
+        return f"{format_percent(gap.baseline)}, the published number to its last decimal"
     reason = f": {gap.reason}" if gap.reason else ""
-    return f"{percent(gap.baseline)}, {points(gap.distance)} from the published {percent(gap.published)}{reason}"
+    difference = f"{format_points(gap.distance)} from the published {format_percent(gap.published)}"
+    return f"{format_percent(gap.baseline)}, {difference}{reason}"
 
 
-def definition(score: Score) -> str:
+def describe_published(score: Score) -> str:
     """What the published number beside a score is a number of, and why the two may not be compared."""
     published = score.published
     assert published is not None  # noqa: S101 (asked of no other)
@@ -188,6 +189,6 @@ def definition(score: Score) -> str:
     compared = (
         f" Beside it stands {score.metric}." if score.difference is not None else f" Not comparable: {score.reason}."
     )
-    baseline = distance(score)
+    baseline = describe_distance(score)
     beside = f" The baseline scores {baseline}." if baseline else ""
-    return f"{percent(published.value)}: {what}; {published.source}.{note}{compared}{beside}"
+    return f"{format_percent(published.value)}: {what}; {published.source}.{note}{compared}{beside}"
