@@ -311,7 +311,7 @@ def covers_score(task: Task, rng: np.random.Generator) -> Counter[str]:
 def power(runs: int) -> None:
     table = Table(
         f"A true loss in GPQA's 448 docs, one task alone: percent of {runs:,} runs",
-        "docs that flip besides", "true loss, points", "below", "holds at margin 1", "not shown at margin 1",
+        "docs that flip besides", "true loss, points", "worse", "holds at margin 1", "undecided at margin 1",
         "holds at margin 3",
     )  # fmt: skip
     for flips in (0.06, 0.20):
