@@ -326,13 +326,13 @@ def _overall(
     reasons += vetoes
     if reasons:
         return "UNDECIDED", tuple(reasons)
-    return "SHIP", (f"the mean drop is at most {points(end)}, margin {points(margin)}", *_left_open(tasks))
+    return "SHIP", _left_open(tasks)
 
 
-def _left_open(tasks: Sequence[TaskDecision]) -> list[str]:
+def _left_open(tasks: Sequence[TaskDecision]) -> tuple[str, ...]:
     """What SHIP does not exclude: of the tasks that are not shown to be within their margin, the worse ends."""
     ends = sorted(((task.interval.upper, task.task) for task in tasks if task.outcome != "within margin"), reverse=True)
-    return [f"not excluded: {', '.join(f'{name} {points(end)}' for end, name in ends)}"] if ends else []
+    return (f"not excluded: {', '.join(f'{name} {100 * end:.1f}' for end, name in ends)} points",) if ends else ()
 
 
 def _said(veto: Veto) -> str:
