@@ -212,10 +212,11 @@ class Copy(ReplayLM):
         self._world = world
         self._points = dict(world.recorded)
         chance = random.Random(seed)
-        by_subset: dict[str, list[str]] = {}
+        # By subtask: an identical copy wins as many docs of each as it loses.
+        by_subtask: dict[tuple[str, str], list[str]] = {}
         for key, doc in world.docs.items():
-            by_subset.setdefault(doc.row["task_name"], []).append(key)
-        for keys in by_subset.values():
+            by_subtask.setdefault((doc.row["task_name"], doc.row["subtask_name"]), []).append(key)
+        for keys in by_subtask.values():
             right = [key for key in keys if world.recorded[key] == len(world.docs[key].answers) - 1]
             wrong = sorted(set(keys) - set(right), key=keys.index)
             either = round(flips * len(keys) / 2)

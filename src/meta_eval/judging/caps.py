@@ -59,15 +59,22 @@ def subtask_losses(tasks: Sequence[TaskDrop], margin: float, cap: float) -> list
     allowed = [_from_none_to(evidence.margin or margin, evidence.drop.value) for evidence, _, _ in parts]
     corrected = correct_beyond([drop for _, _, drop in parts], allowed)
     flips = {evidence.task: _pooled_flips(evidence.subtasks) for evidence in tasks if evidence.subtasks}
-    losses = []
+    worse, open_ends = [], []
     for (evidence, name, drop), p in zip(parts, corrected, strict=True):
         limit = max(_own_cap(evidence, margin, cap), worst_end(drop, flips[evidence.task], CAP_IDENTICAL / len(parts)))
-        end = drop.interval().upper
         if drop.value > (evidence.margin or margin) and p < ALPHA:
-            losses.append(f"{evidence.task}, {name}: worse by {points(drop.value)}")
-        elif end >= limit:
-            losses.append(f"{evidence.task}, {name}: a drop of {points(end)} is not excluded, cap {points(limit)}")
-    return losses
+            worse.append(f"{evidence.task}, {name} by {points(drop.value)}")
+        elif drop.interval().upper >= limit:
+            open_ends.append((f"{evidence.task}, {name}", drop.interval().upper, limit))
+    return [*([f"worse: {'; '.join(worse)}"] if worse else []), *explain_open_ends(open_ends)]
+
+
+def explain_open_ends(ends: Sequence[tuple[str, float, float]]) -> list[str]:
+    """One sentence on what may have lost more than its cap, of names, worse ends and caps; none where nothing may."""
+    if not ends:
+        return []
+    shown = "; ".join(f"{name} {100 * end:.1f} (cap {100 * cap:.1f})" for name, end, cap in ends)
+    return [f"drops beyond the cap are not excluded, in points: {shown}"]
 
 
 def _own_cap(evidence: TaskDrop, margin: float, cap: float) -> float:

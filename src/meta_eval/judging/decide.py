@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from meta_eval import stats
-from meta_eval.judging.caps import allowed_losses, correct_beyond, points, subtask_losses, task_caps
+from meta_eval.judging.caps import allowed_losses, correct_beyond, explain_open_ends, points, subtask_losses, task_caps
 from meta_eval.judging.evidence import Settling, TaskDrop, plan_repeats
 from meta_eval.stats import Drop, Interval
 from meta_eval.thresholds import ALPHA, CAP, MARGIN
@@ -226,7 +226,7 @@ def decide_outcome(
     reasons: Sequence[str] = (*failures, *others)
     if not is_invalid:
         losses = subtask_losses([evidence for evidence in tasks if evidence.task not in invalid], margin, cap)
-        outcome, reasons = _overall(decided, margin, mean, equal, failures, [*losses, *others])
+        outcome, reasons = _overall(decided, margin, mean, equal, failures, losses, others)
     if outcome == "SHIP" and firsts:
         outcome = "UNDECIDED"
     open_question = interval.lower <= margin <= interval.upper and not is_invalid
@@ -298,6 +298,7 @@ def _overall(
     mean: Drop,
     equal: Drop,
     failures: Sequence[str],
+    losses: Sequence[str],
     vetoes: Sequence[str],
 ) -> tuple[Overall, tuple[str, ...]]:
     beyond = correct_beyond([mean, *(task.drop for task in tasks)], [margin, *(task.margin for task in tasks)])
@@ -316,11 +317,14 @@ def _overall(
         reasons.append(f"the mean drop may be as large as {points(end)}, and the margin is {points(margin)}")
     if worse := [task for task in tasks if task.outcome == "worse"]:
         reasons.append(f"worse: {', '.join(f'{task.task} by {points(task.drop.value)}' for task in worse)}")
-    reasons += [
-        f"{task.task}: a drop of {points(task.interval.upper)} is not excluded, cap {points(task.cap)}"
-        for task in tasks
-        if task.interval.upper >= task.cap and task.outcome != "worse" and task.remark != NOT_VALID
-    ]
+    reasons += explain_open_ends(
+        [
+            (task.task, task.interval.upper, task.cap)
+            for task in tasks
+            if task.interval.upper >= task.cap and task.outcome != "worse" and task.remark != NOT_VALID
+        ]
+    )
+    reasons += losses
     if equal.value >= margin:
         reasons.append(f"the mean in which every task counts the same dropped by {points(equal.value)}")
     reasons += vetoes
