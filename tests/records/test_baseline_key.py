@@ -107,7 +107,7 @@ def test_the_manifest_keeps_which_record_and_the_pack_which_prompts_differ(run: 
         pack = prepare(
             tmp_path / "pack", "gsm8k@0", evals_dataset="lm-eval", template_dir=str(templates), baseline=str(run)
         )
-    assert any(f"asked {len(OTHERS)} of 40 docs with another prompt" in line for line in said)
+    assert any(f"used a different prompt for {len(OTHERS)} of 40 docs" in line for line in said)
     kept = read_manifest(pack).tasks["gsm8k"].baseline
     assert kept is not None
     assert (kept.name, kept.model, kept.docs, kept.other_prompts) == (str(run), "org/Model-one", 40, len(OTHERS))
@@ -138,9 +138,9 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"baseline": "no_such_folder"}, "baseline: no_such_folder holds no recorded run of a known format"),
-        ({"bundle": False}, "baseline: a baseline's answers stand beside the pack's docs"),
-        ({}, "holds no task of this pack: it holds gsm8k"),
+        ({"baseline": "no_such_folder"}, "baseline: no_such_folder holds no recorded run in a known format"),
+        ({"bundle": False}, "baseline: a baseline needs the pack's docs in the pack"),
+        ({}, "has no task in common with this pack: it has gsm8k"),
     ],
 )
 def test_what_is_no_baseline_is_said(run: Path, tmp_path: Path, keys: dict[str, Any], said: str) -> None:

@@ -134,7 +134,7 @@ def test_a_verdict_that_the_likelihoods_do_not_give_stops_with_its_doc(tmp_path:
 def test_prompts_that_are_only_hashes_are_refused_with_a_sentence(tmp_path: Path) -> None:
     rows = [{**as_2023(row), "full_prompt": None} for row in tasks()["harness|arc:challenge|25"]]
     folder = write(tmp_path / "details_org__Model-one", {"harness|arc:challenge|25": rows}, OLD_RUN)
-    with pytest.raises(UserError, match="doc 0: has its prompt only as a hash"):
+    with pytest.raises(UserError, match="doc 0: has only a hash of its prompt"):
         prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))
 
 
@@ -201,7 +201,7 @@ def test_stop_texts_that_stand_in_an_answer_were_not_in_use(tmp_path: Path) -> N
     ("edit", "said"),
     [
         (lambda row: row.update(predictions=None), "does not say what the model answered"),
-        (lambda row: row.update(metrics={"f1": 0.5}), "was graded by f1, which nothing here grades again"),
+        (lambda row: row.update(metrics={"f1": 0.5}), "was graded by f1, which meta-eval cannot grade"),
         (lambda row: row.update(gold_index=[9]), "does not say which choice is right"),
         (lambda row: row.update(choices=[" one"]), "has 1 choices and 3 likelihoods"),
     ],
@@ -217,8 +217,8 @@ def test_what_cannot_be_asked_or_graded_again_is_refused(edit: Callable[[Row], A
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        ([[7], [7], [7]], "a prompt of its own for each choice"),
-        (None, "does not say what stood behind the prompt"),
+        ([[7], [7], [7]], "a different prompt for each choice"),
+        (None, "does not say what follows the prompt"),
         ([[7], [8], [9]], None),
     ],
 )
@@ -258,17 +258,17 @@ def test_contexts_that_the_ids_say_are_asked_and_graded(left_out: int, tmp_path:
     (found,) = report([tmp_path / "run"], pack=pack).tasks
     assert found.flips is not None
     assert found.flips.compared == 6
-    with pytest.raises(UserError, match="a prompt of its own for each choice"):  # without the tokenizer nobody knows
+    with pytest.raises(UserError, match="a different prompt for each choice"):  # without the tokenizer nobody knows
         prepare(tmp_path / "other", "recorded", evals_dataset=str(folder))
 
 
 def test_a_run_is_named_only_where_there_are_some(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="evals_run: sample holds no recorded runs"):
+    with pytest.raises(UserError, match="evals_run: sample is not a folder of recorded runs"):
         prepare(tmp_path / "pack", "meta_gpqa", evals_run="2024")
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
     folder = arc(tmp_path)
     next(folder.rglob("*.parquet")).write_bytes(b"<html>")
-    with pytest.raises(UserError, match="is no parquet file that can be read"):
+    with pytest.raises(UserError, match="is not a readable parquet file"):
         prepare(tmp_path / "pack", ARC, evals_dataset=str(folder))

@@ -99,12 +99,12 @@ def test_what_it_cannot_ask_is_left_out(tmp_path: Path) -> None:
     write(run, "empty", [("", "a", "a", 1)])
     left_out = read_manifest(prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))).left_out
     assert set(left_out) == {"nothing", "empty"}
-    assert "holds no answer" in left_out["nothing"] and "doc 0: was asked with an empty prompt" in left_out["empty"]
+    assert "holds no answer" in left_out["nothing"] and "doc 0: has an empty prompt" in left_out["empty"]
 
 
 def test_without_the_package_such_a_folder_is_no_record(tmp_path: Path) -> None:
     run = write(tmp_path / "run", "sums", SUMS)
     with pytest.raises(UserError):
         prepare(tmp_path / "pack", "recorded", evals_dataset=str(run))
-    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run of a known format \(details, lm-eval\)"):
+    with pytest.raises(UserError, match=r"baseline: .* holds no recorded run in a known format \(details, lm-eval\)"):
         prepare(tmp_path / "pack", "meta_gpqa", baseline=str(run))

@@ -25,7 +25,7 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "tiny_sums": (lambda row: row.update(prompt_hash="0" * 64), "recorded SHA-256"),
     "tiny_free": (lambda row: row["arguments"]["gen_args_0"].update(arg_0=""), "empty prompt|recorded SHA-256"),
     "tiny_colours": (lambda row: row.update(resps=[]), "0 answers to 3 requests"),
-    "tiny_text": (lambda row: row.update(resps=["none"]), "neither texts nor likelihoods"),
+    "tiny_text": (lambda row: row.update(resps=["none"]), "neither text nor likelihoods"),
 }
 
 
@@ -55,7 +55,7 @@ def test_a_task_that_cannot_be_prepared_is_left_out_and_the_others_are_proven(ta
         manifest = packed(run)
     assert set(manifest.tasks) == set(FAULTS) - {task}
     assert list(manifest.left_out) == [task]
-    assert any(f"1 of 4 tasks are left out, manifest.json says why: {task}" in note for note in notes)
+    assert any(f"1 of 4 tasks are left out; the reasons are in manifest.json: {task}" in note for note in notes)
     assert task not in str(manifest.groups)
     assert verify(run.parent / "pack").passed
 
@@ -81,7 +81,7 @@ def test_a_minus_leaves_out_a_task_or_a_group(run: Path) -> None:
     assert manifest.groups == {"tiny_choices": ("tiny_colours",)}
     with pytest.raises(UserError, match="no task or group 'tiny_sum'; did you mean 'tiny_sums'"):
         packed(run, "recorded,-tiny_sum")
-    with pytest.raises(UserError, match="leaves out every task that it names"):
+    with pytest.raises(UserError, match="leaves out every task it names"):
         packed(run, "tiny_choices,-tiny_sums,-tiny_colours")
 
 

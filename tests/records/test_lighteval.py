@@ -97,9 +97,9 @@ def test_a_dataset_of_the_hub_is_read_alike(pack: Path, tmp_path: Path) -> None:
     ("task", "edit", "said"),
     [
         ("letters", lambda rows: rows[1]["metric"].update(acc=1 - rows[1]["metric"]["acc"]), "give acc"),
-        ("words", lambda rows: rows[1]["model_response"].update(text=["a", "b"]), "answered 2 times"),
+        ("words", lambda rows: rows[1]["model_response"].update(text=["a", "b"]), "has 2 answers"),
         ("letters", lambda rows: rows[1]["doc"].update(unconditioned_query="Answer:"), "without a question"),
-        ("letters", lambda rows: rows[1]["model_response"].update(input_tokens=[0, 9000]), "none of this model's tokenizer"),
+        ("letters", lambda rows: rows[1]["model_response"].update(input_tokens=[0, 9000]), "do not fit this model's tokenizer"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_or_graded_again_is_left_out_with_its_doc(

@@ -338,7 +338,7 @@ def test_chat_messages_are_refused_with_a_sentence(old: Path) -> None:
             sample["arguments"]["gen_args_0"]["arg_0"] = ['[{"role": "user", "content": "Hi"}]']
 
     change(old, "tiny_free", edit)
-    with pytest.raises(UserError, match="asked as chat messages"):
+    with pytest.raises(UserError, match="sent as chat messages"):
         tiny(old, "tiny_free")
 
 
@@ -390,7 +390,7 @@ def test_a_group_of_the_record_is_one_of_the_pack(old: Path) -> None:
 
 
 def test_a_task_that_nobody_has_the_code_of_is_named(old: Path) -> None:
-    with pytest.raises(UserError, match="nobody here has the code of the task tiny_free"):
+    with pytest.raises(UserError, match="no code for the task tiny_free"):
         tiny(old, "tiny_free", template_dir=str(old))
 
 

@@ -190,7 +190,7 @@ def test_a_configuration_names_the_field_of_a_recorded_task(tmp_path: Path) -> N
         recorded(tmp_path / "c", cluster={"tiny_free": "nothing"})
     with pytest.raises(ConfigError, match="there is no task 'other' here"):
         recorded(tmp_path / "d", cluster={"other": "x"})
-    with pytest.raises(ConfigError, match="whose templates say what docs share"):
+    with pytest.raises(ConfigError, match="its templates define clusters"):
         prepare(tmp_path / "e", "meta_gpqa_cot", cluster={"meta_gpqa_cot": "question"})
 
 

@@ -345,7 +345,7 @@ def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeC
     with noted() as said:
         run(config(margin=15))
     assert any("was prepared with another margin" in line for line in said)
-    assert any("the margin of work_dir was 1 points and is 15 now" in line for line in said)
+    assert any("the margin of work_dir changes from 1 to 15 points" in line for line in said)
     assert read_manifest(place / "work_dir").run.margin == 15
     with noted() as said:
         assert run(config(margin=15)).asked == 0

@@ -52,13 +52,13 @@ def open_baseline(config: Config, config_place: str) -> Record | None:
         return None
     where = f"{config_place}: baseline"
     if not config.bundle:
-        raise ConfigError("a baseline's answers stand beside the pack's docs", where=where, hint="Set bundle: true")
+        raise ConfigError("a baseline needs the pack's docs in the pack", where=where, hint="Set bundle: true")
     try:
         place = find_place(config.baseline, revision=None, key="baseline")
         record_format = find_format(place)
         if record_format is None:
             known = ", ".join(record_format.name for record_format in list_formats())
-            raise ConfigError(f"{config.baseline} holds no recorded run of a known format ({known})", where=where)
+            raise ConfigError(f"{config.baseline} holds no recorded run in a known format ({known})", where=where)
         with locating(where):
             return record_format.open_run(place, None, (ALL,))
     except UserError as error:
@@ -83,11 +83,11 @@ def add_baseline(pack: Pack, record: Record) -> Pack:
     common = [name for name in manifest.tasks if name in record.tasks]
     if not common:
         raise ConfigError(
-            f"{record.name} holds no task of this pack: it holds {', '.join(list(record.tasks)[:10])}",
+            f"{record.name} has no task in common with this pack: it has {', '.join(list(record.tasks)[:10])}",
             hint=f"The pack has {', '.join(list(manifest.tasks)[:10])}",
         )
     if lacking := [name for name in manifest.tasks if name not in record.tasks]:
-        log.warning(f"the baseline has no {', '.join(lacking)}: these are compared with what else there is")
+        log.warning(f"the baseline has no {', '.join(lacking)}: these tasks are compared with the next best baseline")
     files, tasks = dict(pack.files), dict(manifest.tasks)
     entries = dict(manifest.files)
     for name in common:
@@ -112,23 +112,23 @@ def _task(name: str, entry: TaskEntry, pack: Pack, record: Record, path: str) ->
     pairs = _pairs(docs, recorded_task.rows)
     if not pairs:
         raise ConfigError(
-            f"{record.name} answers no doc of {name} in this pack",
-            hint="Prepare the pack from the data that the baseline was run on",
+            f"{record.name} has no answer to any doc of {name} in this pack",
+            hint="Prepare the pack from the data of the baseline run",
         )
     if asked != wanted:
         log.warning(
-            f"{name}: the baseline was asked by {asked}, this pack asks by {wanted}: its verdicts stay as recorded"
+            f"{name}: the baseline was scored by {asked}, this pack scores by {wanted}: the recorded verdicts are kept"
         )
     with_bos = recorded_task.entry.asked_with_bos
     if with_bos not in (None, pack.manifest.run.add_bos_token):
         words = ("with", "without") if with_bos else ("without", "with")
-        log.warning(f"{name}: the baseline was asked {words[0]} a BOS, and this pack asks {words[1]} one")
+        log.warning(f"{name}: the baseline was run {words[0]} a BOS, and this pack runs {words[1]} one")
     made = [_line(number, docs[number], row, regraded=asked == wanted) for number, row in sorted(pairs.items())]
     others = sum(not line["same_prompt"] for line in made)
     if len(pairs) < len(docs):
         log.warning(f"{name}: the baseline has no answer to {len(docs) - len(pairs):,} of {len(docs):,} docs")
     if others:
-        log.warning(f"{name}: the baseline was asked {others:,} of {len(pairs):,} docs with another prompt ({path})")
+        log.warning(f"{name}: the baseline used a different prompt for {others:,} of {len(pairs):,} docs ({path})")
     kept = BaselineEntry.model_validate(
         {
             "name": record.name,

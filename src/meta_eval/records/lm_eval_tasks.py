@@ -37,7 +37,7 @@ def find_lm_eval_tasks(
         template_dir: The user's own tasks.
 
     Raises:
-        ConfigError: There is no such task or group, or a task is asked for with two numbers of shots.
+        ConfigError: There is no such task or group, or a task is named with two different numbers of shots.
     """
     wanted_names, excluded = split_excluded(names)
     shots, groups = _named(wanted_names, template_dir)
@@ -51,11 +51,11 @@ def _named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, int | No
     for asked in names:
         name, at, number = asked.partition("@")
         if (at and not number.isdecimal()) or not is_name(name):
-            raise ConfigError(f"{asked!r} is no task", hint="Write arc_challenge, or arc_challenge@25")
+            raise ConfigError(f"{asked!r} is not a task name", hint="Write arc_challenge, or arc_challenge@25")
         board = boards.find_board(name)
         if board and not board.recorded:
             if at:
-                raise ConfigError(f"{name} says the shots of its tasks itself", hint=f"Write {name}")
+                raise ConfigError(f"{name} fixes the shots of its tasks", hint=f"Write {name}")
             _of_board(board, template_dir, tasks, groups)
             continue
         shots = int(number) if at else None
@@ -65,7 +65,7 @@ def _named(names: Sequence[str], template_dir: Path) -> tuple[dict[str, int | No
         if not members:
             ready = [board.name for board in boards.list_boards().values() if not board.recorded]
             raise ConfigError(
-                f"neither lm-eval nor template_dir has a task or group {name!r}{suggestion(name, ready)}",
+                f"unknown task or group {name!r}: neither lm-eval nor template_dir has it{suggestion(name, ready)}",
                 hint=f"`lm_eval ls tasks` lists those of lm-eval; ready groups are {', '.join(ready)}",
             )
         for member in members:
@@ -87,7 +87,7 @@ def _of_board(
             if not has_task(name, template_dir) and (of_part := list_group_members(name)):
                 groups[name] = of_part
             if not of_part:
-                log.warning(f"{board.name}: {part.name} is left out, since the installed lm-eval has no {name}")
+                log.warning(f"{board.name}: {part.name} is left out, because the installed lm-eval has no {name}")
             for member in of_part:
                 _ask(tasks, member, part.shots)
             members.update(dict.fromkeys(of_part))
@@ -102,7 +102,7 @@ def _of_board(
 
 def _ask(tasks: dict[str, int | None], name: str, shots: int | None) -> None:
     if tasks.setdefault(name, shots) != shots:
-        raise ConfigError(f"{name} is asked for with two numbers of shots", hint="Name it once")
+        raise ConfigError(f"{name} is named with two different numbers of shots", hint="Name it once")
 
 
 def read_lm_eval_task(code: TaskCode, shots: int | None, chat: Chat | None = None) -> tuple[RecordedDocs, int]:
@@ -182,7 +182,7 @@ def _row(
 
     kind, first = instances[0].request_type, instances[0].args
     if any(len(instance.args) > 2 for instance in instances):
-        raise DataError("is asked with a picture or a sound, which no pack holds")
+        raise DataError("uses a picture or a sound, which a pack cannot hold")
     if kind == "loglikelihood":
         conditional, unconditional = split_unconditional([instance.args for instance in instances])
         instances = instances[: len(conditional)]
@@ -191,7 +191,7 @@ def _row(
     several = len({instance.args[0] for instance in instances}) > 1
     if not isinstance(first[0], str) or (several and len({instance.args[1] for instance in instances}) > 1):
         raise DataError(
-            "is asked with another prompt and another continuation for each choice, which no pack holds",
+            "changes both prompt and continuation for each choice, which a pack cannot hold",
             hint="Leave the task out of tasks",
         )
     if kind == "generate_until":

@@ -48,7 +48,7 @@ def add_next_token_choices(task: PreparedTask, rows: RecordedDocs, code: TaskCod
     try:
         _check(code, rows)
         if not find_backend(config.backend).restricts_tokens:
-            raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
+            raise NotOneTokenError(f"backend {config.backend} cannot restrict generation to given tokens")
         ids = find_shared_ids(table, list_tokenizer_models(config))
     except NotOneTokenError as why:
         log.warning(f"{task.name}: scored by likelihood, not by the next token: {why}")
@@ -75,16 +75,16 @@ def _check(code: TaskCode, rows: RecordedDocs) -> None:
     NotOneTokenError: Its metrics ask more than which choice is the likeliest.
     """
     if code.settings.get("process_results") is not None:
-        raise NotOneTokenError("it has a scorer of its own, which is given likelihoods")
+        raise NotOneTokenError("it has its own scorer, which needs likelihoods")
     listed = code.settings.get("metric_list")
     names = (
         [metric.get("metric") for metric in listed if isinstance(metric, Mapping)] if isinstance(listed, list) else []
     )
     if other := [name for name in names if name not in ("acc", *_BY_LENGTH)]:
-        raise NotOneTokenError(f"{other[0]} is made of likelihoods")
+        raise NotOneTokenError(f"{other[0]} is computed from likelihoods")
     for number, row in enumerate(rows.rows):
         if row.right is None or row.prompts:
-            raise NotOneTokenError(f"doc {number} has several right choices, or prompts of their own")
+            raise NotOneTokenError(f"doc {number} has several right choices, or a prompt for each")
         for name in names:
             if name in _BY_LENGTH and len(set(map(_BY_LENGTH[name], row.continuations))) > 1:
                 raise NotOneTokenError(f"{name} divides by the length of a choice, and those of doc {number} differ")

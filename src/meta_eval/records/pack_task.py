@@ -80,7 +80,7 @@ def make_task(
         check_rows(rows)
     where = str(code.root / code.file)
     if code.settings.get("use_prompt"):
-        raise TemplateError("use_prompt: makes prompts in a way that no record replaces", where=where)
+        raise TemplateError("use_prompt: makes prompts that a record cannot replace", where=where)
     template = _template(code, rows.generation)
     each = any(row.prompts for row in rows.rows)
     if each:
@@ -245,8 +245,8 @@ def _check_metrics(code: TaskCode) -> None:
     by_length = [name for name in names if name in ("acc_norm", "acc_bytes", "acc_mutual_info")]
     if by_length:
         raise TemplateError(
-            f"{by_length[0]} counts the characters of a choice, which in a pack are those of the whole prompt, since "
-            "each choice has a prompt of its own",
+            f"{by_length[0]} divides by the characters of a choice, which in a pack is the whole prompt, because "
+            "each choice has its own prompt",
             hint="Leave the task out of tasks",
         )
 

@@ -69,7 +69,7 @@ def _prepare(config: Config, config_place: str) -> Prepared:
     baseline = open_baseline(config, config_place)
     if config.apply_chat_template and config.evals_dataset != LM_EVAL:
         raise ConfigError(
-            f"the prompts of {config.evals_dataset} are as they were recorded, and no template is put around them",
+            f"the prompts of {config.evals_dataset} are used as recorded, without a chat template",
             where=f"{config_place}: apply_chat_template",
             hint="Set it to false",
         )
@@ -80,7 +80,9 @@ def _prepare(config: Config, config_place: str) -> Prepared:
     _say_margin(Path(config.work_dir), config.margin)
     if left_out := pack.manifest.left_out:
         of = len(left_out) + len(pack.manifest.tasks)
-        log.warning(f"{len(left_out)} of {of} tasks are left out, manifest.json says why: {', '.join(left_out)}")
+        log.warning(
+            f"{len(left_out)} of {of} tasks are left out; the reasons are in manifest.json: {', '.join(left_out)}"
+        )
     report_progress(f"writing {config.work_dir}")
     write_pack(Path(config.work_dir), pack.files, pack.manifest)
     return Prepared(pack.manifest, config.work_dir)
@@ -94,8 +96,8 @@ def _say_margin(work_dir: Path, margin: float) -> None:
         return
     if before != margin:
         log.warning(
-            f"the margin of {work_dir} was {before:g} points and is {margin:g} now: report judges by it, also results "
-            "that are there already; `report --margin` and a gate.yaml have one of their own"
+            f"the margin of {work_dir} changes from {before:g} to {margin:g} points; `report` uses it for all results, "
+            "also existing ones. `report --margin` and gate.yaml override it"
         )
 
 
@@ -110,13 +112,13 @@ def _assemble(config: Config, config_place: str) -> Pack:
         return _prepare_record(config, config_place, place, record_format)
     if config.evals_run is not None:
         raise ConfigError(
-            f"{name} holds no recorded runs to choose from", where=f"{config_place}: evals_run", hint="Set it to null"
+            f"{name} is not a folder of recorded runs", where=f"{config_place}: evals_run", hint="Set it to null"
         )
     if name == LM_EVAL:
         return _prepare_tasks(config, config_place)
     if config.cluster:
         raise ConfigError(
-            f"names fields of the docs of {name}, whose templates say what docs share",
+            f"cannot be set for {name}: its templates define clusters",
             where=f"{config_place}: cluster",
             hint="Set `cluster` in the template (metadata.meta_eval.cluster), or leave it out",
         )
@@ -129,13 +131,13 @@ def _prepare_record(config: Config, config_place: str, place: Place, record_form
     where = f"{config_place}: tasks"
     if not config.bundle:
         raise ConfigError(
-            "a recorded run is written into the pack whole", where=f"{config_place}: bundle", hint="Set bundle: true"
+            "a recorded run must be in the pack", where=f"{config_place}: bundle", hint="Set bundle: true"
         )
     if place.repository is None and config.evals_revision is not None:
         raise ConfigError(
-            "names a commit of the hub, and the record is on this machine",
+            "names a hub commit, but the record is local",
             where=f"{config_place}: evals_revision",
-            hint="Of several runs evals_run names the one that is meant",
+            hint="To choose among several runs, set evals_run",
         )
     with locating(where):
         record = record_format.open_run(place, config.evals_run, split_excluded(config.tasks)[0])
@@ -178,7 +180,9 @@ def recorded_task(record: Record, name: str, context: Context) -> CandidateTask:
 def _prepare_tasks(config: Config, config_place: str) -> Pack:
     """Build a pack of lm-eval's own tasks, without answers."""
     if not config.bundle:
-        raise ConfigError("lm-eval's own tasks are frozen", where=f"{config_place}: bundle", hint="Set bundle: true")
+        raise ConfigError(
+            "docs of lm-eval's tasks must be in the pack", where=f"{config_place}: bundle", hint="Set bundle: true"
+        )
     with locating(f"{config_place}: tasks"):
         shots, groups = find_lm_eval_tasks(config.tasks, Path(config.template_dir))
     with locating(f"{config_place}: apply_chat_template"):

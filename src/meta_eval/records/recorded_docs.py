@@ -180,7 +180,7 @@ class _SampleReading:
             self.warnings["prompt_with_bos"] += 1
             prompt = bare
         elif any(self._bare(request[0]) != request[0] for request in requests):
-            raise DataError(f"has the text of a BOS ({self.bos}) in front of what is scored")
+            raise DataError(f"has the BOS text ({self.bos}) before the scored text")
         hashed = own.get("input_question_hash")
         self.rows.append(
             RecordedDoc(
@@ -204,34 +204,34 @@ class _SampleReading:
     def _requests(self, sample: Mapping[str, Any]) -> list[list[Any]]:
         requests = read_arguments(sample)
         if not requests:
-            raise DataError("does not say what was asked", hint="Take the file as lm_eval wrote it")
+            raise DataError("does not say what was asked", hint="Use the file as lm_eval wrote it")
         if any(len(request) > 2 for request in requests):
-            raise DataError("was asked with a picture or a sound, which no record holds")
+            raise DataError("uses a picture or a sound, which a record cannot hold")
         for request in requests:
             if not isinstance(request[0], str):
                 raise DataError(
-                    "was asked as chat messages, and only a chat API can be asked so again",
+                    "was sent as chat messages, which only a chat API can repeat",
                     hint="Record the run with an engine that renders the chat template itself (--apply_chat_template)",
                 )
             if not request[0] and self.output_type == "generate_until":
-                raise DataError("was asked with an empty prompt")
+                raise DataError("has an empty prompt")
         if self.output_type == "generate_until":
             self._note_generation(requests[0])
         elif self.output_type != ROLLING and not all(
             len(request) == 2 and isinstance(request[1], str) for request in requests
         ):
             raise DataError(
-                f"was not asked for likelihoods, and its task is {self.output_type} today",
-                hint="Install the lm-eval that the record was made with",
+                f"holds no likelihood request, but its task is {self.output_type} now",
+                hint="Install the lm-eval version of the record",
             )
         if len(requests) > 1 and self.output_type != "multiple_choice":
-            raise DataError(f"was asked {len(requests)} times, and its task asks once")
+            raise DataError(f"has {len(requests)} requests, and its task makes one")
         return requests
 
     def _check_shape(self, requests: Sequence[Sequence[Any]]) -> None:
         if len({request[0] for request in requests}) > 1 and len({request[1] for request in requests}) > 1:
             raise DataError(
-                "was asked with another prompt and another continuation for each choice, which no record holds",
+                "changes both prompt and continuation for each choice, which a record cannot hold",
                 hint="Leave the task out of tasks",
             )
 
@@ -239,8 +239,8 @@ class _SampleReading:
         settings = request[1] if len(request) > 1 else None
         if not isinstance(settings, dict):
             raise DataError(
-                "was not asked for a text, and its task generates one today",
-                hint="Install the lm-eval that the record was made with",
+                "holds no generation request, but its task generates now",
+                hint="Install the lm-eval version of the record",
             )
         if self.generation is None:
             self.generation = settings
@@ -253,7 +253,7 @@ class _SampleReading:
         elif hash_text(prompt) != recorded:
             raise DataError(
                 f"the prompt does not have its recorded SHA-256 {recorded:.80}",
-                hint="The samples were edited or are damaged: take the file as lm_eval wrote it",
+                hint="The samples are edited or damaged: use the file as lm_eval wrote it",
             )
 
     def _bare(self, prompt: str) -> str:
@@ -274,7 +274,7 @@ class _SampleReading:
         try:
             return [[self._response(response) for response in request] for request in saved]
         except (ValueError, TypeError, LookupError, OverflowError):
-            raise DataError("holds answers that are neither texts nor likelihoods") from None
+            raise DataError("holds answers that are neither text nor likelihoods") from None
 
     def _response(self, response: Any) -> Any:
         if self.output_type == "generate_until":

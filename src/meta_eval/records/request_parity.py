@@ -79,7 +79,7 @@ def _check(made: CandidateTask, evaluator: Evaluator) -> None:
         raise DataError(
             f"lm-eval does not take these docs: {error.what}",
             where=made.where,
-            hint="Install the lm-eval that the record was made with",
+            hint="Install the lm-eval version of the record",
         ) from None
     (split, docs), *_ = task.dataset.items()
     own = str(task.config.target_delimiter)
@@ -131,7 +131,7 @@ def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], made: Cand
         if kind:
             what = f"continues with {ours[1]!r:.80}, and {theirs[1]!r:.80} was recorded"
     return DataError(
-        f"today's task makes another request of it: it {what}",
+        f"the installed task makes a different request: it {what}",
         where=f"{made.where}, doc {number} (question hash {row.question_hash})",
-        hint="Install the lm-eval that the record was made with, or copy that version's task into template_dir",
+        hint="Install the lm-eval version of the record, or copy the task of that version into template_dir",
     )

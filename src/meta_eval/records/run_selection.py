@@ -48,7 +48,7 @@ def leave_tasks_out(
     """
     left = [name for name in names if name not in excluded]
     if not left:
-        raise ConfigError("leaves out every task that it names")
+        raise ConfigError("leaves out every task it names")
     kept = {name: tuple(member for member in members if member not in excluded) for name, members in groups.items()}
     return left, {name: members for name, members in kept.items() if members}
 
@@ -65,8 +65,8 @@ def _named(record: TaskIndex, names: Sequence[str]) -> tuple[list[str], dict[str
         else:
             known = [*record.groups, *record.tasks]
             raise ConfigError(
-                f"{record.name} holds no task or group {name!r}{suggestion(name, known)}",
-                hint=f"It holds {', '.join(known[:20])}; {ALL!r} is all of it",
+                f"{record.name} has no task or group {name!r}{suggestion(name, known)}",
+                hint=f"It holds {', '.join(known[:20])}; {ALL!r} means all",
             )
     return list(chosen), groups
 
@@ -87,9 +87,7 @@ def find_snapshot(path: Path) -> Path:
     commit = read_text(note, limit=_MOST_NAME).strip() if note.is_file() else ""
     if snapshots / commit in folders:
         return snapshots / commit
-    raise SourceError(
-        f"holds {len(folders)} snapshots, and none of them is that of main", where=str(path), hint="Name one of them"
-    )
+    raise SourceError(f"holds {len(folders)} snapshots, none of them of main", where=str(path), hint="Name one of them")
 
 
 def choose_runs(
@@ -126,7 +124,7 @@ def _chosen(task: str, runs: Sequence[TaskOutput], run: str | None, name: str) -
     raise ConfigError(
         f"{name} holds {len(fitting)} runs of {task}: {join_names(sorted(times), 6)}",
         where="evals_dataset",
-        hint="Say which is meant: its time as evals_run, or its results file as evals_dataset",
+        hint="Set evals_run to the time of one, or evals_dataset to its results file",
     )
 
 

@@ -117,15 +117,15 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
         ]
         if len(files) > 1:
             raise SourceError(
-                f"{len(files)} files say that they are the task {name}: {', '.join(map(str, files))}",
+                f"{len(files)} files define the task {name}: {', '.join(map(str, files))}",
                 where=str(root),
-                hint="Copy the one that is meant, with all that it includes, into template_dir",
+                hint="Copy the right one, with the files it includes, into template_dir",
             )
         if files:
             settings, origins, chain = merge_includes(reading, files[0], ())
             if "class" in settings:
                 raise SourceError(
-                    f"the task {name} is a class of Python, which reads its own dataset and no recorded docs",
+                    f"the task {name} is a Python class that reads its own dataset instead of recorded docs",
                     where=str(root / files[0]),
                     hint="Leave it out of tasks",
                 )
@@ -141,7 +141,7 @@ def find_code(name: str, template_dir: Path) -> TaskCode:
             return TaskCode(name, root, files[0], settings, origins, chain, needed, origin, prefix)
     known = installed[1] if installed else "no lm-eval is installed"
     raise SourceError(
-        f"nobody here has the code of the task {name}: it is neither in template_dir nor in lm-eval ({known})",
+        f"no code for the task {name}: it is neither in template_dir nor in lm-eval ({known})",
         where=str(template_dir),
         hint="Install the lm-eval that has it, or copy the folder of your own task into template_dir",
     )
@@ -157,9 +157,9 @@ def find_allowed_code(name: str, template_dir: Path, *, allow_code: bool) -> Tas
     code = find_code(name, template_dir)
     if code.settings.get("unsafe_code") and not allow_code:
         raise ConfigError(
-            "runs programs that the model writes, and lm-eval's own code of it has no sandbox",
+            "runs model-written code, and lm-eval's task has no sandbox",
             where=name,
-            hint="Set allow_code: true on a machine that may be lost",
+            hint="Set allow_code: true, but only on a disposable machine",
         )
     return code
 
@@ -204,7 +204,7 @@ def list_group_members(name: str) -> tuple[str, ...]:
     for member in listed if isinstance(listed, list) else [listed]:
         if not isinstance(member, str):
             raise SourceError(
-                f"the group {name} holds a task with settings of its own", where=installed[1], hint="Name its tasks"
+                f"the group {name} overrides the settings of a task", where=installed[1], hint="Name its tasks"
             )
         tasks.update(dict.fromkeys((member,) if has_task(member) else list_group_members(member)))
     return tuple(tasks)
@@ -291,7 +291,7 @@ def _with_new_names(content: bytes, path: Path) -> bytes:
     new, count = _INCLUDE.subn(lambda match: f"{match[1]}{match[2]}{_new_name(match[3])}{match[2]}", text)
     if count > 1 or (not count and re.search(r"(?m)^[\"']?include[\"']?[ \t]*:", text)):
         raise TemplateError(
-            "include: is not one name in one line",
+            "include: must be one name on one line",
             where=str(path),
             hint="Copy the task into template_dir and correct it there",
         )

@@ -27,7 +27,7 @@ def check_rows(rows: RecordedDocs) -> None:
     for number, row in enumerate(rows.rows):
         if not all(map(_is_text, _texts(row))):
             with locating(f"doc {number}", behind=", "):
-                raise DataError("holds half of a surrogate pair, which is no text", hint=_HINT)
+                raise DataError("holds half of a surrogate pair, which is not text", hint=_HINT)
 
 
 def _texts(row: RecordedDoc) -> Iterator[str]:

@@ -68,7 +68,7 @@ class TextRecord(Record):
             raise DataError("holds no answer", where=where)
         for number, answer in enumerate(answers):
             if not answer.prompt:
-                raise DataError("was asked with an empty prompt", where=f"{where}, doc {number}")
+                raise DataError("has an empty prompt", where=f"{where}, doc {number}")
         rows = list(map(_row, answers))
         prompts = Counter(row.prompt for row in rows)
         repeated = len(rows) - len(prompts)

@@ -168,7 +168,7 @@ def read_details_rows(
                 yield from some.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(
-            f"is no parquet file that can be read: {describe_error(error)}", where=where,
+            f"is not a readable parquet file: {describe_error(error)}", where=where,
             hint="Fetch it again",
         ) from None  # fmt: skip
 

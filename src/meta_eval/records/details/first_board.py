@@ -153,8 +153,8 @@ def _prompt(row: Mapping[str, Any]) -> str:
         raise _own_prompts()
     hashed = isinstance(row.get("hashes"), Mapping)
     raise DataError(
-        "has its prompt only as a hash, of which nobody can ask again" if hashed else "does not say what was asked",
-        hint="Take a later run of this model, which keeps prompts as text",
+        "has only a hash of its prompt, which cannot be run again" if hashed else "does not say what was asked",
+        hint="Use a later run of this model, which stores prompts as text",
     )
 
 
@@ -181,8 +181,8 @@ def _contexts(row: Mapping[str, Any], prompt: str, tokenizer: Tokenizer | None) 
 
 def _own_prompts() -> DataError:
     return DataError(
-        "was asked with a prompt of its own for each choice, of which these details keep one",
-        hint="Name the tokenizer of the recorded model as tokenizer, which may tell the others by their "
+        "used a different prompt for each choice, and these details keep only one",
+        hint="Set tokenizer to the recorded model's, which may recover the others from their "
         "token ids, or leave the task out of tasks",
     )
 
@@ -194,7 +194,7 @@ def _is_cut(counts: Any) -> bool:
 def _likelihood(prediction: Any) -> float:
     value = prediction[0] if isinstance(prediction, list) and prediction else prediction
     if not _is_number(value) or math.isnan(value):
-        raise DataError("holds a likelihood that is no number")
+        raise DataError("holds a likelihood that is not a number")
     return float(value)
 
 

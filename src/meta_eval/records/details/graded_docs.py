@@ -91,13 +91,13 @@ def find_grader(sample: DetailsRow, source_name: str) -> Kind:
         and not sample.prompts
     ):
         raise DataError(
-            "does not say what stood behind the prompt: the harness scored one ending behind each choice",
+            "does not say what follows the prompt: the harness scored one ending after each choice",
             hint="Leave the task out of tasks",
         )
     if kind is not None and set(METRICS_OF_GRADER[kind]) & set(sample.metrics):
         return kind
     raise DataError(
-        f"was graded by {', '.join(sample.metrics) or 'nothing'}, which nothing here grades again",
+        f"was graded by {', '.join(sample.metrics) or 'nothing'}, which meta-eval cannot grade",
         hint="Leave the task out of tasks",
     )
 
@@ -137,7 +137,7 @@ def make_choice_doc(sample: DetailsRow, kind: Kind) -> tuple[str, dict[str, Any]
 def _two_lists(golds: list[int]) -> dict[str, int]:
     """Of mc1 the first choice is right and no other; of mc2, which stands behind it, the first ones are."""
     if len(golds) < 2 or golds[0] != 0 or golds[1:] != list(range(golds[1], golds[1] + len(golds) - 1)):
-        raise DataError("has right choices at other places than TruthfulQA's two lists have them")
+        raise DataError("its right choices are not where TruthfulQA's two lists have them")
     return {"mc1": golds[1], "true": len(golds) - 1}
 
 
@@ -157,7 +157,7 @@ def check_recorded_verdicts(sample: DetailsRow, doc: dict[str, Any], kind: Kind)
         if recorded is not None and not math.isclose(computed[name], recorded, rel_tol=0, abs_tol=SAME_RECORDED_METRIC):
             raise DataError(
                 f"the recorded likelihoods give {name} {computed[name]:.6g}, and {recorded:.6g} was recorded",
-                hint="The file was edited, or was graded by rules that nobody here knows: leave the task out of tasks",
+                hint="The file was edited or graded by unknown rules: leave the task out of tasks",
             )
 
 
@@ -219,7 +219,7 @@ class _DetailsReading:
     def add(self, sample: DetailsRow) -> None:
         kind = find_grader(sample, self.source_name)
         if self.kind not in (None, kind):
-            raise DataError("was recorded in other metrics than the docs before it")
+            raise DataError("was recorded with other metrics than the docs before it")
         self.kind = kind
         self.metrics.update(dict.fromkeys(sample.metrics))
         self.warnings["prompt_truncated"] += sample.truncated
@@ -230,7 +230,7 @@ class _DetailsReading:
         if self.kind is None:
             raise DataError("holds no row")
         if self.kind == "gsm8k" and not (self.generation or {}).get("until"):
-            raise DataError("was generated with no stop text that is known: an answer holds each of them")
+            raise DataError("has no recognisable stop text: every known one occurs in an answer")
         prompts = Counter((row.prompt, row.continuations) for row in self.rows)
         self.warnings["duplicate_prompts"] = sum(prompts.values()) - len(prompts)
         kept = {name: count for name, count in sorted(self.warnings.items()) if count}

@@ -65,18 +65,18 @@ def read_lighteval_row(row: Mapping[str, Any], tokenizer: Tokenizer | None) -> D
 def _answer(doc: Mapping[str, Any], response: Mapping[str, Any]) -> tuple[str | None, tuple[float, ...] | None]:
     methods, texts, costs = doc.get("sampling_methods") or [], response.get("text"), response.get("logprobs")
     if isinstance(methods, list) and "PERPLEXITY" in methods:
-        raise DataError("was asked for the likelihood of its whole text, which nothing here grades again")
+        raise DataError("scores the likelihood of its whole text, which meta-eval cannot grade")
     if isinstance(texts, list) and texts:
         if len(texts) > 1:
-            raise DataError(f"was answered {len(texts)} times, and a pack asks once")
+            raise DataError(f"has {len(texts)} answers, and a pack asks once")
         final = response.get("text_post_processed")
         return str(final[0] if isinstance(final, list) and final else texts[0]), None
     if not isinstance(costs, list) or not costs:
         raise DataError("does not say what the model answered")
     if doc.get("unconditioned_query") is not None:
-        raise DataError("was graded beside the likelihood without a question, which nothing here grades again")
+        raise DataError("was graded relative to the likelihood without a question, which meta-eval cannot grade")
     if not all(isinstance(cost, (int, float)) and not math.isnan(cost) for cost in costs):
-        raise DataError("holds a likelihood that is no number")
+        raise DataError("holds a likelihood that is not a number")
     return None, tuple(map(float, costs))
 
 
@@ -104,13 +104,13 @@ def _prompt(doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Toke
         return given, False
     if isinstance(given, list) and given:
         raise DataError(
-            "was asked as chat messages, and only a chat API can be asked so again",
+            "was sent as chat messages, which only a chat API can repeat",
             hint="Record the run with an engine that renders the chat template itself",
         )
     try:
         plain = _plain(doc)
     except (TypeError, LookupError, AttributeError):
-        raise DataError("has examples in front of its question that cannot be read") from None
+        raise DataError("has unreadable few-shot examples before its question") from None
     if tokenizer is None or not isinstance(ids, list) or not ids:
         return plain, True
     bare = strip_bos([int(token_id) for token_id in ids], tokenizer)
@@ -119,8 +119,8 @@ def _prompt(doc: Mapping[str, Any], response: Mapping[str, Any], tokenizer: Toke
     text = tokenizer.decode(bare, skip_special_tokens=False)
     if tokenizer.encode(text, add_special_tokens=False).ids != bare:
         raise DataError(
-            "has its prompt only as token ids, and they are none of this model's tokenizer",
-            hint="Name the tokenizer of the recorded model as tokenizer, or record with vLLM",
+            "has only token ids as its prompt, and they do not fit this model's tokenizer",
+            hint="Set tokenizer to the recorded model's, or record with vLLM",
         )
     return text, False
 

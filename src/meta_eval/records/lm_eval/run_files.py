@@ -101,7 +101,7 @@ def find_local_run(name: str, path: Path, run: str | None, wanted: Sequence[str]
     with_samples = {task: [run for run in runs if has_samples(run)] for task, runs in files.tasks.items()}
     if not any(with_samples.values()):
         raise SourceError(
-            "holds results of lm_eval and no samples, so nobody knows what was asked and answered",
+            "holds lm_eval results without samples, so prompts and answers are unknown",
             where=name,
             hint="Run lm_eval with --log_samples",
         )
@@ -159,7 +159,7 @@ def _checked(
     """
     for task in chosen:
         if not is_name(task):
-            raise SourceError(f"{quoted(task)} is no name of a task", where=name, hint=RULE)
+            raise SourceError(f"{quoted(task)} is not a valid task name", where=name, hint=RULE)
     used = {run.results for runs in chosen.values() for run in runs}
     files = OutputIndex(chosen, {file: tree for file, tree in results.items() if file in used})
     check_one_model({task: _provenance(files, runs[0], task) for task, runs in chosen.items()})

@@ -80,8 +80,8 @@ class LmEvalRecord(Record):
         code = find_allowed_code(task, reading.template_dir, allow_code=reading.allow_code)
         if recorded.entry.task_version != code.version:
             log.warning(
-                f"{task}: the record is of version {recorded.entry.task_version} of the task, and {code.origin} has "
-                f"version {code.version}; verify says whether they grade alike"
+                f"{task}: the record has version {recorded.entry.task_version} of the task, and {code.origin} has "
+                f"version {code.version}; `meta-eval verify` says whether they grade alike"
             )
         return Grader(code, _verdict(code, recorded), list_filters(code))
 
