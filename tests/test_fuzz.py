@@ -605,9 +605,9 @@ def test_answers(answered: tuple[Path, bytes], data: st.DataObject) -> None:
     [
         (lambda tree: tree | {"schema_version": True}, "has schema version True"),
         (lambda tree: tree | {"schema_version": 2.0}, "has schema version 2.0"),
-        (lambda tree: {**tree, "tasks": {"a/b": next(iter(tree["tasks"].values()))}}, "is no name"),
-        (lambda tree: {**tree, "tasks": {"t": {**tree["tasks"]["meta_some"], "docs_file": "../x.parquet"}}}, "leads out of the pack"),
-        (lambda tree: {**tree, "files": {}}, "is none of the files"),
+        (lambda tree: {**tree, "tasks": {"a/b": next(iter(tree["tasks"].values()))}}, "is not a valid name"),
+        (lambda tree: {**tree, "tasks": {"t": {**tree["tasks"]["meta_some"], "docs_file": "../x.parquet"}}}, "points outside the pack"),
+        (lambda tree: {**tree, "files": {}}, "is not in files"),
         (lambda tree: {**tree, "groups": {"g": ["nobody"]}}, "there is no task 'nobody'"),
         (lambda tree: {**tree, "tasks": {}, "groups": {}}, "tasks: Dictionary should have at least 1 item"),
     ],

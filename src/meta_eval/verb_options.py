@@ -42,7 +42,7 @@ class ScoringOptions(TaskOptions):
     """Which tasks of a pack are scored. It has the attributes of `TaskOptions` as well.
 
     Attributes:
-        allow_code: Also score the tasks whose scoring runs code that a model wrote.
+        allow_code: Also score the tasks whose scoring runs model-written code.
     """
 
     allow_code: bool = False

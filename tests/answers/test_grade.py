@@ -297,7 +297,7 @@ def test_a_partial_grade_leaves_a_task_out_that_has_no_answer(place: Path) -> No
 
 
 def test_a_partial_grade_of_nothing_is_refused(place: Path) -> None:
-    assert "hold no answer that could be graded" in refusal(place, rewrite(place, list.clear), partial=True)
+    assert "hold no gradable answer" in refusal(place, rewrite(place, list.clear), partial=True)
 
 
 def test_a_failed_answer_is_named_with_its_error(place: Path) -> None:
@@ -345,7 +345,7 @@ def test_an_answer_of_another_kind_is_refused(place: Path) -> None:
 
 def test_answers_of_two_models_are_refused(place: Path) -> None:
     told = refusal(place, rewrite(place, lambda lines: lines[5].update(model="org/other")))
-    assert "these answers are of 2 models: my/model (" in told
+    assert "these answers come from 2 models: my/model (" in told
     assert "line 6)" in told
 
 
@@ -387,7 +387,7 @@ def test_code_is_run_only_where_it_is_allowed(tmp_path: Path) -> None:
     pack = prepare(tmp_path / "work_dir", "meta_mbpp")
     export(pack, tmp_path / "requests.jsonl")
     answer(pack, tmp_path / "requests.jsonl", tmp_path / "answers.jsonl")
-    assert "meta_mbpp: scoring runs code that a model wrote" in refusal(tmp_path)
+    assert "meta_mbpp: scoring runs model-written code" in refusal(tmp_path)
 
 
 # The command
@@ -406,11 +406,11 @@ def test_the_command_says_what_the_function_says(place: Path) -> None:
     ("arguments", "told"),
     [
         (["gone.jsonl", "--pack", "work_dir"], "gone.jsonl: cannot be read"),
-        (["requests.jsonl", "--pack", "work_dir"], "requests.jsonl: is a file of requests"),
+        (["requests.jsonl", "--pack", "work_dir"], "requests.jsonl: holds requests, not answers"),
         (["answers.jsonl", "--pack", "gone"], "gone: is not a pack"),
-        (["answers.jsonl", "--pack", "work_dir", "--prefer", "first"], "--prefer: 'first' is not last"),
+        (["answers.jsonl", "--pack", "work_dir", "--prefer", "first"], "--prefer: 'first' is not allowed"),
         (["answers.jsonl", "--pack", "work_dir", "--output", "answers.jsonl"], "answers.jsonl: cannot be written"),
-        (["answers.jsonl", "--pack", "work_dir", "--tasks", "meta_x"], "no task or group 'meta_x'"),
+        (["answers.jsonl", "--pack", "work_dir", "--tasks", "meta_x"], "unknown task or group 'meta_x'"),
     ],
 )
 def test_a_mistake_is_one_message(arguments: list[str], told: str, place: Path) -> None:
@@ -446,14 +446,14 @@ def test_answers_of_two_settings_of_run_are_not_one_run(place: Path) -> None:
         head = {"format": "meta-eval answers", "version": 1, "settings_sha256": str(number)}
         files.append(place / f"{number}.jsonl")
         files[-1].write_text("".join(json.dumps(line) + "\n" for line in [head, *lines[number::2]]))
-    assert "other settings each" in refusal(place, *files)
+    assert "generated with different settings" in refusal(place, *files)
 
 
 @pytest.mark.parametrize("name", ["engine", "model"])
 @pytest.mark.parametrize("value", ["..", "a\0b", "\ud800", "\x1b[31m", "\u202e", "é" * 128])
 def test_a_name_that_no_folder_has_is_told_with_its_line(name: str, value: str, place: Path) -> None:
     changed = rewrite(place, lambda lines: lines[1].update({name: value}))
-    assert f"changed.jsonl, line 2: this is no answer: {name} is " in refusal(place, changed)
+    assert f"changed.jsonl, line 2: not an answer: {name} is " in refusal(place, changed)
 
 
 def test_half_a_character_is_graded_as_one_that_cannot_be_read(place: Path) -> None:

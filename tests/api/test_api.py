@@ -71,7 +71,7 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
     with noted() as notes:
         made = prepare(Config(model_name="m", evals_dataset="sample", tasks=("meta_gpqa",)), progress=progress)
     assert isinstance(made.manifest, Manifest)
-    assert any("ships" in note for note in notes)
+    assert any("using the shipped templates" in note for note in notes)
     assert "meta_gpqa: reading sample, subset gpqa" in seen
 
     proof = verify("work_dir", min_agreement=0.5, progress=progress)
@@ -153,13 +153,13 @@ def test_a_nul_in_options_is_refused() -> None:
 def test_a_file_says_the_same_as_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("model_name: m\nevals_dataset: sample\ntasks: meta_gpq\n")
-    with pytest.raises(UserError, match=r"mine\.yaml: tasks: there is no task or group 'meta_gpq'"):
+    with pytest.raises(UserError, match=r"mine\.yaml: tasks: unknown task or group 'meta_gpq'"):
         prepare("mine.yaml")
 
 
 @pytest.mark.parametrize("margin", [0, -1.0, 100, float("nan")])
 def test_a_margin_is_checked_as_the_commands_is(margin: float) -> None:
-    with pytest.raises(UserError, match="margin: .* is no number of points above 0 and below 100"):
+    with pytest.raises(UserError, match="margin: .* is not a number of points above 0 and below 100"):
         report("out", margin=margin)
 
 

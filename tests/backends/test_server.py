@@ -60,7 +60,7 @@ def test_without_one_the_tokenizer_is_that_of_the_model_or_of_model_args() -> No
     ("keys", "said"),
     [
         ({"backend": "vllm", "model_args": {"tokenizer": "org/T"}}, "leave model_args.tokenizer out"),
-        ({"backend": "gguf"}, "backend gguf takes no tokenizer that is known here"),
+        ({"backend": "gguf"}, "backend gguf has no known tokenizer option"),
         ({"model_args": {"tokenizer": "org/T"}}, "use the key tokenizer"),
     ],
 )

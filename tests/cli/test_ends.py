@@ -63,7 +63,7 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.startswith("error: the working directory is not there any more")
+    assert done.stderr.startswith("error: the working directory no longer exists")
 
 
 @pytest.mark.parametrize("after", [0.06, 0.12, 0.2])

@@ -169,7 +169,7 @@ def test_warnings_are_logged_and_recorded() -> None:
     manifest, said = make(tasks="meta_mmlu_pretrain,meta_gpqa_cot,meta_gpqa")
     assert manifest.tasks["meta_mmlu_pretrain"].warnings == {"duplicate_prompts": 1}
     assert "meta_gpqa_cot: 1 of 15 rows bring a BOS of their own, which was taken off: the engine adds it" in said
-    assert "meta_gpqa: Meta generated up to 96 tokens, and this template allows 2048" in said
+    assert "meta_gpqa: Meta generated up to 96 tokens; this template allows 2048" in said
 
 
 def test_a_copied_and_edited_mmlu_pro_folder_is_a_task() -> None:
@@ -228,7 +228,7 @@ def test_what_does_not_fit_the_context_is_refused_before_anything_runs() -> None
     ("keys", "words"),
     [
         ({"evals_dataset": "sampel"}, ["evals_dataset", "'sampel'", "did you mean 'sample'"]),
-        ({"evals_dataset": "./nothing"}, ["./nothing", "no file or folder"]),
+        ({"evals_dataset": "./nothing"}, ["./nothing", "neither a file, a folder nor a hub id"]),
         ({"evals_dataset": "Llama-3.1-8B-evals"}, ["did you mean 'meta-llama/Llama-3.1-8B-evals'"]),
         ({"tasks": "meta_ifevl"}, ["eval_config.yaml: tasks", "did you mean 'meta_ifeval'", "offers"]),
         ({"template_dir": "./mine"}, ["template_dir mine", "meta-eval init"]),
@@ -262,7 +262,7 @@ def test_docs_that_lack_a_column_or_a_prompt_are_refused(evals_folder: Path) -> 
     utils = Path("meta_template/_common/rows.py")
     whole = utils.read_text()
     for old, new, words in [
-        ('        "question": row["input_question"],\n', "", "makes docs without question"),
+        ('        "question": row["input_question"],\n', "", "returns docs without question"),
         ('row["input_final_prompts"][0]', '""', "has no prompt"),
     ]:
         assert old in whole
@@ -328,7 +328,7 @@ def test_a_fallback_original_is_said_and_recorded() -> None:
         originals={"ifeval": {"id": "gone/away", "fallback": "./google.jsonl"}},
     )  # fmt: skip
     assert manifest.originals["ifeval"].fallback
-    assert any("Reading the fallback ./google.jsonl instead" in sentence for sentence in said)
+    assert any("Using the fallback ./google.jsonl" in sentence for sentence in said)
     assert docs("joined_ifeval.parquet")[0]["kwargs"] == ["{}"]
 
 
@@ -402,7 +402,7 @@ def test_init_writes_what_prepare_reads_and_overwrites_nothing() -> None:
     assert cli("prepare", "--set", "evals_dataset=sample").returncode == 0
     again = cli("init")
     assert again.returncode == 2
-    assert "eval_config.yaml: is there already" in again.stderr
+    assert "eval_config.yaml: already exists" in again.stderr
 
 
 def test_a_pack_of_local_rows_is_made_without_what_lm_eval_runs_it_with(tmp_path: Path) -> None:

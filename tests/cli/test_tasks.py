@@ -96,10 +96,10 @@ def test_prepare_picks_a_new_task_up() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["a/b", "--subset", "s"], "no name for a task"),
-        (["_mine", "--subset", "s"], "in a folder whose name begins with '_' none is looked for"),
+        (["a/b", "--subset", "s"], "is not a valid task name"),
+        (["_mine", "--subset", "s"], "folders that begin with '_' are not searched"),
         (["mine", "--subset", "s", "--like", "mmul"], "did you mean 'mmlu'"),
-        (["meta_bbh", "--subset", "s", "--template-dir", str(TEMPLATES)], "is there already"),
+        (["meta_bbh", "--subset", "s", "--template-dir", str(TEMPLATES)], "already exists"),
     ],
 )
 def test_a_wrong_new_task_is_one_message(arguments: list[str], words: str) -> None:

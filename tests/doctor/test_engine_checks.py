@@ -149,10 +149,10 @@ def test_doctor_asks_the_engine_of_a_whole_pack(
 def test_doctor_asks_no_engine_where_the_pack_is_broken(tmp_path: Path) -> None:
     done = cli("doctor", tmp_path, "--engine", "--json")
     assert (done.returncode, json.loads(done.stdout)["passed"]) == (2, False)
-    assert "the engine was not asked: first mend what failed" in done.stderr
+    assert "the engine was not checked: fix the failed checks first" in done.stderr
 
 
 def test_an_unknown_backend_is_one_message() -> None:
     done = cli("doctor", "--backend", "vlm")
     assert done.returncode == 2
-    assert "'vlm' is no backend; did you mean 'vllm'?" in done.stderr
+    assert "unknown backend 'vlm'; did you mean 'vllm'?" in done.stderr

@@ -146,7 +146,7 @@ def test_what_a_cancelled_shard_left_open_is_named_and_asked_when_submitted_agai
     job.until(lambda: len(job.answered()) == 2 and job.answered()[1])
     job.slurm("scancel", f"{job.answer}_1")
     assert job.ended()["ExitCode"] == "1:0"
-    assert "not answered: " in job.log()
+    assert "unanswered: " in job.log()
     before = job.answered()
     job.submit()
     assert job.ended()["ExitCode"] == "0:0"

@@ -202,5 +202,5 @@ def test_math_brings_its_solution_and_leaves_other_originals_alone() -> None:
 def test_a_deep_question_is_a_prompt_and_a_deep_dialog_is_named(depth: int) -> None:
     text = "[" * depth + "]" * depth
     assert ifeval.read_dialog_prompt({"input_question": text}) == text
-    with pytest.raises(DataError, match="^input_question starts a JSON dialog"):
+    with pytest.raises(DataError, match="^input_question holds a truncated or malformed JSON dialog"):
         ifeval.read_dialog_prompt({"input_question": f'{{"dialog": {text}}}'})

@@ -148,7 +148,7 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
     [
         ("max_drop: 1\nmaxdrop: 2\n", "maxdrop: there is no such key; did you mean 'max_drop'?"),
         ("max_drop: 1\ntasks: {a: {min_doc: 2}}\n", "tasks.a.min_doc: there is no such key; did you mean 'min_docs'?"),
-        ("max_drop: 1\nmargin: 1\n", "margin and max_drop are two names of one thing"),
+        ("max_drop: 1\nmargin: 1\n", "margin and max_drop mean the same; give one"),
         ("margin: -1\n", "margin: -1 is not allowed"),
         ("max_drop: 0\n", "max_drop: 0 is not allowed"),
         ("max_drop: .nan\n", "'.nan' is no finite number"),
@@ -175,7 +175,7 @@ def test_a_gate_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_task_is_no_silent_gap(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no task 'meta_sone' here; did you mean 'meta_some'"):
+    with pytest.raises(ConfigError, match="unknown task 'meta_sone'; did you mean 'meta_some'"):
         at_the_gate(tmp_path, Gate(margin=1.0, tasks=["meta_sone"]), right(650), entry(N, published(65.0)))
 
 

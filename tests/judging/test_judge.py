@@ -1135,7 +1135,7 @@ def test_a_gate_may_name_a_group(tmp_path: Path) -> None:
     wide = grouped(tmp_path / "b", SUBJECTS, WORSE, rules=rules).decision
     assert [(task.task, task.margin) for task in wide.tasks] == [("mmlu_pro", 0.12)]
     assert [group.task for group in wide.groups] == ["mmlu_pro_c"]
-    with pytest.raises(ConfigError, match="there is no task 'mmlu_por' here; did you mean 'mmlu_pro'"):
+    with pytest.raises(ConfigError, match="unknown task 'mmlu_por'; did you mean 'mmlu_pro'"):
         grouped(tmp_path / "c", SUBJECTS, WORSE, rules=Gate(tasks=["mmlu_por"]))
 
 

@@ -113,7 +113,7 @@ def test_one_line_of_a_template_chooses_them(tmp_path: Path) -> None:
     # Its mutual information asks each choice without the question too: a request of its own, and nothing to lighteval.
     assert export(pack, tmp_path / "requests.jsonl").tasks == {"mine": 2 * len(docs)}
     done = cli("export", pack, "--to", "lighteval", "--output", tmp_path / "lighteval")
-    assert (done.returncode, "more than one request a doc" in " ".join(done.stderr.split())) == (2, True)
+    assert (done.returncode, "more than one request per doc" in " ".join(done.stderr.split())) == (2, True)
 
 
 def own_tokenizer(folder: Path) -> Path:

@@ -126,7 +126,7 @@ def test_the_column_of_a_template_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match="the docs' cluster is no text"):
+    with pytest.raises(TemplateError, match="the docs' cluster is not text"):
         own_clusters(tmp_path, "3")
 
 

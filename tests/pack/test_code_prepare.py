@@ -41,7 +41,7 @@ def config(tmp_path: Path, **changes: Any) -> Config:
 def test_a_task_that_runs_programs_must_be_allowed() -> None:
     folder = shipped()
     for task in CODE:
-        with pytest.raises(ConfigError, match=f"'{task}' runs programs that the model writes. Set allow_code: true"):
+        with pytest.raises(ConfigError, match=f"'{task}' runs model-written code. Set allow_code: true"):
             select_tasks(folder, [task], [EVALS])
     allowed, _ = select_tasks(folder, CODE, [EVALS], allow_code=True)
     assert tuple(selection.template.name for selection in allowed) == CODE
@@ -58,7 +58,9 @@ def test_a_group_leaves_them_out_unless_allowed() -> None:
 
 
 def test_a_group_of_nothing_else_is_refused() -> None:
-    with pytest.raises(ConfigError, match="every task of the group 'meta_code' runs programs.*allow_code: true"):
+    with pytest.raises(
+        ConfigError, match="every task of the group 'meta_code' runs model-written code.*allow_code: true"
+    ):
         select_tasks(shipped(), ["meta_code"], [ONLY_CODE])
 
 

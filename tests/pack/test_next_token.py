@@ -103,8 +103,8 @@ def test_an_answer_that_is_no_choice_is_wrong_and_ungraded(pack: Path, tmp_path:
     ("task", "settings", "why"),
     [
         (TASK, {}, "the tokenizer of my/model is not on this machine"),
-        (TASK, {"backend": "hf"}, "backend hf is not known to generate one of some tokens"),
-        ("meta_boolq", {}, "its metrics are made of likelihoods"),
+        (TASK, {"backend": "hf"}, "backend hf cannot restrict generation to given tokens"),
+        ("meta_boolq", {}, "its metrics are computed from likelihoods"),
     ],
 )
 def test_likelihoods_stay_where_something_is_missing(

@@ -116,7 +116,7 @@ def test_a_clone_keeps_what_is_the_users(home: Path, tmp_path: Path) -> None:
     for _ in range(2):
         done = cli("export", home / "work_dir", "--to", "recipe", "--dry-run", "-o", ".", cwd=clone)
         assert done.returncode == 0, done.stderr
-        assert "stays as it is: .git, LICENSE, notes, templates/ifeval/my.py\n" in done.stderr
+        assert "kept unchanged: .git, LICENSE, notes, templates/ifeval/my.py\n" in done.stderr
     (clone / "README.md").write_bytes(b"edited")  # a page, without which the publication is as good
     for _ in range(2):
         done = cli("export", home / "work_dir", "--to", "recipe", "--dry-run", "-o", clone, cwd=tmp_path)
@@ -216,7 +216,7 @@ def test_nothing_that_lies_in_a_publication_is_used(cwd: str, words: list[str], 
     mine = [word for setting in MINE for word in ("--set", setting)]
     done = cli("prepare", *mine, *(word.format(tmp_path) for word in words), cwd=tmp_path / cwd)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "lies in the publication" in " ".join(done.stderr.split())
+    assert "is inside the publication" in " ".join(done.stderr.split())
     assert files_of(tmp_path) == before
     assert not (tmp_path / "trace").exists()
 
@@ -234,7 +234,7 @@ def test_templates_that_the_reader_copied_are_run(home: Path, tmp_path: Path) ->
     shutil.copytree(home / "published" / "templates", tmp_path / "read")
     rebuild_pack(home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"], template_dir=tmp_path / "read")
     (tmp_path / "read" / "ifeval" / "utils.py").open("a").write("# more\n")
-    with pytest.raises(UserError, match=r"not what was published: files\.ifeval/utils\.py"):
+    with pytest.raises(UserError, match=r"differ from the published ones: files\.ifeval/utils\.py"):
         rebuild_pack(
             home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"], template_dir=tmp_path / "read"
         )
@@ -274,7 +274,7 @@ def test_what_differs_is_named_by_its_key_and_nothing_is_written(
     monkeypatch.setattr("meta_eval.pack.pack_rebuild.assemble_pack", lambda *_: assembled())
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, CHANGES[key])
-    with pytest.raises(UserError, match="what came out is not what was published") as error:
+    with pytest.raises(UserError, match="these files differ from the published ones") as error:
         rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert key in str(error.value)
     assert not (tmp_path / "pack").exists()
@@ -343,7 +343,7 @@ def test_a_folder_is_never_read_in_the_place_of_a_dataset(
     change(folder, lambda tree: tree.update(evals_dataset="meta-llama/Some-evals", evals_revision="0" * 40))
     (tmp_path / "meta-llama" / "Some-evals").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="would be read in the place of the dataset"):
+    with pytest.raises(UserError, match="would be read instead of the hub dataset"):
         rebuild_pack(folder, overrides=MINE)
 
 
@@ -352,7 +352,7 @@ def test_ground_truth_from_elsewhere_is_said(home: Path, tmp_path: Path, caplog:
     change(folder, lambda tree: tree.update(originals={"ifeval": {"id": "somebody/ifeval", "revision": "0" * 40}}))
     with pytest.raises(UserError):
         rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
-    assert "takes the ground truth of ifeval from somebody/ifeval, which is not the default" in caplog.text
+    assert "reads the ground truth of ifeval from somebody/ifeval instead of the default" in caplog.text
 
 
 def test_programs_that_a_model_writes_need_the_readers_word(tmp_path: Path) -> None:
@@ -378,9 +378,12 @@ def test_without_access_to_the_rows_it_is_one_message(home: Path, tmp_path: Path
     ("words", "said"),
     [
         (["export", "work_dir", "--to", "recipe"], "Add --dry-run"),
-        (["prepare", "--from", "work_dir", "--set", "model_name=m"], "is no publication"),
-        (["prepare", "--from", "published", "--set", "tasks=x"], "another would make another pack"),
-        (["prepare", "--from", "published", "--set", "originals.math.id=x"], "another would make another pack"),
+        (["prepare", "--from", "work_dir", "--set", "model_name=m"], "is not a publication"),
+        (["prepare", "--from", "published", "--set", "tasks=x"], "a different value would make a different pack"),
+        (
+            ["prepare", "--from", "published", "--set", "originals.math.id=x"],
+            "a different value would make a different pack",
+        ),
         (["prepare", "--from", "published", "--set", "template_dir=x"], "Use --template-dir"),
         (["prepare", "--from", "published", "--config", "nothing"], "cannot be read"),
     ],
@@ -393,5 +396,5 @@ def test_what_cannot_be_is_said(words: list[str], said: str, home: Path) -> None
 
 def test_rows_of_this_machine_cannot_be_made_anew_by_others(tmp_path: Path, evals_folder: Path) -> None:
     pack = prepare(tmp_path / "pack", "meta_gpqa_cot", evals_dataset=str(evals_folder), template_dir=str(TEMPLATES))
-    with pytest.raises(UserError, match="a folder of this machine"):
+    with pytest.raises(UserError, match="a local folder"):
         publish_pack(pack, tmp_path / "published")

@@ -180,7 +180,7 @@ def test_a_users_file_is_never_overwritten_by_a_new_one(tmp_path: Path) -> None:
     write(work_dir, 1, names=1)
     (work_dir / "folder1").mkdir()
     (work_dir / "folder1" / "file1").write_text("mine")
-    with pytest.raises(OutputError, match=r"folder1/file1 would be replaced, and was edited or put there by hand"):
+    with pytest.raises(OutputError, match=r"folder1/file1 would be replaced, but was edited or added by hand"):
         write(work_dir, 2, names=2)
     assert (work_dir / "folder1" / "file1").read_text() == "mine"
 
@@ -216,7 +216,7 @@ def test_a_broken_list_is_no_licence_to_delete(tmp_path: Path) -> None:
     work_dir = tmp_path / "work_dir"
     write(work_dir, 1)
     (work_dir / LIST).write_text("{}")
-    with pytest.raises(OutputError, match="does not say which files.*or name another"):
+    with pytest.raises(OutputError, match="does not list the files.*or name another"):
         write(work_dir, 2)
     assert (work_dir / "folder0" / "file0").exists()
 
@@ -369,7 +369,7 @@ def test_a_folder_with_the_name_of_ours_is_refused_and_stays(tmp_path: Path, ins
     elif lock:
         (place / "lock").write_text(lock)
     before = contents(tmp_path)
-    with pytest.raises(OutputError, match=r"\.meta-eval\.new: is in the way"):
+    with pytest.raises(OutputError, match=r"\.meta-eval\.new: holds files that meta-eval did not make"):
         write(tmp_path / "work_dir", 1)
     assert contents(tmp_path) == before
 

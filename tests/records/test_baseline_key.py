@@ -131,7 +131,7 @@ def test_a_run_of_metas_prompts_is_a_baseline_of_the_next(tmp_path: Path) -> Non
     assert found.against == "the baseline's answers, graded by the pack"
     assert found.decision is not None
     assert (found.decision.drop.value, figures(found)) == (0.0, (0.0, 0.0, 0.0))
-    with pytest.raises(UserError, match="answers of a baseline, a run of yours that others do not have"):
+    with pytest.raises(UserError, match="it holds a baseline run that others do not have"):
         publish_pack(pack, tmp_path / "published")
 
 

@@ -183,7 +183,7 @@ def test_tasks_asked_without_a_bos_are_left_out_where_most_were_asked_with_it(tm
     manifest = read_manifest(prepare(tmp_path / "pack", "recorded", evals_dataset=str(folder), model_name=str(model)))
     assert list(manifest.tasks) == ["harness_hellaswag_10"]
     assert manifest.run.add_bos_token
-    assert "was asked without a BOS" in manifest.left_out[ARC]
+    assert "was run without a BOS" in manifest.left_out[ARC]
 
 
 def test_stop_texts_that_stand_in_an_answer_were_not_in_use(tmp_path: Path) -> None:

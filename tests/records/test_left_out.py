@@ -118,8 +118,8 @@ def test_a_task_that_no_request_can_hold_is_left_out_of_a_run(run: Path, tmp_pat
     with noted() as notes:
         exported = export(run.parent / "pack", tmp_path / "requests.jsonl")
     assert set(exported.tasks) == set(FAULTS) - {"tiny_text"}
-    assert any("left out: tiny_text: this asks for the likelihood of whole texts" in note for note in notes)
-    with pytest.raises(UserError, match="tiny_text: this asks for the likelihood of whole texts"):
+    assert any("left out: tiny_text: it scores the likelihood of whole texts" in note for note in notes)
+    with pytest.raises(UserError, match="tiny_text: it scores the likelihood of whole texts"):
         grade(tmp_path / "none.jsonl", pack=run.parent / "pack", tasks=["tiny_text"])
 
 

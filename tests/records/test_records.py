@@ -509,7 +509,9 @@ def test_an_edited_pack_whose_recorded_metrics_are_none_is_named(text: str, old:
     pack = tiny(old, "tiny_free")
     edit_docs(pack, "tiny_free", damage)
     proof = verify(pack, edited=True).tasks["tiny_free"]
-    assert (proof.status, "doc 0: recorded_metrics is no JSON object" in str(proof.reason)) == ("failed", True), proof
+    assert (proof.status, "doc 0: recorded_metrics is not a JSON object" in str(proof.reason)) == ("failed", True), (
+        proof
+    )
 
 
 @pytest.mark.parametrize("obstacle", ["a pipe", "a device", "a TiB of nothing"])

@@ -42,7 +42,7 @@ def test_its_model_is_linked_from_the_package_that_brings_it(tmp_path: Path, pac
     assert done.returncode == 0 and "next: meta-eval run" in done.stderr
     assert (tmp_path / "place" / "small.gguf").resolve() == package / "small.gguf"
     again = cli("init", "place", "--example", "smollm2", cwd=tmp_path)
-    assert again.returncode == 2 and "is there already" in again.stderr
+    assert again.returncode == 2 and "already exists" in again.stderr
 
 
 def test_without_its_model_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

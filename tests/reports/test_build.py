@@ -278,10 +278,10 @@ def test_repeats_are_averaged_when_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model_args": {"pretrained": "org/Some-Model", "max_model_len": 4096}}, "since the max_model_len differs"),
-        ({"config": {"gen_kwargs": {"temperature": 1}}}, "since the generation settings differs"),
-        ({"doc": {"prompt": "Other"}, "time": "2026-01-02T03-04-05.000006"}, "one run that lies there twice"),
-        ({"doc": {"input_question_hash": "0" * 64}}, "of other docs or prompts"),
+        ({"model_args": {"pretrained": "org/Some-Model", "max_model_len": 4096}}, "because the max_model_len differs"),
+        ({"config": {"gen_kwargs": {"temperature": 1}}}, "because the generation settings differs"),
+        ({"doc": {"prompt": "Other"}, "time": "2026-01-02T03-04-05.000006"}, "the same run twice"),
+        ({"doc": {"input_question_hash": "0" * 64}}, "differ in docs or prompts"),
     ],
 )
 def test_what_was_not_run_alike_is_no_repeat(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -294,13 +294,13 @@ def test_what_was_not_run_alike_is_no_repeat(tmp_path: Path, options: dict[str, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("report", "nowhere"), "nowhere: there is no such file or folder"),
+        (("report", "nowhere"), "nowhere: no such file or folder"),
         (("report", "out", "--pack", "out"), "out: is not a pack"),
         (("report", "out", "--max-drop", "1", "--gate", "g.yaml"), "--gate and --max-drop are given together"),
         (("report", "out", "--max-drop", "-1"), "--max-drop"),
-        (("report", "out", "--margin", "0"), "--margin: 0 is no number of points above 0"),
+        (("report", "out", "--margin", "0"), "--margin: 0 is not a number of points above 0"),
         (("report", "out", "--html", "no/such/r.html"), "no/such/r.html: cannot be written"),
-        (("compare", "out", "nowhere"), "nowhere: there is no such file or folder"),
+        (("compare", "out", "nowhere"), "nowhere: no such file or folder"),
     ],
 )
 def test_what_the_user_can_fix_is_one_message_and_code_2(
@@ -386,7 +386,7 @@ def test_tasks_are_chosen_and_left_out_by_name_group_or_pattern(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--tasks", "-gsm8"], "--tasks: there is no task 'gsm8' here; did you mean 'gsm8k'?"),
+        (["--tasks", "-gsm8"], "--tasks: unknown task 'gsm8'; did you mean 'gsm8k'?"),
         (["--tasks", "gsm8k,-gsm8k"], "no task is left"),
     ],
 )

@@ -121,7 +121,7 @@ def test_choices_stand_beside_the_recorded_ones(tmp_path: Path) -> None:
     assert found.figures == () and found.choices[0].mean_difference.value == pytest.approx(0.08, abs=0.02)
     assert "the best choice is the same in" in found.summary
     texts = table(tmp_path / "a.parquet", drawn(3, 4))
-    with pytest.raises(UserError, match="holds choices alone, and the baseline holds none"):
+    with pytest.raises(UserError, match="holds only choices, and the baseline holds none"):
         fidelity_report(tmp_path / "b.parquet", against=texts.path)
 
 
@@ -202,7 +202,7 @@ def test_the_command_compares_and_its_gate_decides(asked: Path, tmp_path: Path) 
 def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
     done = cli("fidelity", str(asked), "--output", "out", "--no-ask", "--against", "out")
     assert done.returncode == 2
-    assert "is this copy's own table" in " ".join(done.stderr.split())
+    assert "is this run's own table" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_a_copy_is_not_compared_with_itself(asked: Path) -> None:
         (["--margin", "0.1"], "--margin: needs a baseline to compare with. Name its table: --against FILE"),
         (["--against", "nowhere.parquet"], "nowhere.parquet: cannot be read"),
         (["--against", "empty"], "empty: holds no table of a fidelity run. Make one with `meta-eval fidelity`"),
-        (["--against", "base.parquet", "--margin", "0"], "--margin: 0 is no number of nats above 0 and below 100"),
+        (["--against", "base.parquet", "--margin", "0"], "--margin: 0 is not a number of nats above 0 and below 100"),
         (["--against", "base.parquet", "--gate", "gate.yaml"], "fidelity.margn: there is no such key; did you mean 'margin'?"),
         (["--against", "base.parquet", "--html", "base.parquet"], "base.parquet"),
-        (["--html", "page.html", "--shard", "0/2"], "--html: is of all shards"),
-        (["--html", "page.html", "--write-stock", "out2"], "--html: is of answers, and --write-stock asks nothing"),
+        (["--html", "page.html", "--shard", "0/2"], "--html: needs the answers of all shards"),
+        (["--html", "page.html", "--write-stock", "out2"], "--html: needs answers, and --write-stock asks no model"),
     ],
 )  # fmt: skip
 def test_mistakes_are_said_before_anything_is_asked(asked: Path, tmp_path: Path, options: list[str], said: str) -> None:

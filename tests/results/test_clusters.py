@@ -152,9 +152,9 @@ def test_a_field_that_is_named_makes_clusters_in_report_compare_and_gate(tmp_pat
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ("drop=pasage", r"no doc has the field 'pasage'.*did you mean 'passage'\?.*Fields: by, id, passage"),
-        ("drop=by", "no doc has the field 'by'"),
-        ("dorp=passage", "there is no task 'dorp' here.*Tasks: drop"),
+        ("drop=pasage", r"no doc has the cluster field 'pasage'.*did you mean 'passage'\?.*Fields: by, id, passage"),
+        ("drop=by", "no doc has the cluster field 'by'"),
+        ("dorp=passage", "unknown task 'dorp'.*Tasks: drop"),
         ("passage", "not of the form TASK=FIELD"),
     ],
 )
@@ -186,9 +186,9 @@ def test_a_configuration_names_the_field_of_a_recorded_task(tmp_path: Path) -> N
     field = next(iter(json.loads(first[0]["recorded_doc"])))
     pack = recorded(tmp_path / "b", cluster={"tiny_*": field})
     assert all(isinstance(doc["cluster"], str) for doc in read_docs(pack, "tiny_free"))
-    with pytest.raises(ResultsError, match="no doc has the field 'nothing'"):
+    with pytest.raises(ResultsError, match="no doc has the cluster field 'nothing'"):
         recorded(tmp_path / "c", cluster={"tiny_free": "nothing"})
-    with pytest.raises(ConfigError, match="there is no task 'other' here"):
+    with pytest.raises(ConfigError, match="unknown task 'other'"):
         recorded(tmp_path / "d", cluster={"other": "x"})
     with pytest.raises(ConfigError, match="its templates define clusters"):
         prepare(tmp_path / "e", "meta_gpqa_cot", cluster={"meta_gpqa_cot": "question"})

@@ -160,7 +160,7 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
 
     path = tmp_path / "samples_meta_some_2026-01-02T03-04-05.000006.jsonl"
     os.mkfifo(path)
-    with pytest.raises(ResultsError, match="is no regular file"):
+    with pytest.raises(ResultsError, match="is not a regular file"):
         read_run([path])
-    with pytest.raises(ResultsError, match="nothing here that lm_eval wrote"):
+    with pytest.raises(ResultsError, match="no lm_eval files found"):
         read_run([tmp_path])

@@ -164,7 +164,7 @@ def test_the_newest_run_of_each_task_is_taken_and_said(tmp_path: Path) -> None:
     assert run.tasks["meta_some"].time == "2026-01-03T00-00-00"
     assert run.tasks["meta_other"].time == "2026-01-01T00-00-00"
     notice, hint = run.notices
-    assert notice.startswith("meta_some: 2 runs; the newest is taken")
+    assert notice.startswith("meta_some: 2 runs; using the newest")
     assert "with --repeats, runs of a task are averaged" in hint
 
 
@@ -184,7 +184,7 @@ def test_the_folder_of_a_sweep_is_not_read_as_its_newest_model(tmp_path: Path) -
 def test_results_of_two_models_are_not_one_run(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [1, 1])
     write_run(tmp_path / "b", [1, 1], task="meta_other", model_args={"pretrained": "org/Another"})
-    with pytest.raises(ResultsError, match=r"of 2 models: .*org/Another"):
+    with pytest.raises(ResultsError, match=r"from 2 models: .*org/Another"):
         read(tmp_path)
     write_run(
         tmp_path / "b", [1, 1], task="meta_other", model_args={"pretrained": "org/Some-Model", "quantization": "fp8"}
@@ -240,7 +240,7 @@ def test_an_older_lm_eval_that_names_neither_filter_nor_metrics(tmp_path: Path) 
         "unextracted,strict-match",
     )
     (folder / RESULTS).unlink()
-    with pytest.raises(ResultsError, match="does not say which filter"):
+    with pytest.raises(ResultsError, match="names no filter"):
         read(folder)
 
 
@@ -314,7 +314,7 @@ def test_a_file_cut_off_inside_a_line(tmp_path: Path) -> None:
 def test_a_file_cut_off_between_lines(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [1, 0, 1], filters=("strict-match", "flexible-extract"))
     edit(folder / SAMPLES, lambda lines: lines[:-1])
-    with pytest.raises(ResultsError, match=r"strict-match: 3, flexible-extract: 2.*cut off"):
+    with pytest.raises(ResultsError, match=r"is truncated.*strict-match: 3, flexible-extract: 2"):
         read(folder)
     assert [doc.doc_id for doc in read(folder, skip_damaged=True).tasks["meta_some"].docs] == [0, 1]
 
@@ -347,7 +347,7 @@ def test_a_doc_with_two_answers(tmp_path: Path, change: dict[str, Any]) -> None:
     folder = write_run(tmp_path, [1, 0, 1])
     again = json.dumps(sample(0, 1, None, None, "exact_match", "strict-match", {}) | change) + "\n"
     edit(folder / SAMPLES, lambda lines: [*lines, again.encode()])
-    with pytest.raises(ResultsError, match="doc 0 stands here with another question, answer or score than before"):
+    with pytest.raises(ResultsError, match="doc 0 is here twice with a different question, answer or score"):
         read(folder)
     assert [doc.doc_id for doc in read(folder, skip_damaged=True).tasks["meta_some"].docs] == [1, 2]
 
@@ -362,7 +362,7 @@ def test_a_doc_with_two_answers(tmp_path: Path, change: dict[str, Any]) -> None:
         (b"[]", "is empty"),
         (b"[1, 2]\n", "is not JSON"),
         (b"[[1], [2]]\n", "is no object"),
-        (b'{"doc_id": 0}\n[1]\n', "doc or resps are missing|does not say which filter"),
+        (b'{"doc_id": 0}\n[1]\n', "doc or resps are missing|names no filter"),
         (b'{"doc_id": "0"}\n', "doc_id is '0'"),
         (b'{"doc_id": -1}\n', "doc_id is -1"),
         (b'{"doc_id": true}\n', "doc_id is True"),
@@ -378,7 +378,7 @@ def test_what_is_no_samples_file(tmp_path: Path, content: bytes, message: str) -
     with pytest.raises(ResultsError, match=message) as caught:
         read(folder)
     assert SAMPLES in str(caught.value.where)
-    with pytest.raises(ResultsError, match="nothing is left that is not damaged"):
+    with pytest.raises(ResultsError, match="every file is damaged"):
         read(folder, skip_damaged=True)
 
 
@@ -404,16 +404,16 @@ def test_an_older_run_stands_in_for_a_damaged_one_only_when_asked(tmp_path: Path
         read(tmp_path)
     run = read(tmp_path, skip_damaged=True)
     assert run.tasks["meta_some"].time == "2026-01-01T00-00-00"
-    assert any("this one is taken" in notice for notice in run.notices)
+    assert any("using this one" in notice for notice in run.notices)
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="nothing here that lm_eval wrote"):
+    with pytest.raises(ResultsError, match="no lm_eval files found"):
         read(tmp_path)
     with pytest.raises(ResultsError, match="no such file or folder"):
         read(tmp_path / "missing")
     (tmp_path / "samples.jsonl").write_text("{}", encoding="utf-8")
-    with pytest.raises(ResultsError, match="not named as lm_eval names"):
+    with pytest.raises(ResultsError, match="not named like lm_eval"):
         read(tmp_path / "samples.jsonl")
 
 

@@ -135,7 +135,7 @@ def test_without_a_command_of_lm_eval_prepare_says_why(tmp_path: Path) -> None:
     ("name", "words"),
     [
         ("functoin", r"did you mean 'function'.*Allowed: vllm.*, function"),
-        ("other", r"'other' \(function_backend:FunctionBackend\) is no Backend of that name"),
+        ("other", r"'other' \(function_backend:FunctionBackend\) does not define a Backend of that name"),
         ("gone", r"'gone' \(function_backend:Gone\) cannot be loaded"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_name_that_no_package_answers_to_is_one_message(name: str, words: str)
 
 
 def test_without_the_package_the_name_is_unknown() -> None:
-    with pytest.raises(ConfigError, match="'function' is no backend"):
+    with pytest.raises(ConfigError, match="unknown backend 'function'"):
         Config(model_name="m", evals_dataset="sample", tasks=("meta_gpqa",), backend="function")
 
 

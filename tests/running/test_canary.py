@@ -137,7 +137,7 @@ def test_a_copy_that_begins_alike_on_one_doc_in_four_is_let_go_on(ask: Callable[
         (counting(6), "it puts something around it"),
         (
             lambda ask, _: EngineResponse(ask.request, error="no route to host"),
-            "none of 32 first requests is answered: no route",
+            "none of the first 32 requests was answered: no route",
         ),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_backend_that_says_nothing_of_tokens_is_refused_before_it_starts(
 
 
 def test_with_nothing_answered_there_is_no_table(pack: Path) -> None:
-    with pytest.raises(UserError, match=r"no answer to any of these docs is there \(31 not asked yet\)"):
+    with pytest.raises(UserError, match=r"none of these docs has an answer \(31 not asked yet\)"):
         measure(pack=pack, ask=False)
 
 
@@ -253,7 +253,7 @@ def test_another_model_of_the_same_pack_has_a_table_of_its_own(pack: Path, tmp_p
 
 
 def test_what_made_the_pack_cannot_be_changed_beside_it(pack: Path) -> None:
-    with pytest.raises(UserError, match="--set evals_dataset=x: is what the pack was made of"):
+    with pytest.raises(UserError, match="--set evals_dataset=x: cannot change: the pack was made with it"):
         measure(pack=pack, overrides=["evals_dataset=x"])
     with pytest.raises(UserError, match="no such key; did you mean 'dtype'"):
         measure(pack=pack, overrides=["dtpe=float16"])
@@ -288,10 +288,10 @@ def test_answers_from_elsewhere_make_the_same_table(whole: Whole, pack: Path, cl
     assert (done.tables.answers, done.tables.left_out) == (ours.tables.answers, ours.tables.left_out)
     Path("a.jsonl").write_text("\n".join(lines[1:]) + "\n")
     Path("b.jsonl").write_text(lines[0].replace('"model": "m"', '"model": "other"') + "\n")
-    with pytest.raises(UserError, match="are of m, other, and a table is of one"):
+    with pytest.raises(UserError, match="are of m, other, and a table holds one"):
         measure(pack=pack, answers=["a.jsonl", "b.jsonl"])
     Path("b.jsonl").write_text(lines[1].replace('"model": "m"', '"model": "other"') + "\n")
-    with pytest.raises(UserError, match=f"hold two answers to {json.loads(lines[1])['id']}, and a table is of one"):
+    with pytest.raises(UserError, match=f"hold two answers to {json.loads(lines[1])['id']}, and a table holds one"):
         measure(pack=pack, answers=["a.jsonl", "b.jsonl"])
 
 
@@ -370,4 +370,4 @@ def test_a_baseline_of_another_tokenizer_is_refused_before_anything_is_asked(
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     done = cli("fidelity", pack, "--tasks", tasks, "--against", tables.texts, "--output", "new")
     assert (done.returncode, client.asked, client.made) == (2, [], [])
-    assert "its tokens are of another tokenizer than that of m" in " ".join(done.stderr.split())
+    assert "its tokens come from a different tokenizer than m's" in " ".join(done.stderr.split())

@@ -99,11 +99,11 @@ def test_answers_of_another_file_of_the_same_name_are_not_taken(place: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model_name": "other.gguf"}, "model_name: other.gguf: there is no such file. Name a GGUF file"),
+        ({"model_name": "other.gguf"}, "model_name: other.gguf: no such file. Name a GGUF file"),
         ({"model_args": {"cache_type": "q8_0"}}, "model_args.cache_type: llama.cpp has no such field"),
         ({"model_args": {"cache_type_k": "q7"}}, "q7 is none of ggml_type_f16, ggml_type_q8_0"),
-        ({"model_args": {"n_ctx": 512}}, "'n_ctx' cannot stand here: use the key max_model_len"),
-        ({"tokenizer": "org/model"}, "backend llamacpp takes no tokenizer"),
+        ({"model_args": {"n_ctx": 512}}, "'n_ctx' is not allowed here: use the key max_model_len"),
+        ({"tokenizer": "org/model"}, "backend llamacpp has no known tokenizer option"),
         ({"tasks": "meta_mmlu_pretrain"}, "backend llamacpp does not say how likely choices are"),
     ],
 )

@@ -177,7 +177,7 @@ def test_a_class_that_is_not_installed_is_named(tmp_path: Path) -> None:
         import torch  # noqa: F401
     except ModuleNotFoundError:
         with (
-            pytest.raises(BackendError, match=r"is not installed here.*lm-eval\[hf\]"),
+            pytest.raises(BackendError, match=r"is not installed.*lm-eval\[hf\]"),
             client_of(settings)(settings, model="m", logs=tmp_path),
         ):
             pass

@@ -214,7 +214,7 @@ def test_shards_share_a_run(place: Path, whole: RunResult, client: type[FakeClie
 
 @pytest.mark.parametrize("shard", [(5, 3), (3, 3), (-1, 3), (0, 0), (0, 1.0), (True, 2), (0, 1, 2), 3, "12", None])
 def test_what_is_no_shard_is_refused_before_anything_is_prepared(shard: Any, place: Path) -> None:
-    with pytest.raises(UserError, match=r"^shard: .* is no part of a run"):
+    with pytest.raises(UserError, match=r"^shard: .* is not a shard"):
         run(config(work_dir="elsewhere"), shard=shard)
     assert not Path("elsewhere").exists()
 
@@ -321,7 +321,7 @@ def test_a_full_disk_is_a_message_and_loses_nothing(
         return real(number, data)
 
     monkeypatch.setattr("meta_eval.running.journal.os.write", write)
-    with pytest.raises(PackError, match="No space left on device.*make room"):
+    with pytest.raises(PackError, match="No space left on device.*Free some space"):
         run(config())
     monkeypatch.setattr("meta_eval.running.journal.os.write", real)
     client.asked.clear()
@@ -344,7 +344,7 @@ def test_another_margin_is_said_and_is_the_packs(place: Path, client: type[FakeC
     """Else one result is judged at one margin by run, and at another by report."""
     with noted() as said:
         run(config(margin=15))
-    assert any("was prepared with another margin" in line for line in said)
+    assert any("was prepared with different settings (margin)" in line for line in said)
     assert any("the margin of work_dir changes from 1 to 15 points" in line for line in said)
     assert read_manifest(place / "work_dir").run.margin == 15
     with noted() as said:
@@ -358,7 +358,7 @@ def test_an_engine_that_is_not_installed_is_said_before_the_hub_is_asked(
     asked: list[str] = []
     monkeypatch.setattr("meta_eval.source.hub.download_model_files", lambda name, *_: asked.append(name))
     monkeypatch.setattr("meta_eval.backends.base.find_spec", lambda _: None)
-    with pytest.raises(BackendError, match=re.escape("pip install 'meta-eval[vllm]', or ask a server")):
+    with pytest.raises(BackendError, match=re.escape("pip install 'meta-eval[vllm]', or use a server")):
         run(config(model_name="org/nobody-has-it"))
     assert not asked
 
@@ -490,12 +490,13 @@ def test_a_model_that_cannot_be_asked_leaves_the_others(place: Path, client: typ
     (place / "eval_config.yaml").write_text(json.dumps(keys))
     done = cli("run", "--no-canary", cwd=place)
     assert done.returncode == 2
-    assert "gone is left out" in done.stderr
+    assert "gone: skipped" in done.stderr
     assert len(client.asked) == DOCS
 
 
 @pytest.mark.parametrize(
-    ("there", "words"), [("link", "is a link, and answers go through none"), ("pipe", "is no regular file")]
+    ("there", "words"),
+    [("link", "is a link, and answers are not written through links"), ("pipe", "is not a regular file")],
 )
 def test_answers_are_written_through_no_link_and_into_no_pipe(place: Path, there: str, words: str) -> None:
     run(config(tasks=("meta_mmlu_pretrain",)))

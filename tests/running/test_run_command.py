@@ -91,7 +91,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(command: Run) -> 
     assert done.returncode == 130
     said = json.loads(command("--no-canary", "--no-report", "--json").stdout)
     assert said["before"] == 20
-    assert f"20 of {20 + said['asked']} answers are kept; the same command goes on" in done.stderr
+    assert f"20 of {20 + said['asked']} answers are saved. Rerun the same command to resume" in done.stderr
 
 
 def test_a_broken_set_up_is_one_message(command: Run) -> None:

@@ -61,7 +61,7 @@ def test_it_is_started_with_the_settings_asked_and_stopped(folder: Path, tmp_pat
 def test_several_copies_under_vllm_are_served(folder: Path, tmp_path: Path) -> None:
     done = run(folder, tmp_path, backend="vllm", serve=False, data_parallel_size=4)
     assert done.returncode == 0, done.stderr
-    assert "4 copies of the model are run by one `vllm serve`" in " ".join(done.stderr.split())
+    assert "4 copies of the model run in one `vllm serve`" in " ".join(done.stderr.split())
     assert "--data-parallel-size\n4\n" in (folder / "bin/arguments").read_text()
     assert _left(folder) == []
 
@@ -79,7 +79,7 @@ def test_one_that_dies_while_it_starts_is_one_message_with_its_hint_and_its_log(
 def test_base_url_and_serve_do_not_go_together(folder: Path, tmp_path: Path) -> None:
     done = run(folder, tmp_path, base_url="http://127.0.0.1:1/v1")
     assert done.returncode == 2
-    assert "Take one of the two out" in done.stderr
+    assert "Remove one of the two" in done.stderr
 
 
 def test_however_the_run_is_ended_nothing_is_left(folder: Path, tmp_path: Path) -> None:

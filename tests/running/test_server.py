@@ -171,7 +171,7 @@ def test_fields_that_a_server_refuses_are_left_out_once_for_all(house: House, le
     with FakeServer(takes=takes, refuses_others=True) as server:
         done = house.run(server, output=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "does not take return_token_ids" in done.stderr
+        assert "does not accept return_token_ids" in done.stderr
         assert json.loads(done.stdout)["tasks"] == house.scores
         asked = [body for body in server.bodies if body["prompt"] != [0, 0, 0]]
         assert all(set(body) <= takes for body in asked)
@@ -200,7 +200,7 @@ def test_prompts_go_out_as_text_where_token_ids_are_refused(
     ) as server:  # fmt: skip
         done = house.run(server, output=tmp_path, only="meta_gpqa")
         assert done.returncode == 0, done.stderr
-        assert "prompts go out as text" in done.stderr
+        assert "prompts are sent as text" in done.stderr
         texts = [json.loads(prompt) for prompt in server.answered]
     assert texts
     assert not any("<|begin_of_text|>" in text for text in texts)
@@ -238,7 +238,7 @@ def test_choices_that_a_server_cannot_score_are_said_and_no_score(house: House, 
     assert said["failed"] == 0
     assert list(said["tasks"]) == ["meta_gpqa"]
     assert said["tasks"]["meta_gpqa"] == house.scores["meta_gpqa"]
-    assert "meta_mmlu_pretrain: left out, since multiple choice cannot be scored" in done.stderr
+    assert "meta_mmlu_pretrain: left out, because multiple choice cannot be scored" in done.stderr
     assert alone.returncode == 2
     assert "meta_mmlu_pretrain: cannot be scored" in alone.stderr
 
@@ -297,7 +297,7 @@ def test_a_server_with_echo_alone_says_no_ranks(house: House, tmp_path: Path) ->
     first = next(iter(read_tokens(Path(json.loads(done.stdout)["table"]))))
     assert set(first.ranks) == {1}, "the fake's likeliest token is the one itself"
     assert refused.returncode == 2
-    assert "it names no ids of the likeliest tokens" in " ".join(refused.stderr.split())
+    assert "it returns no ids of the likeliest tokens" in " ".join(refused.stderr.split())
 
 
 def test_a_server_without_logprobs_of_a_prompt_forces_nothing(house: House, tmp_path: Path) -> None:
@@ -360,11 +360,11 @@ def test_what_the_server_is_asked(house: House, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        ({"model": "other"}, "does not serve tiny, but other"),
+        ({"model": "other"}, "serves other, not tiny"),
         ({"says_length": False, "card": {"meta": {"n_ctx": 2048}}}, "contexts of 2,048 tokens, and max_model_len is"),
         ({"max_model_len": 4096}, "contexts of 4,096 tokens, and max_model_len is 65,536"),
         ({"key": "s3cret-key-of-nobody"}, "Set OPENAI_API_KEY"),
-        ({"pages": ("/chat/completions",)}, "answers chats alone (/chat/completions)"),
+        ({"pages": ("/chat/completions",)}, "serves only /chat/completions"),
         ({"pages": ()}, "answers 404: Not Found. Check base_url"),
         ({"model": "other"}, "tokenizer to the model's hub id or folder"),
     ],
@@ -385,7 +385,7 @@ def test_a_server_that_refuses_token_ids_and_cuts_texts_is_one_message(
     monkeypatch.setattr("fake_server.completion", lambda _body, _encode: 1 / 0)
     with FakeServer(token_ids=False) as fake:
         done = house.run(fake, output=tmp_path)
-    assert (done.returncode, "refuses token ids" in " ".join(done.stderr.split())) == (2, True)
+    assert (done.returncode, "rejects token ids" in " ".join(done.stderr.split())) == (2, True)
 
 
 @pytest.mark.parametrize("listed", ["tiny:latest", "/models/tiny.gguf"], ids=["Ollama", "llama.cpp"])
@@ -394,7 +394,7 @@ def test_a_model_is_known_under_a_servers_own_name(house: House, listed: str, tm
         done = house.run(server, output=tmp_path, only="meta_gpqa")
     assert done.returncode == 0, done.stderr
     assert {body["model"] for body in server.bodies if body["prompt"] != [0, 0, 0]} == {listed}
-    assert "does not say how long its contexts are: max_model_len, 65,536, is not checked" in done.stderr
+    assert "does not report its context length: max_model_len=65,536 is not checked" in done.stderr
 
 
 def test_the_key_of_the_api_is_told_to_the_server_and_to_nobody_else(house: House, tmp_path: Path) -> None:

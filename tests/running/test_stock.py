@@ -80,10 +80,10 @@ def test_a_folder_that_holds_something_is_left_alone(
     monkeypatch.chdir(tmp_path)
     Path("stock").mkdir()
     Path("stock/mine").write_text("mine")
-    with pytest.raises(UserError, match="stock: is there already, and not empty"):
+    with pytest.raises(UserError, match="stock: already exists and is not empty"):
         write_stock("stock", pack=pack)
     assert [path.name for path in Path("stock").iterdir()] == ["mine"]
-    with pytest.raises(UserError, match="no text is recorded of any of these docs"):
+    with pytest.raises(UserError, match="none of these docs has a recorded text"):
         write_stock("other", pack=pack, tasks=[CHOICES])
     assert not Path("other").exists()
     assert write_stock("few", pack=pack, docs=6).tasks[f"fidelity_{TEXTS}"] == 3

@@ -179,7 +179,7 @@ def test_a_task_without_recorded_answers_is_refused(
 ) -> None:
     folder = tmp_path / "Llama-3.1-8B-Instruct-evals"
     write_rows(folder / "mmlu_pro.jsonl", [make_row(f"What is {n}?", output=None if n == 3 else "B") for n in range(8)])
-    with pytest.raises(ConfigError, match="meta_mmlu_pro_instruct cannot be decided"):
+    with pytest.raises(ConfigError, match="meta_mmlu_pro_instruct cannot be stopped early"):
         decided(tmp_path, folder, monkeypatch, 0.0)
     assert not client.asked
 

@@ -125,7 +125,7 @@ def test_a_partial_snapshot_offers_what_is_there(tmp_path: Path) -> None:
     )
     dataset = opened(root)
     assert dataset.subsets == ("gpqa",)
-    with pytest.raises(SourceError, match="is not there, and README") as caught:
+    with pytest.raises(SourceError, match="is missing, and README") as caught:
         dataset.fetch("math")
     assert details("math") in str(caught.value)
 
@@ -195,7 +195,7 @@ def test_several_splits_and_none_latest(tmp_path: Path) -> None:
     assert "none is 'latest'" in dataset.notices[0]
 
 
-@pytest.mark.parametrize(("make", "part"), [(False, "there is no such folder"), (True, "is a file, not a folder")])
+@pytest.mark.parametrize(("make", "part"), [(False, "no such folder"), (True, "is a file, not a folder")])
 def test_what_is_no_folder(tmp_path: Path, make: bool, part: str) -> None:
     if make:
         (tmp_path / "x").write_text("")
@@ -203,7 +203,7 @@ def test_what_is_no_folder(tmp_path: Path, make: bool, part: str) -> None:
 
 
 def test_a_folder_without_subsets(tmp_path: Path) -> None:
-    assert "holds no subset of an evals dataset" in message(tmp_path)
+    assert "holds no evals dataset subset" in message(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -303,5 +303,5 @@ def test_an_original_without_data(tmp_path: Path, make: bool) -> None:
     root = tmp_path / "x"
     if make:
         root.mkdir()
-    with pytest.raises(SourceError, match="holds no data file" if make else "there is no such folder"):
+    with pytest.raises(SourceError, match="holds no data file" if make else "no such folder"):
         local_folder.open_original(str(root))

@@ -69,10 +69,10 @@ def test_json_lines_come_back_as_they_were(tmp_path: Path, rows: list[dict[str, 
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        (b'{"a": 1, "a": 1}', "the key 'a' stands twice"),
-        (b'{"a": {"b": 1, "b": 2}}', "the key 'b' stands twice"),
-        (b'{"a": NaN}', "NaN is no JSON number"),
-        (b'{"a": -Infinity}', "-Infinity is no JSON number"),
+        (b'{"a": 1, "a": 1}', "the key 'a' is given twice"),
+        (b'{"a": {"b": 1, "b": 2}}', "the key 'b' is given twice"),
+        (b'{"a": NaN}', "NaN is not a JSON number"),
+        (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
         (b'{"a": 1e999}', "1e999 is too large"),
         (b'{"a": "\\ud800"}', "surrogate"),
         (b'{"a": "\xff"}', "byte 7 is not UTF-8"),
@@ -121,13 +121,13 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
 
 
 def test_blank_lines_alone_are_no_rows(tmp_path: Path) -> None:
-    assert message(tmp_path, ("x.jsonl", b"\n \n")).startswith("acme/evals, mmlu_pro: holds no row")
+    assert message(tmp_path, ("x.jsonl", b"\n \n")).startswith("acme/evals, mmlu_pro: holds no rows")
 
 
 def test_parquet_of_no_rows(tmp_path: Path) -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"a": pa.array([], pa.string())}), sink)
-    assert message(tmp_path, ("x.parquet", sink.getvalue())).startswith("acme/evals, mmlu_pro: holds no row")
+    assert message(tmp_path, ("x.parquet", sink.getvalue())).startswith("acme/evals, mmlu_pro: holds no rows")
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:

@@ -509,7 +509,7 @@ def test_a_share_is_recorded_as_the_number_it_is(tmp_path: Path) -> None:
 
 def test_a_package_without_the_sample_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sample, "files", lambda package: tmp_path)
-    with pytest.raises(SourceError, match=r"the embedded sample is not there.* Install meta-eval again"):
+    with pytest.raises(SourceError, match=r"the embedded sample is missing.* Reinstall meta-eval"):
         sample.read_tables.__wrapped__()
 
 

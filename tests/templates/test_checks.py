@@ -36,7 +36,7 @@ def _metadata(tree: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda t: t | {"generaton_kwargs": {}}, ["no such key; did you mean 'generation_kwargs'?"]),
+        (lambda t: t | {"generaton_kwargs": {}}, ["unknown key of lm-eval; did you mean 'generation_kwargs'?"]),
         (lambda t: t | {"output_type": "generate"}, ["output_type", "'generate'"]),
         (lambda t: t | {"generation_kwargs": {"max_gen_toks": -5}}, ["max_gen_toks: -5", "from 1"]),
         (lambda t: t | {"generation_kwargs": {"max_gen_toks": True}}, ["max_gen_toks: True"]),
@@ -48,11 +48,11 @@ def _metadata(tree: dict[str, Any]) -> dict[str, Any]:
         (lambda t: t | {"filter_list": "take_first"}, ["filter_list: must be a list"]),
         (lambda t: t | {"metric_list": [{"metric": "exact_match", "agregation": "mean"}]}, ["did you mean 'aggregation'?"]),
         (lambda t: t | {"metric_list": [{}]}, ["metric_list.0.metric"]),
-        (lambda t: _metadata(t).update(published=[{"metric": "acc,strict"}]) or t, ["published.0.metric: 'acc,strict' is no metric", "Metrics: exact_match"]),
+        (lambda t: _metadata(t).update(published=[{"metric": "acc,strict"}]) or t, ["published.0.metric: 'acc,strict' is not a metric", "Metrics: exact_match"]),
         (lambda t: _metadata(t).update(published=[{"metric": "exact_match,loose"}]) or t, ["published.0.metric", "filters: strict"]),
         (lambda t: _metadata(t).update(min_agreement=True) or t, ["min_agreement", "True"]),
-        (lambda t: t | {"task": "a,b"}, ["task: 'a,b' is no name", "letters, digits"]),
-        (lambda t: _metadata(t).update(groups=["../x"]) or t, ["groups: '../x' is no name"]),
+        (lambda t: t | {"task": "a,b"}, ["task: 'a,b' is not a valid name", "letters, digits"]),
+        (lambda t: _metadata(t).update(groups=["../x"]) or t, ["groups: '../x' is not a valid name"]),
     ],
 )  # fmt: skip
 def test_a_setting_that_cannot_be_is_named(change: Callable[[Any], Any], words: list[str], tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_a_scoring_function_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("returned", "words"),
-    [("[1]", "returns list"), ("None", "returns NoneType"), ("dataset.to_dict()", "returns dict"), ("dataset", "makes docs without"),
-     ("dataset.select([])", "leaves no doc"), ("datasets.Dataset.from_list([{**make_doc(row), 'gold': 1} for row in dataset])", "has no gold"),
+    [("[1]", "returns list"), ("None", "returns NoneType"), ("dataset.to_dict()", "returns dict"), ("dataset", "returns docs without"),
+     ("dataset.select([])", "returns no docs"), ("datasets.Dataset.from_list([{**make_doc(row), 'gold': 1} for row in dataset])", "has no gold"),
      ("datasets.Dataset.from_list([{**make_doc(row), 'choices': 'ABC'} for row in dataset])", "column choices is 'ABC' and should be a list"),
      ("datasets.Dataset.from_list([{**make_doc(row), 'max_gen_toks': -1} for row in dataset])", "column max_gen_toks is -1"),
      ("1 / 0", "fails with ZeroDivisionError")],
 )  # fmt: skip
 def test_a_process_docs_that_makes_no_docs(returned: str, words: str, tmp_path: Path) -> None:
-    if words.startswith("leaves") or words == "makes docs without":
+    if words == "returns no docs" or words == "returns docs without":
         returned = returned.replace("dataset", "process_docs(dataset)", 1) if "select" in returned else returned
     utils = f"\n\nimport datasets\n\n\ndef odd(dataset):\n    return {returned}\n"
     code, err = prepared(tmp_path, as_template({**TEMPLATE, "process_docs": "@utils.odd"}), utils=utils)
@@ -134,7 +134,7 @@ odd.make_doc = lambda row: {**make_doc(row), "width": "9" if row["input_question
 def test_a_gold_that_is_no_choice(tmp_path: Path) -> None:
     code, err = prepared(tmp_path, as_template(TEMPLATE), [make_row("a"), make_row("b", gold=["Q"])])
     assert code == 2
-    assert "gold 'Q' is none of the choices" in err
+    assert "gold 'Q' is not among the choices" in err
     assert "subset gpqa, doc 1 (question hash" in err
 
 

@@ -97,7 +97,7 @@ def test_the_name_of_the_recipe_is_understood() -> None:
         (
             "meta_mmlu_pro_instrct",
             INSTRUCT_31,
-            ["no task or group", "'meta_mmlu_pro_instruct'", "offers: ", "meta_instruct, "],
+            ["unknown task or group", "'meta_mmlu_pro_instruct'", "offers: ", "meta_instruct, "],
         ),
         ("meta_bbh", INSTRUCT_31, ["pretrain models", "instruct model Llama-3.1-8B-Instruct", "offers"]),
         ("meta_ifeval", PRETRAIN_31, ["instruct models", "pretrain model Llama-3.1-8B", "offers: ", "meta_pretrain, "]),
@@ -133,7 +133,7 @@ def test_each_task_reads_the_first_part_that_offers_it() -> None:
 def test_a_reading_is_a_metric_of_the_task(folder: Path) -> None:
     assert shipped().tasks["meta_ifeval"].spec.reading == "one_or_all_strict,none"
     edit(yaml_of(folder), ("    format: verified", "    reading: one_or_none,none\n    format: verified"))
-    with pytest.raises(TemplateError, match=r"meta_eval\.reading: 'one_or_none,none' is no metric"):
+    with pytest.raises(TemplateError, match=r"meta_eval\.reading: 'one_or_none,none' is not a metric"):
         read_templates(folder)
 
 
@@ -169,7 +169,7 @@ def test_a_task_brings_the_files_of_what_it_includes() -> None:
         ),
         ("  meta_eval:", "  meta_evil:", ["metadata.meta_eval: is not set"]),
         ("utils.process_docs", "util.process_docs", ["process_docs", "no file mmlu_pro/util.py"]),
-        ("task: meta_mmlu_pro_instruct", "include: ../../_outside", ["leads out of the template folder"]),
+        ("task: meta_mmlu_pro_instruct", "include: ../../_outside", ["points outside the template folder"]),
         ("task: meta_mmlu_pro_instruct", "include: nothing_yaml", ["no file 'nothing_yaml'"]),
         ("task: meta_mmlu_pro_instruct", "include: mmlu_pro_5shot_cot_instruct.yaml", ["includes itself"]),
         ("task: meta_mmlu_pro_instruct", "tsk: x", ["neither a task"]),
@@ -191,7 +191,7 @@ def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inn
         name = f"{link if inner_first else 99 - link:02}.yaml"
         (folder / "mmlu_pro" / name).write_text(f"include: {inner}\ntask: link_{link}\n", encoding="utf-8")
         inner = name
-    with pytest.raises(TemplateError, match="instruct.yaml: is the end of a chain of more than 32 includes"):
+    with pytest.raises(TemplateError, match="instruct.yaml: ends a chain of more than 32 includes"):
         read_templates(folder)
     (folder / "mmlu_pro" / inner).unlink()
     assert "link_31" in read_templates(folder).tasks
@@ -199,7 +199,7 @@ def test_a_chain_of_includes_has_an_end_whichever_of_its_files_is_read_first(inn
 
 def test_two_tasks_of_one_name_are_refused(folder: Path) -> None:
     shutil.copytree(folder / "mmlu_pro", folder / "copy")
-    with pytest.raises(TemplateError, match="stands in copy/mmlu_pro_5shot_cot_instruct.yaml as well"):
+    with pytest.raises(TemplateError, match="is also in copy/mmlu_pro_5shot_cot_instruct.yaml"):
         read_templates(folder)
 
 

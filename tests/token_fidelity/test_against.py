@@ -95,9 +95,9 @@ def test_tables_of_other_things_are_refused_with_a_sentence(tmp_path: Path) -> N
             pair_tables(before, table(tmp_path / "b.parquet", answers, replace(HEADER, **header)))
         return str(caught.value)
 
-    assert "of another tokenizer" in refused(drawn(3, 4), tokenizer_sha256="d" * 64)
-    assert "has no doc that" in refused([answer(9, [-1.0])])
-    assert "meta_gsm8k/1 was asked otherwise" in refused(
+    assert "come from a different tokenizer" in refused(drawn(3, 4), tokenizer_sha256="d" * 64)
+    assert "has no doc in common with" in refused([answer(9, [-1.0])])
+    assert "meta_gsm8k/1 differs from" in refused(
         [replace(one, request_sha256="e" * 64) if one.doc == 1 else one for one in drawn(3, 4)]
     )
     assert "meta_gsm8k/2 has other tokens" in refused(

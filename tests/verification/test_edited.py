@@ -87,7 +87,7 @@ def test_nothing_of_an_edited_pack_is_run(change: Callable[[Path], None], pack: 
     before = tree(pack)
     done = cli("verify", pack)
     assert done.returncode == 2
-    assert "is not as prepare wrote it, so nothing of it was run" in done.stderr
+    assert "was changed after prepare, so it was not run" in done.stderr
     assert "meta-eval prepare" in done.stderr
     assert "--edited" in done.stderr
     assert not verify_folder(pack).exists()
@@ -119,7 +119,7 @@ def test_edited_is_said_in_the_output_the_json_the_baseline_and_every_report(pac
     done = cli("verify", pack, "--edited", "--min-agreement", "0.5", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["edited"] == ["_common/rows.py"]
-    assert "edited since prepare wrote it: _common/rows.py" in done.stderr
+    assert "edited after prepare: _common/rows.py" in done.stderr
     assert "passed, of an edited pack: 1 of 1 tasks" in done.stderr
     head = (verify_folder(pack) / "baseline" / f"{TASK}.jsonl").read_text().splitlines()[0]
     assert json.loads(head)["edited"] == ["_common/rows.py"]

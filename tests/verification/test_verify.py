@@ -416,7 +416,7 @@ def test_code_is_run_only_when_it_is_allowed(tmp_path: Path) -> None:
 
 def test_a_verdict_that_no_metric_gives_is_refused_with_the_template(tmp_path: Path) -> None:
     with pytest.raises(
-        TemplateError, match="verdict: 'rouge,none' is no metric and filter.*Metrics: f1; filters: none"
+        TemplateError, match="verdict: 'rouge,none' is not a metric and filter.*Metrics: f1; filters: none"
     ):
         own_pack(tmp_path, [own_row("1", f1=1.0)], spec=", verdict: 'rouge,none'")
 
@@ -621,7 +621,7 @@ def test_the_runs_of_two_models_are_not_graded_as_one(few: Path, finished: Path,
         samples_of(out / name, task).unlink()
     path = next((out / "b").rglob("results_*.json"))
     path.write_text(path.read_text(encoding="utf-8").replace("my/model", "my/other"), encoding="utf-8")
-    with pytest.raises(ResultsError, match="of 2 models"):
+    with pytest.raises(ResultsError, match="from 2 models"):
         verify(few, tasks=[LETTERS, CHOICE], regrade=out)
 
 

@@ -1,1 +1,1 @@
-"""Requests go out as a file, answers come in as files, from any engine; docs/reference/files.md has the format."""
+"""Requests go out as a file, answers come in as files, from any engine; the format is in docs/reference/files.md."""

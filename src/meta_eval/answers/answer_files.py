@@ -173,7 +173,7 @@ def _answer(content: Any, where: str) -> EngineAnswer:
     if not isinstance(content, dict):
         raise _wrong("it is no object")
     if "format" in content and "id" not in content:
-        raise AnswersError("is a file of requests", where=where.rpartition(",")[0], hint="Name the file of answers")
+        raise AnswersError("holds requests, not answers", where=where.rpartition(",")[0], hint="Name the answers file")
     fields = _Fields(content)
     own_id, sha256 = fields.text("id"), fields.text("prompt_sha256")
     if own_id is None or sha256 is None:
@@ -262,4 +262,4 @@ class _Fields:
 
 
 def _wrong(what: str) -> AnswersError:
-    return AnswersError(f"this is no answer: {what}", hint="docs/reference/files.md has the format")
+    return AnswersError(f"not an answer: {what}", hint="See the format in docs/reference/files.md")

@@ -63,7 +63,9 @@ def export_results(pack: Path, results: Path, folder: Path) -> Exchanged:
     run = read_run([results])
     tasks = {name: task for name, task in sorted(run.tasks.items()) if name in manifest.tasks}
     if not tasks:
-        raise ResultsError(f"holds no result of a task of {pack}", where=str(results), hint="Name the pack of this run")
+        raise ResultsError(
+            f"holds no results for the tasks of {pack}", where=str(results), hint="Name the pack that was run"
+        )
     first = next(iter(tasks.values())).provenance
     developer, model = _model(first.model or manifest.run.model_name)
     when = _moment(first.date)

@@ -67,7 +67,9 @@ def grade_answers(answers: Sequence[Path], pack: Path, options: GradingOptions) 
     given = read_answers(answers, prefer=options.prefer)
     if len(given.settings) > 1:
         listed = ", ".join(given.settings.values())
-        raise AnswersError(f"these answers were made with other settings each: {listed}", hint="Grade each by itself")
+        raise AnswersError(
+            f"these answers were generated with different settings: {listed}", hint="Grade them one at a time"
+        )
     output = None if options.output is None else Path(options.output)
     return grading.grade(given, output=output, partial=options.partial)
 
@@ -106,7 +108,7 @@ class Grading:
         """
         matched = match_answers(build_requests(self.evaluator, name, self._manifest.run.limit), given, Problems())
         if not matched.docs:
-            raise AnswersError("holds no answer that could be graded", where=name)
+            raise AnswersError("holds no gradable answer", where=name)
         return self.evaluate(name, matched.docs).scores
 
     def grade(
@@ -139,7 +141,7 @@ class Grading:
         problems.check(given, partial=partial)
         chosen = [name for name in self.tasks if matched[name].docs]
         if not chosen:
-            raise AnswersError("hold no answer that could be graded", where="the answers")
+            raise AnswersError("hold no gradable answer", where="the answers")
         used = [
             answer for task_answers in matched.values() for of_doc in task_answers.docs.values() for answer in of_doc
         ]
@@ -155,7 +157,7 @@ class Grading:
                 except UserError as error:
                     if not go_on or len(done.broken) + 1 == len(chosen):
                         raise
-                    log.warning(f"{name} is not graded: {error}")
+                    log.warning(f"{name}: not graded: {error}")
                     done.broken[name] = str(error)
                     continue
                 done.scores[name] = evaluated.scores
@@ -248,17 +250,17 @@ def _one_model(used: Sequence[EngineAnswer], manifest: Manifest) -> str:
     models = {answer.model: answer.where for answer in reversed(used) if answer.model}
     if len(models) > 1:
         listed = ", ".join(f"{name} ({where})" for name, where in sorted(models.items()))
-        raise AnswersError(f"these answers are of {len(models)} models: {listed}", hint="Grade each model by itself")
+        raise AnswersError(f"these answers come from {len(models)} models: {listed}", hint="Grade one model at a time")
     return next(iter(models), manifest.run.model_name)
 
 
 def _say(matched: dict[str, Matched], problems: Problems, given: Answers) -> None:
     if given.cut_off:
-        log.warning(f"{len(given.cut_off):,} lines are cut off and hold no answer; the first: {given.cut_off[0]}")
+        log.warning(f"{len(given.cut_off):,} truncated lines were ignored; the first is {given.cut_off[0]}")
     if problems.missing or problems.failed:
         first = (problems.missing or problems.failed)[0]
         log.warning(
-            f"this run is unfinished: of {problems.requests:,} requests {len(problems.missing):,} have no answer and "
+            f"this run is unfinished: of {problems.requests:,} requests, {len(problems.missing):,} have no answer and "
             f"{len(problems.failed):,} failed; the first: {first}"
         )
     for what, counts in (

@@ -81,14 +81,14 @@ def export_to_lighteval(pack: Path, folder: Path, options: TaskOptions) -> Light
                 description, docs = _task(pack, manifest, name, evaluator)
             except _CannotError as why:
                 done.left_out[name] = str(why)
-                log.warning(f"{name} is left out: {why}")
+                log.warning(f"{name}: skipped, because {why}")
                 continue
             new.write(description["docs"], docs)
             listed.append(description)
             done.tasks[description["name"]] = description["count"]
             report_progress(name, description["count"], manifest.tasks[name].docs)
         if not listed:
-            raise PackError("has no task that lighteval can express", where=str(pack), hint="The reasons stand above")
+            raise PackError("has no task that lighteval can run", where=str(pack), hint="See the reasons above")
         _code(pack, manifest, new)
         new.write(".gitignore", assets.read_asset("work_dir.gitignore"))
         new.write(MODULE, assets.read_asset("lighteval_tasks.py"))
@@ -122,7 +122,7 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
     except PackError as error:
         raise _CannotError(f"it {error.what}") from None
     if any(request.repeat for request in requests):
-        raise _CannotError("it makes more than one request a doc")
+        raise _CannotError("it makes more than one request per doc")
     shared = _shared(requests, len(docs))
     lengths = _lengths(task, docs) if kind == "choices" and graders["process_results"] is None else None
     content = parquet_bytes(_table(task, docs, requests, lengths, kind))
@@ -143,12 +143,12 @@ def _task(pack: Path, manifest: Manifest, name: str, evaluator: Evaluator) -> tu
 
 def _kind(entry: TaskEntry, settings: Mapping[str, Any]) -> str:
     if entry.unsafe_code:
-        raise _CannotError("it runs programs that the model writes, and lighteval does not ask before it does")
+        raise _CannotError("it runs model-written code, and lighteval does not ask for permission first")
     if "class" in settings:
-        raise _CannotError("a class of Python makes its requests, and lighteval has one limit of tokens for all docs")
+        raise _CannotError("a Python class makes its requests, and lighteval has one token limit for all docs")
     kind = {"generate_until": "generate", "multiple_choice": "choices"}.get(entry.output_type)
     if kind is None:
-        raise _CannotError(f"its output type {entry.output_type} has nothing like it in lighteval")
+        raise _CannotError(f"lighteval has no counterpart of its output type {entry.output_type}")
     if settings.get("repeats", 1) != 1:
         raise _CannotError("it asks each doc several times")
     return kind
@@ -164,7 +164,7 @@ def _graders(settings: Mapping[str, Any], origins: Mapping[str, PurePosixPath], 
 
     process = optional("process_results")
     if process is None and settings.get("process_results") is not None:
-        raise _CannotError("its process_results is no function of a file")
+        raise _CannotError("its process_results is not a function in a file")
     return {
         "process_results": process,
         "doc_to_text": optional("doc_to_text"),
@@ -180,7 +180,7 @@ def _step(step: Mapping[str, Any], function: Callable[[str, FunctionRef], list[s
     name = str(step.get("function"))
     options = {key: value for key, value in step.items() if key != "function"}
     if name not in _FILTERS or not set(options) <= _FILTERS[name]:
-        raise _CannotError(f"its filter {name} {sorted(options)} is one of lm-eval's own")
+        raise _CannotError(f"its filter {name} {sorted(options)} is built into lm-eval")
     if name == "custom":
         options = {"filter_fn": function("filter_list", options["filter_fn"])}
     return {"function": name, **options}
@@ -191,11 +191,11 @@ def _metric(
 ) -> dict[str, Any]:
     name, aggregation = metric["metric"], metric.get("aggregation", "mean")
     if not isinstance(name, str) or isinstance(name, FunctionRef):
-        raise _CannotError(f"its metric {name} is a function by itself")
+        raise _CannotError(f"its metric {name} is a bare function")
     if plain and name not in _PLAIN[kind]:
-        raise _CannotError(f"its metric {name} is computed by lm-eval itself")
+        raise _CannotError(f"its metric {name} is built into lm-eval")
     if not isinstance(aggregation, FunctionRef) and aggregation != "mean":
-        raise _CannotError(f"lm-eval itself averages its metric {name} by {aggregation}")
+        raise _CannotError(f"its metric {name} is aggregated by lm-eval's {aggregation}")
     return {
         "metric": str(name),
         "aggregation": function("metric_list", aggregation) if isinstance(aggregation, FunctionRef) else None,
@@ -208,13 +208,13 @@ def _shared(requests: Sequence[Request], docs: int) -> dict[str, Any]:
     """What all requests of a task have in common, as lighteval knows it of a task alone."""
     asked = {(request.stop, request.max_tokens, json.dumps(request.settings, sort_keys=True)) for request in requests}
     if len(requests) != docs:
-        raise _CannotError("it asks each doc several times, or each choice with a prompt of its own")
+        raise _CannotError("it asks each doc several times, or gives each choice its own prompt")
     if len(asked) != 1:
-        raise _CannotError("its docs have limits or settings of their own, and lighteval has one for all docs")
+        raise _CannotError("its docs differ in limits or settings, and lighteval has one for all docs")
     (first,) = {(request.stop, request.max_tokens) for request in requests}
     settings = requests[0].settings or {}
     if settings.get("do_sample") or settings.get("temperature"):
-        raise _CannotError("it samples, which lighteval is told of its model and not of a task")
+        raise _CannotError("it samples, and lighteval sets sampling per model, not per task")
     return {"stop": list(first[0]), "max_tokens": first[1] or None}
 
 
@@ -236,7 +236,7 @@ def _table(
     try:
         texts = [json.dumps(doc, ensure_ascii=False) for doc in docs]
     except TypeError as error:
-        raise _CannotError(f"a doc holds what JSON has no word for ({error})") from None
+        raise _CannotError(f"a doc cannot be written as JSON ({error})") from None
     answers = [
         list(request.continuations) if kind == "choices" else [str(gold)]
         for request, gold in zip(requests, golds, strict=True)

@@ -90,8 +90,8 @@ def _encoder(manifest: Manifest) -> Encoder | None:
         bos = "one BOS" if manifest.needs_bos else "its BOS, where it has one,"
         bos = bos if manifest.run.add_bos_token else "no BOS"
         log.warning(
-            f"the tokenizer of {model} is not on this machine: the requests hold text alone, and whoever answers them "
-            f"must put {bos} before each prompt"
+            f"the tokenizer of {model} is not on this machine: the requests hold only text. "
+            f"Put {bos} before each prompt yourself"
         )
         return None
     try:

@@ -136,7 +136,7 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
         settings = dict(first.args[1])
         stop, limit = settings.pop("until", None) or (), settings.pop("max_gen_toks", None)
         if not isinstance(limit, int):
-            raise PackError("its generation_kwargs say no max_gen_toks", where=f"task {name}")
+            raise PackError("generation_kwargs.max_gen_toks is not set", where=f"task {name}")
         stop = (stop,) if isinstance(stop, str) else tuple(stop)
         return Request(own_id, name, doc, repeat, "generate", prompt, stop, limit, settings)
     if first.request_type == "loglikelihood" and all(instance.args[0] == prompt for instance in instances):
@@ -144,7 +144,7 @@ def _request(own_id: str, name: str, doc: int, repeat: int, instances: Sequence[
         greedy = str(task.OUTPUT_TYPE) == "loglikelihood"
         return Request(own_id, name, doc, repeat, "choices", prompt, continuations=texts, needs_greedy=greedy)
     raise PackError(
-        f"asks for {first.request_type} {len(instances)} times a doc, which no file of requests holds",
+        f"makes {len(instances)} {first.request_type} requests per doc, which a requests file cannot hold",
         where=f"task {name}",
         hint="Run it with lm_eval itself",
     )
@@ -179,7 +179,7 @@ class Encoder:
         self._empty_prompt = own[:1] or ([last] if last is not None else [])
         added = own if add_bos else []
         if len(added) > 1 or (add_bos and needs_bos and not added):
-            raise ValueError(f"puts {len(added)} tokens before a text, and not one BOS")
+            raise ValueError(f"puts {len(added)} tokens before a text instead of one BOS")
         self.bos = int(added[0]) if added else None
 
     def encode_text(self, text: str) -> list[int]:

@@ -83,15 +83,15 @@ def collect_tokens(ids: Sequence[int], places: Iterable[Place], top_k: int = 0) 
 
 def _row(token: int, place: Place, top_k: int) -> tuple[float, int, int, float, Sequence[tuple[int, float]]]:
     if token not in place:
-        raise ValueError("says nothing of a token that it was given")
+        raise ValueError("gives no log-probability for one of the answer's tokens")
     if any(math.isnan(value) for value, _ in place.values()):
-        raise ValueError("says log-probabilities that are no numbers")
+        raise ValueError("gives log-probabilities that are not numbers")
     logprobs = {other: max(value, LOWEST) for other, (value, _) in place.items()}
     own, rank = logprobs[token], place[token][1]
     # Of two that are alike the token itself: whoever sorts them may put either first.
     order = sorted(logprobs, key=lambda other: (-logprobs[other], other != token))
     if top_k and len(order) < top_k:
-        raise ValueError(f"says {len(order)} of the {top_k} likeliest tokens")
+        raise ValueError(f"gives only {len(order)} of the {top_k} likeliest tokens")
     return own, rank or 0, order[0], logprobs[order[0]], [(other, logprobs[other]) for other in order[:top_k]]
 
 
@@ -106,7 +106,7 @@ def read_tokens(content: Any) -> TokenLogprobs:
     ids, ranks, tops = (_ints(content.get(name), name) for name in ("ids", "ranks", "top_ids"))
     own, theirs = (_floats(content.get(name), name) for name in ("logprobs", "top_logprobs"))
     if not ids or len({len(ids), len(ranks), len(tops), len(own), len(theirs)}) > 1:
-        raise ValueError("its lists are empty, or have not one entry a token")
+        raise ValueError("its lists are empty, or do not have one entry per token")
     if min(ids) < 0 or min(ranks) < 0:
         raise ValueError("a token or a rank is negative")
     if "top_k_ids" not in content and "top_k_logprobs" not in content:
@@ -115,13 +115,13 @@ def read_tokens(content: Any) -> TokenLogprobs:
     values = [_floats(row, "top_k_logprobs") for row in _list(content.get("top_k_logprobs"), "top_k_logprobs")]
     lengths = {len(row) for row in some} | {len(row) for row in values}
     if not len(some) == len(values) == len(ids) or len(lengths) != 1 or not some[0]:
-        raise ValueError("top_k_ids and top_k_logprobs have not as many entries for each token")
+        raise ValueError("top_k_ids and top_k_logprobs differ in length for a token")
     return TokenLogprobs(ids, own, ranks, tops, theirs, some, values)
 
 
 def _list(content: Any, name: str) -> list[Any]:
     if not isinstance(content, list):
-        raise ValueError(f"{name} is no list")
+        raise ValueError(f"{name} is not a list")
     return content
 
 
@@ -131,7 +131,7 @@ def _ints(content: Any, name: str) -> array[int]:
             return array("i", content)
     except (TypeError, OverflowError):
         pass
-    raise ValueError(f"{name} holds what is no whole number of 32 bits")
+    raise ValueError(f"{name} holds a value that is not a 32-bit integer")
 
 
 def _floats(content: Any, name: str) -> array[float]:
@@ -140,5 +140,5 @@ def _floats(content: Any, name: str) -> array[float]:
     except (TypeError, OverflowError):
         values = array("f", [math.nan])
     if not all(map(math.isfinite, values)):
-        raise ValueError(f"{name} holds what is no number")
+        raise ValueError(f"{name} holds a value that is not a number")
     return values

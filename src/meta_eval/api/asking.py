@@ -153,7 +153,7 @@ def _asked_of(config: Config | Path | str | None, options: StockOptions) -> tupl
     wanted = config if isinstance(config, Config) else load_config(file, options.overrides)
     if wanted.other_models:
         raise ConfigError(
-            f"names {1 + len(wanted.other_models)} models, and one is asked at a time", where="model_name",
+            f"names {1 + len(wanted.other_models)} models, and this call runs one", where="model_name",
             hint="Name it with --set model_name=…",
         )  # fmt: skip
     folder = prepare_pack(wanted, place, edited=options.edited)

@@ -137,13 +137,13 @@ def fidelity_report(
     rules = JudgingOptions(gate=gate).read_rules().fidelity
     if margin is not None:
         if not 0 < margin < 100:
-            raise ConfigError(f"{margin:g} is no number of nats above 0 and below 100", where="margin")
+            raise ConfigError(f"{margin:g} is not a number of nats above 0 and below 100", where="margin")
         rules = rules.model_copy(update={"margin": margin})
     path = find_table(Path(table))
     header = read_tokens(path).header if path.exists() else read_choices(choices_path(path))[0]
     made = find_tokenizer(str(tokenizer or header.model))
     if made is None and tokenizer is not None:
-        raise ConfigError("there is no tokenizer.json of this model here", where=f"tokenizer {tokenizer}")
+        raise ConfigError("no tokenizer.json of this model is on this machine", where=f"tokenizer {tokenizer}")
     beside = None if against is None else find_table(Path(against))
     return build_fidelity_report(path, against=beside, rule=rules, tokenizer=made, gated=gate is not None)
 

@@ -117,6 +117,6 @@ def require_module(module: str, install: str, *, backend: str) -> None:
         is_installed = False
     if not is_installed:
         raise BackendError(
-            f"{module} is not installed here", where=f"backend {backend}",
-            hint=f"pip install {install}, or ask a server: backend server and base_url",
+            f"{module} is not installed", where=f"backend {backend}",
+            hint=f"pip install {install}, or use a server: set `backend: server` and `base_url`",
         )  # fmt: skip

@@ -42,8 +42,8 @@ def find_backend(name: str) -> Backend:
     if name in others:
         return _load(others[name])
     if name in REFUSED:
-        raise UnknownBackendError(f"{name!r} is no backend for a pack: {REFUSED[name]}")
-    raise UnknownBackendError(f"{name!r} is no backend{suggestion(name, backend_names())}")
+        raise UnknownBackendError(f"{name!r} cannot run a pack: {REFUSED[name]}")
+    raise UnknownBackendError(f"unknown backend {name!r}{suggestion(name, backend_names())}")
 
 
 def backend_of(settings: Settings) -> Backend:
@@ -65,5 +65,5 @@ def _load(point: EntryPoint) -> Backend:
     except Exception as error:
         raise UnknownBackendError(f"{point.name!r} ({point.value}) cannot be loaded: {error}") from error
     if not isinstance(backend, Backend) or backend.name != point.name:
-        raise UnknownBackendError(f"{point.name!r} ({point.value}) is no Backend of that name")
+        raise UnknownBackendError(f"{point.name!r} ({point.value}) does not define a Backend of that name")
     return backend

@@ -18,7 +18,7 @@ def make_visible(text: str) -> str:
         ValueError: There is.
     """
     if one_line(text) != text:
-        raise ValueError(f"{quoted(text)} holds a character that is not shown")
+        raise ValueError(f"{quoted(text)} holds an invisible character")
     return text
 
 
@@ -149,7 +149,7 @@ class Settings(BaseModel):
     def _no_boolean_for_a_number(cls, value: object) -> object:
         """Python takes True for 1."""
         if isinstance(value, bool):
-            raise ValueError(f"{value} is not allowed, a number is")
+            raise ValueError(f"{value} is not allowed; give a number")
         return value
 
     @field_validator("verbosity", mode="before")
@@ -183,7 +183,7 @@ class Settings(BaseModel):
 def _refuse_separators(text: str, *, equals: int) -> None:
     """lm-eval cuts ``--model_args`` at commas and at the first ``=`` and knows no quoting."""
     if "," in text or text.count("=") > equals:
-        raise ValueError(f"{text!r} holds a ',' or '=', at which lm_eval cuts its --model_args")
+        raise ValueError(f"{text!r} holds ',' or '=', where lm_eval splits --model_args")
 
 
 class RunSettings(Settings):

@@ -63,7 +63,7 @@ def open_regular(path: Path, *, buffering: int = 2**17) -> BufferedReader:
     told = os.fstat(number)
     if not stat.S_ISREG(told.st_mode):
         os.close(number)
-        raise OSError(0, "it is no regular file", str(path))
+        raise OSError(0, "it is not a regular file", str(path))
     file: BufferedReader = BufferedReader(FileIO(number), buffering)
     if len(_POINTER) < told.st_size <= _POINTER_BYTES and file.peek(len(_POINTER)).startswith(_POINTER):
         file.close()
@@ -93,7 +93,7 @@ def read_regular(path: Path, *, limit: int = MAX_FILE) -> bytes:
     with open_regular(path) as file:
         content = file.read(limit + 1)
     if content is None:
-        raise OSError(0, "it gives nothing to read", str(path))
+        raise OSError(0, "it is empty", str(path))
     if len(content) > limit:
         raise OSError(0, f"it is larger than {max(limit // _MIB, 1)} MiB", str(path))
     return content
@@ -207,7 +207,7 @@ def expand_home(path: str, *, where: str | None = None) -> Path:
     except RuntimeError:
         user = path.partition("/")[0]
         raise InputError(
-            f"{user!r} is no user of this machine", where=where, hint=f"Write ./{path} for a name"
+            f"there is no user {user!r} on this machine", where=where, hint=f"Write ./{path} if it is a file name"
         ) from None
 
 

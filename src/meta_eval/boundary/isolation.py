@@ -114,7 +114,7 @@ def _ended(error: BaseException, folder: Path) -> TemplateError:
     return TemplateError(
         f"{what} the program ({said})",
         where=f"{last.filename}, line {last.lineno}, in {last.name}",
-        hint="Code of a template must raise ValueError instead, which says what is wrong",
+        hint="Raise a ValueError that says what is wrong instead",
     )
 
 

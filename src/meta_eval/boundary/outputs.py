@@ -37,11 +37,13 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
         _check_kind(path)
         place = Path(os.path.realpath(path.parent), path.name)
         if place in seen:
-            raise OutputError("is to be written twice", where=str(path), hint="Give each its own name")
+            raise OutputError("would be written twice", where=str(path), hint="Give each output its own name")
         seen.add(place)
         data = place.suffix in (".json", ".jsonl") and place.exists()
         if any(place == source or (data and source in place.parents) for source in read):
-            raise OutputError("is read here, and would be lost", where=str(path), hint="Give the output another name")
+            raise OutputError(
+                "is an input, and would be overwritten", where=str(path), hint="Give the output another name"
+            )
 
 
 def _check_kind(path: Path) -> None:
@@ -52,7 +54,7 @@ def _check_kind(path: Path) -> None:
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         what = "a link" if stat.S_ISLNK(mode) else "a device, pipe or socket"
         raise OutputError(
-            f"is {what}, which a file would replace", where=str(path), hint="Name a file, or what is not there yet"
+            f"is {what} and cannot be replaced by a file", where=str(path), hint="Name a file or a new path"
         )
 
 

@@ -54,14 +54,14 @@ def check_folder(
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
-        raise OutputError("is no folder", where=where, hint="Name a folder, or what is not there yet")
+        raise OutputError("is not a folder", where=where, hint="Name a folder or a new path")
     try:
         existing = {path.name for path in folder.iterdir()} - {STAGING}
     except OSError as error:
         raise OutputError(f"cannot be read ({error.strerror})", where=where) from None
     if existing and list_name(kind) not in existing and not shared:
         raise OutputError(
-            f"holds files and no {list_name(kind)}, so this command did not write them, and writes nothing beside them",
+            f"holds files and no {list_name(kind)}, so meta-eval did not write them and adds nothing",
             where=where,
             hint="Name another folder, or empty this one",
         )
@@ -90,7 +90,7 @@ def replace_folder(
     target, where = Path(os.path.realpath(folder)), where or str(folder)
     for source in (Path(os.path.realpath(source)) for source in inputs):
         if target == source or source in target.parents or target in source.parents:
-            raise OutputError("lies in what is read here, or around it", where=where, hint="Name another folder")
+            raise OutputError("overlaps an input folder", where=where, hint="Name another folder")
     check_folder(folder, kind, where=where, shared=shared)
     there = target.is_dir()
     try:
@@ -152,7 +152,7 @@ def _finish(target: Path, place: Path) -> None:
     ready.unlink()
     if edited:
         log.warning(
-            f"{target}: kept as they are, since they were edited after meta-eval wrote them: {join_names(edited)}"
+            f"{target}: kept these files, because they were edited after meta-eval wrote them: {join_names(edited)}"
         )
 
 
@@ -161,7 +161,7 @@ def _give_way(new: NewFiles, target: Path, ours: Mapping[str, str]) -> None:
     for name in sorted(new.optional):
         if not _is_free(target, name, ours.get(name, ""), sums[name]):
             new.drop(name)
-            log.warning(f"{target / name} was edited or put there by hand, and stays as it is")
+            log.warning(f"{target / name} was edited or added by hand, and is kept")
 
 
 def _remove_old(target: Path, ours: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -228,7 +228,7 @@ def _parsed(text: str, path: Path) -> dict[str, str]:
     hashes = {line[2]: line[1] for line in lines if line is not None and _may_be_ours(line[2])}
     if len(hashes) < len(lines):
         raise OutputError(
-            "does not say which files meta-eval wrote here, so none is replaced",
+            "does not list the files that meta-eval wrote here, so none is replaced",
             where=str(path),
             hint="Move this folder away, or name another",
         )
@@ -264,8 +264,8 @@ def _refuse(names: list[str]) -> None:
     """
     if names:
         raise OutputError(
-            f"{join_names(names)} would be replaced, and was edited or put there by hand",
-            hint="Move it away to keep it, or delete it; or name another folder",
+            f"{join_names(names)} would be replaced, but was edited or added by hand",
+            hint="Move it away or delete it, or name another folder",
         )
 
 
@@ -273,7 +273,7 @@ def _refuse_clash(names: Iterable[str]) -> None:
     files = set(names)
     for name in files:
         if above := files & {parent.as_posix() for parent in PurePosixPath(name).parents}:
-            raise OutputError(f"cannot be written: {above.pop()} is a file and the folder of {name}")
+            raise OutputError(f"cannot be written: {above.pop()} is a file, and {name} needs it to be a folder")
 
 
 def _remove(path: Path) -> None:

@@ -45,13 +45,13 @@ def stays_inside(path: str) -> bool:
 
 def _name(text: str) -> str:
     if not is_name(text):
-        raise ValueError(f"{text!r:.80} is no name. {RULE}")
+        raise ValueError(f"{text!r:.80} is not a valid name. {RULE}")
     return text
 
 
 def _inside(path: str) -> str:
     if not stays_inside(path):
-        raise ValueError(f"{path!r:.80} leads out of the pack")
+        raise ValueError(f"{path!r:.80} points outside the pack")
     return path
 
 

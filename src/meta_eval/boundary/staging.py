@@ -71,7 +71,7 @@ class NewFiles:
 
     def _staged(self, name: str) -> Path:
         if not stays_inside(name):
-            raise ValueError(f"{name!r} leads out of the folder")
+            raise ValueError(f"{name!r} points outside the folder")
         if name in self.names:
             raise ValueError(f"{name!r} is written twice")
         self.names.append(name)
@@ -143,7 +143,8 @@ def _acquire(place: Path) -> int:
             said = True
         if time.monotonic() > end:
             raise OutputError(
-                f"another meta-eval has been writing it for {_SECONDS:.0f} seconds", hint="End that one first"
+                f"another meta-eval has been writing it for {_SECONDS:.0f} seconds",
+                hint="Wait until it ends, or end it",
             )
         time.sleep(_PAUSE)
 
@@ -157,8 +158,8 @@ def _is_locked(lock: int, place: Path) -> bool:
         os.close(lock)
         _leave(place)
         raise OutputError(
-            f"cannot be locked ({error.strerror}), and two commands at once would damage it",
-            hint="Name a folder on a file system that has locks, and move it afterwards",
+            f"cannot be locked ({error.strerror}), and two commands at once could damage it",
+            hint="Name a folder on a file system with locks, and move it afterwards",
         ) from None
     return True
 
@@ -195,7 +196,7 @@ def _check_ours(place: Path) -> None:
             return
     place.lstat()  # its holder has just finished
     raise OutputError(
-        "is in the way: meta-eval makes new files there, and did not make what it holds",
+        "holds files that meta-eval did not make, where it needs to write",
         where=str(place),
         hint="Move it away, or name another folder",
     )

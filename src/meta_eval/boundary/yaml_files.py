@@ -96,9 +96,9 @@ def parse_yaml(
     """
     builder = _Builder(where if lines_in_where else None, where, constructors or {}, as_text)
     if len(text) > MAX_BYTES:
-        builder.refuse("is longer than a MiB", None)
+        builder.refuse("is larger than 1 MiB", None)
     if match := _WRONG_TEXT.search(text):
-        builder.refuse(f"holds {quoted(match[0])}, which is no text", None)
+        builder.refuse(f"holds {quoted(match[0])}, which is not text", None)
     try:
         for event in _events(text):
             builder.take(event)
@@ -181,7 +181,7 @@ class _Builder:
 
     def _begin(self, event: Any, line: int) -> None:
         if event.tag is not None and not self.as_text:
-            self.refuse(f"{quoted(event.tag)} is a tag that is not read here", line, "Write the value without it")
+            self.refuse(f"{quoted(event.tag)} is an unsupported YAML tag", line, "Write the value without it")
         if len(self.stack) >= MAX_DEPTH:
             self.refuse(f"is nested more than {MAX_DEPTH} deep", line)
         before = self.nodes
@@ -200,11 +200,9 @@ class _Builder:
         self.aliases += 1
         known = self.anchors.get(anchor, ())
         if known == ():
-            self.refuse(
-                f"*{anchor} names nothing that stands above it", line, "Put a text that begins with * in quotes"
-            )
+            self.refuse(f"*{anchor} has no anchor above it", line, "Put a text that begins with * in quotes")
         if known is None:
-            self.refuse(f"*{anchor} stands inside what it names", line, "Write the values out")
+            self.refuse(f"*{anchor} refers to itself", line, "Write the values out")
         if self.aliases > MAX_ALIASES:
             self.refuse(f"has more than {MAX_ALIASES} aliases", line, "Write the values out")
         value, nodes = known  # type: ignore[misc]
@@ -237,24 +235,24 @@ class _Builder:
         if self.as_text and isinstance(key, (str, bool)):
             return str(key)
         if plain and key == "<<":
-            self.refuse("<< merges mappings in some readers of YAML only", line, "Write the keys out")
+            self.refuse("<< (merge) is not supported", line, "Write the keys out")
         if key is None or key == "":
             self.refuse("a key is empty", line, "Give it a name")
         if not isinstance(key, str):
-            self.refuse(f"the key {quoted(key)} is no text", line, "Put it in quotes")
+            self.refuse(f"the key {quoted(key)} is not text", line, "Put it in quotes")
         if key in mapping:
-            self.refuse(f"the key {quoted(key)} stands twice", line, "Keep one of them")
+            self.refuse(f"the key {quoted(key)} is given twice", line, "Keep one of them")
         return key
 
     def _scalar(self, event: Any, line: int) -> Any:
         text: str = event.value
         if match := _WRONG_TEXT.search(text):
-            self.refuse(f"holds {quoted(match[0])}, which is no text", line)
+            self.refuse(f"holds {quoted(match[0])}, which is not text", line)
         if event.tag is not None and not self.as_text:
             if event.tag in self.constructors:
                 return self.constructors[event.tag](text)
             self.refuse(
-                f"{quoted(event.tag.replace(_TAG, '!!'))} is a tag that is not read here",
+                f"{quoted(event.tag.replace(_TAG, '!!'))} is an unsupported YAML tag",
                 line,
                 "Write the value without it",
             )

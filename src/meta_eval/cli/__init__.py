@@ -145,7 +145,7 @@ def _end(message: str) -> int:
 
 
 def _interrupted() -> int:
-    err.print("interrupted: nothing was left half written")
+    err.print("interrupted: no file is half-written")
     return _INTERRUPTED
 
 

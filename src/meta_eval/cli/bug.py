@@ -37,8 +37,8 @@ def tell_bug(error: Exception) -> int:
         path = ""
         err.out(text)
     err.print(
-        f"a bug of meta-eval ({type(error).__name__}): this is no fault of yours. Please report it and attach "
-        + (f"{path}, which holds no data and no secrets" if path else "what stands above"),
+        f"a bug of meta-eval ({type(error).__name__}): it is not your mistake. Please report it and attach "
+        + (f"{path}, which holds no data and no secrets" if path else "the text above"),
         style="bold red",
         soft_wrap=True,
     )

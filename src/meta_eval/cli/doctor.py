@@ -74,7 +74,7 @@ def doctor(
     if pack is not None:
         of_pack = diagnose_pack(pack)
         if not of_pack["passed"]:
-            err.print("the engine was not asked: first mend what failed")
+            err.print("the engine was not checked: fix the failed checks first")
             finish(of_pack, as_json, failed=2)
     name = backend or ("server" if base_url else _backend_of(pack) if pack else "vllm")
     of_engine = diagnose_engine(name, base_url, model, model_args)
@@ -102,7 +102,7 @@ def diagnose_pack(folder: Path) -> dict[str, Any]:
     with err.status("checking"):
         checks = _show_checks(check_pack(folder))
     bad = sum(check.status == "failed" for check in checks)
-    err.print(f"{bad} of {len(checks)} checks failed" if bad else "nothing failed", style="bold")
+    err.print(f"{bad} of {len(checks)} checks failed" if bad else "no check failed", style="bold")
     return {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
 
 
@@ -132,7 +132,7 @@ def diagnose_engine(backend: str, base_url: Sequence[str], model: str | None, mo
     asked = _ask_engine(backend, base_url, model, model_args)
     passed = sum(check.status == "passed" for check in _show_checks(asked.checks))
     err.print(
-        f"{passed} of {len(asked.checks)} passed; {asked.engine}, {asked.seconds:.0f} s besides its start",
+        f"{passed} of {len(asked.checks)} checks passed; {asked.engine}, {asked.seconds:.0f} s after its start",
         style="bold", soft_wrap=True,
     )  # fmt: skip
     checks = [
@@ -167,5 +167,5 @@ def _ask_engine(backend: str, base_url: Sequence[str], model: str | None, model_
     if asked.passed:
         shutil.rmtree(logs, ignore_errors=True)
     else:
-        err.print(f"the log: {logs}", soft_wrap=True)
+        err.print(f"log: {logs}", soft_wrap=True)
     return asked

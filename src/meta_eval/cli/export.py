@@ -96,11 +96,9 @@ def _refuse(to: Form, given: Mapping[str, object]) -> None:
     for option, value in given.items():
         if value and option not in _TAKEN[to]:
             forms = " or ".join(f"--to {form.value}" for form, taken in _TAKEN.items() if option in taken)
-            raise ConfigError(f"--to {to.value} does not take it", where=option, hint=f"Leave it out, or give {forms}")
+            raise ConfigError(f"--to {to.value} does not take it", where=option, hint=f"Leave it out, or use {forms}")
     if to is Form.every_eval_ever and not given["--results"]:
-        raise ConfigError(
-            "needs results of a run of the pack", where=f"--to {to.value}", hint="Name them with --results"
-        )
+        raise ConfigError("needs the results of a run", where=f"--to {to.value}", hint="Name them: --results PATH")
 
 
 def _requests(folder: Path, output: Path, chosen: ExportOptions, as_json: bool) -> None:
@@ -152,13 +150,13 @@ def export_recipe(pack: Path, output: Path, *, dry_run: bool, as_json: bool) -> 
         )
     done = publish_pack(pack, output)
     said = done.publication.model_dump(mode="json", exclude={"contents", "files"})
-    err.print(f"wrote {output}; published is what stands there, and nothing else:", soft_wrap=True)
+    err.print(f"wrote {output}; it publishes only these files and settings:", soft_wrap=True)
     for name in done.files:
         err.print(f"  {name}", soft_wrap=True, highlight=False, markup=False)
     for key, value in said.items():
         err.print(f"  {key}: {json.dumps(value)}", soft_wrap=True, highlight=False, markup=False)
     if done.kept:
-        err.print(f"stays as it is: {', '.join(done.kept)}", soft_wrap=True, highlight=False, markup=False)
+        err.print(f"kept unchanged: {', '.join(done.kept)}", soft_wrap=True, highlight=False, markup=False)
     err.print(f"not published: {len(done.withheld)} files of the pack, the model, its engine, addresses, folders")
     if as_json:
         files = {"folder": str(output), "files": list(done.files), "withheld": list(done.withheld)}

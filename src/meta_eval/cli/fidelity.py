@@ -104,16 +104,16 @@ def fidelity(
 
     part, against = chosen.shard, None if chosen.against is None else Path(chosen.against)
     if not chosen.ask and part[1] > 1:
-        raise ConfigError(
-            "asks nothing, and writes the table of all shards", where="--no-ask", hint="Leave --shard out"
-        )
+        raise ConfigError("writes one table for all shards", where="--no-ask", hint="Leave --shard out")
     shows: dict[str, object] = {"--against": against, "--html": html, "--markdown": markdown, "--view": view or None}
     shows |= {"--margin": margin, "--gate": gate}
     named = next((name for name, value in shows.items() if value is not None), None)
     if named and part[1] > 1:
-        raise ConfigError("is of all shards", where=named, hint="Give it to the command without --shard, at the end")
+        raise ConfigError(
+            "needs the answers of all shards", where=named, hint="Run all shards, then this command without --shard"
+        )
     if named and stock is not None:
-        raise ConfigError("is of answers, and --write-stock asks nothing", where=named, hint=f"Leave {named} out")
+        raise ConfigError("needs answers, and --write-stock asks no model", where=named, hint=f"Leave {named} out")
     rules = _rules(margin, gate, against)
     views = choose_views("fidelity", view, {"html": html, "markdown": markdown})
     check_outputs((path for path, _ in views), (None if chosen.pack is None else Path(chosen.pack), against, gate))
@@ -125,7 +125,7 @@ def fidelity(
         with Log("asking"), interrupt_on_sigterm():
             measured = api.fidelity(config, options=chosen.updated(against=baseline))
     except Interrupted as end:
-        err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
+        err.print(f"{end.kept:,} of {end.total:,} answers are saved. Rerun the same command to resume", soft_wrap=True)
         raise
     _tell(measured)
     if measured.tables is None:
@@ -135,8 +135,8 @@ def fidelity(
     table = measured.tables.texts or _texts_of(measured.tables.choices)
     if baseline is not None and baseline.resolve() == table.resolve():
         raise ConfigError(
-            "is this copy's own table, which says nothing of it", where=f"--against {against}",
-            hint="Keep the two apart with --output, or name the other's file",
+            "is this run's own table, so there is nothing to compare", where=f"--against {against}",
+            hint="Write this run elsewhere with --output, or name the other table",
         )  # fmt: skip
     report = api.fidelity_report(table, against=baseline, margin=margin, gate=rules)
     document = document_of(report)
@@ -160,9 +160,11 @@ def _rules(margin: float | None, gate: Path | None, against: Path | None) -> Gat
         where = "--margin" if margin is not None else "--gate"
         raise ConfigError("needs a baseline to compare with", where=where, hint="Name its table: --against FILE")
     if margin is not None and gate is not None:
-        raise ConfigError("--margin and --gate are given together", hint="Give one; a gate's file has fidelity.margin")
+        raise ConfigError(
+            "--margin and --gate cannot be combined", hint="Leave --margin out and set fidelity.margin in the gate file"
+        )
     if margin is not None and not 0 < margin < 100:
-        raise ConfigError(f"{margin:g} is no number of nats above 0 and below 100", where="--margin")
+        raise ConfigError(f"{margin:g} is not a number of nats above 0 and below 100", where="--margin")
     return None if gate is None else read_gate(gate)
 
 
@@ -201,11 +203,15 @@ def _write_stock(folder: Path, config: Path, chosen: StockOptions, *, as_json: b
 def _tell(measured: FidelityResult) -> None:
     tables = measured.tables
     if tables is None:
-        err.print(f"{measured.asked:,} asked; all shards done, the same command without --shard writes the table")
+        err.print(
+            f"{measured.asked:,} requests asked. When all shards are done, run the same command without --shard to "
+            "write the table",
+            soft_wrap=True,
+        )
         return
     for name, whys in tables.left_out.items():
         for why, count in whys.items():
-            warn(f"{name}: {count:,} docs are left out: {why}")
+            warn(f"{name}: {count:,} docs are skipped: {why}")
     what = f"{tables.answers:,} answers"
     if tables.texts is not None:
         what += f", {tables.tokens:,} tokens of text"

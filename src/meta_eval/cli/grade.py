@@ -17,7 +17,7 @@ from meta_eval.verb_options import GradingOptions
 
 def _prefer(text: str | None) -> str | None:
     if text not in (None, "last"):
-        raise ConfigError(f"{text!r} is not last", where="--prefer")
+        raise ConfigError(f"{text!r} is not allowed", where="--prefer", hint="Write --prefer last")
     return text
 
 

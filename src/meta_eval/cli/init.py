@@ -33,14 +33,14 @@ def init(
     if example is None:
         _write({name: assets.asset_path(name) for name in _FILES}, directory)
         page = assets.asset_path("docs/reference/configuration.md")
-        err.print(f"what each key means: {page}", soft_wrap=True)
+        err.print(f"keys explained: {page}", soft_wrap=True)
         err.print("next: edit eval_config.yaml, then run `meta-eval prepare`")
         return
     if example not in _EXAMPLES:
-        raise ConfigError(f"there is no example {example!r}", where="--example", hint=f"Name {', '.join(_EXAMPLES)}")
+        raise ConfigError(f"unknown example {example!r}", where="--example", hint=f"Name {', '.join(_EXAMPLES)}")
     model = find_model_file(_EXAMPLES[example])
     if model is None:
-        raise ConfigError("its model is not installed here", where=f"--example {example}", hint=_INSTALL_MODEL)
+        raise ConfigError("its model is not installed", where=f"--example {example}", hint=_INSTALL_MODEL)
     files = {name: assets.asset_path(f"{example}/{name}") for name in _EXAMPLE_FILES}
     _write({**files, model.name: model}, directory)
     err.print("next: meta-eval run")
@@ -57,12 +57,12 @@ def _write(files: Mapping[str, Path], directory: Path) -> None:
     """Copy files and folders, and link what is large.
 
     Raises:
-        ConfigError: One is there already, or cannot be written.
+        ConfigError: One already exists, or cannot be written.
     """
     for name in files:
         if os.path.lexists(directory / name):
             raise ConfigError(
-                "is there already", where=str(directory / name), hint="Move it away, or name another folder"
+                "already exists", where=str(directory / name), hint="Move it away, or name another folder"
             )
     try:
         directory.mkdir(parents=True, exist_ok=True)

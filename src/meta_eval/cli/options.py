@@ -81,9 +81,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     """
     number, slash, of = text.partition("/")
     if not (slash and number.isdecimal() and of.isdecimal() and int(number) < int(of) <= 1_000_000):
-        raise ConfigError(
-            f"{text!r} is no part of a run", where="--shard", hint="I/N, such as 0/8 to 7/8 on eight machines"
-        )
+        raise ConfigError(f"{text!r} is not a shard", where="--shard", hint="Write I/N: 0/8 to 7/8 for eight machines")
     return int(number), int(of)
 
 
@@ -107,7 +105,7 @@ FLAGS = {
         shown=lambda shard: f"{shard[0]}/{shard[1]}",
     ),
     "allow_code": Flag(
-        bool, typer.Option("--allow-code", help="Also grade tasks whose scoring runs code that a model wrote.")
+        bool, typer.Option("--allow-code", help="Also grade tasks whose scoring runs model-written code.")
     ),
     "edited": Flag(
         bool,

@@ -80,7 +80,7 @@ def prepare(
             print_result(shlex.join(manifest.command))
         else:
             why = f"lm_eval cannot ask backend {manifest.run.backend}: {manifest.backend.no_command}"
-            err.print(f"wrote {prepared.work_dir}; {why}. Ask it with `meta-eval run`", soft_wrap=True, markup=False)
+            err.print(f"wrote {prepared.work_dir}; {why}. next: meta-eval run", soft_wrap=True, markup=False)
 
 
 def _of_configuration(config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
@@ -100,7 +100,7 @@ def _of_publication(folder: Path, config: Path, overrides: list[str], template_d
 
     with show_progress("starting"):
         prepared = rebuild_pack(folder, config_file=config, overrides=overrides, template_dir=template_dir)
-    err.print(f"every file of {prepared.work_dir} is the published one, byte for byte", soft_wrap=True)
+    err.print(f"every file of {prepared.work_dir} equals the published one byte for byte", soft_wrap=True)
     return prepared
 
 

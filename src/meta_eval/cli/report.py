@@ -96,7 +96,7 @@ def _with_max_drop(chosen: JudgingOptions, max_drop: float | None) -> JudgingOpt
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         said = f"{' and '.join(names)} are given together"
-        raise ConfigError(said, hint="Give one; a gate's file has a key margin")
+        raise ConfigError(said, hint="Give one of them; in a gate file the key is margin")
     if chosen.margin is not None:
         Gate().with_margin(chosen.margin, where="--margin")
     if chosen.cap is not None:

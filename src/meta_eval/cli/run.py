@@ -70,7 +70,7 @@ def run(
     work_dir = Path(settings.work_dir)
     check_outputs((html,), [config, work_dir, gate])
     if chosen.grade_only and chosen.shard[1] > 1:
-        raise ConfigError("no shard is graded by itself", where="--grade-only", hint="Leave --shard out")
+        raise ConfigError("cannot grade a single shard", where="--grade-only", hint="Leave --shard out")
     models = [settings.model_name, *settings.other_models]
     from meta_eval.running.pipeline import Interrupted
     from meta_eval.running.pipeline import run_pack as ask
@@ -91,12 +91,14 @@ def run(
                     scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
                 )
         except Interrupted as end:
-            err.print(f"{end.kept:,} of {end.total:,} answers are kept; the same command goes on", soft_wrap=True)
+            err.print(
+                f"{end.kept:,} of {end.total:,} answers are saved. Rerun the same command to resume", soft_wrap=True
+            )
             raise
         except UserError as error:
             if len(models) == 1:
                 raise
-            warn(f"{model} is left out: {error}")
+            warn(f"{model}: skipped: {error}")
             failed.append(error)
             continue
         judged = _judge(ran, work_dir, html if len(models) == 1 else None, gate) if wanted else None
@@ -135,7 +137,7 @@ def _end(done: Mapping[str, tuple[RunResult, Report | None]], *, html: Path | No
 def _check_report(wanted: bool, html: Path | None, gate: Path | None) -> None:
     for name, given in (("--html", html), ("--gate", gate)):
         if given is not None and not wanted:
-            raise ConfigError("needs the report, which --no-report or --shard leaves out", where=name)
+            raise ConfigError("needs the report, which --no-report and --shard turn off", where=name)
 
 
 def _judge(ran: RunResult, pack: Path, html: Path | None, gate: Path | None) -> Report | None:
@@ -211,15 +213,13 @@ def _finish(ran: RunResult, pack: Path, judged: Report | None, *, as_json: bool)
     if ran.canary is not None and err.is_terminal:  # a file has it already, in its place
         err.print(f"canary: {ran.canary}", soft_wrap=True)
     if ran.left_out:
-        warn(f"left out, as said above: {', '.join(ran.left_out)}")
+        warn(f"tasks left out (see above): {', '.join(ran.left_out)}")
     if ran.unanswered:
         listed = ", ".join(f"{task} {left:,}" for task, left in ran.unanswered.items())
-        warn(f"not answered: {listed}. The same command without --grade-only asks them, and so does each shard again")
+        warn(f"unanswered: {listed}. Rerun without --grade-only, or rerun the shards, to ask them")
     if ran.graded is None:
         files = " ".join(map(str, ran.answers))
-        err.print(
-            f"wrote {files}; when all shards are done: meta-eval run grades them, with no --shard", soft_wrap=True
-        )
+        err.print(f"wrote {files}. When all shards are done, grade them with: meta-eval run", soft_wrap=True)
     else:
         where = ran.graded.results
         judge = "" if judged else f"; judge it with: meta-eval report {where.parent} --pack {pack}"

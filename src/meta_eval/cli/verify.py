@@ -125,7 +125,7 @@ def _show(proof: Proof) -> None:
         err.print(f"{differing} disagreements are in {folder}{kept}", soft_wrap=True)
     word = "passed" if proof.passed else "not passed"
     if proof.edited:
-        err.print(f"edited since prepare wrote it: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
+        err.print(f"edited after prepare: {join_names(proof.edited)}", style="bold red", soft_wrap=True)
         word += ", of an edited pack"
     err.print(f"{word}: {_counts(proof)}", style="bold", soft_wrap=True)
 

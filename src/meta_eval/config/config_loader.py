@@ -62,7 +62,7 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
         path = _override(data, override)
         if path[0] in Config.model_fields and path[0] not in Settings.model_fields:
             hint = "Leave PACK out, and a pack of other settings is prepared"
-            raise ConfigError("is what the pack was made of", where=f"--set {override:.200}", hint=hint)
+            raise ConfigError("cannot change: the pack was made with it", where=f"--set {override:.200}", hint=hint)
         places[path] = override
     try:
         config = Config.model_validate({**data, "tasks": settings.tasks, "evals_dataset": "sample"})
@@ -96,7 +96,7 @@ def _mapping(key: str, value: object) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
     if given is not None and not isinstance(given, dict):
-        raise ConfigError(f"{key}: {quoted(given)} is not a mapping, so no key of it can be set")
+        raise ConfigError(f"{key}: {quoted(given)} is not a mapping, so it has no keys to set")
     return dict(given or {})
 
 

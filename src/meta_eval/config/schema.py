@@ -162,7 +162,7 @@ class Config(Settings, Public):
     def _one_tokenizer(self) -> Config:
         name = find_backend(self.backend).tokenizer
         if self.tokenizer is not None and name is None:
-            raise ValueError(f"backend {self.backend} takes no tokenizer that is known here: use model_args")
+            raise ValueError(f"backend {self.backend} has no known tokenizer option: use model_args")
         if self.tokenizer is not None and name in self.model_args:
             raise ValueError(f"tokenizer and model_args.{name} are both set: leave model_args.{name} out")
         return self
@@ -174,14 +174,14 @@ class Config(Settings, Public):
         if not isinstance(names, (list, tuple)):
             return data
         if data.get("other_models"):
-            raise ValueError("model_name is a list, and other_models names more: leave one of them out")
+            raise ValueError("model_name is a list and other_models is set: leave other_models out")
         return {**data, "model_name": names[0] if names else "", "other_models": tuple(names[1:])}
 
     @field_validator("other_models")
     @classmethod
     def _no_model_twice(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if len({*names, info.data.get("model_name")}) <= len(names):
-            raise ValueError("a model is there twice")
+            raise ValueError("a model is listed twice")
         return names
 
     @field_validator("backend")
@@ -196,10 +196,10 @@ class Config(Settings, Public):
         reserved = find_backend(backend).reserved if backend else {}
         for name, value in args.items():
             if name in reserved:
-                raise ValueError(f"{name!r} cannot stand here: {reserved[name]}")
+                raise ValueError(f"{name!r} is not allowed here: {reserved[name]}")
             if is_secret(name, value):
                 raise ValueError(
-                    f"{name!r} is a credential, which would stand in the pack and in the command: {_INSTEAD}"
+                    f"{name!r} is a credential, which would be saved in the pack and printed in the command: {_INSTEAD}"
                 )
         return args
 
@@ -222,7 +222,7 @@ class Config(Settings, Public):
     def _no_secret(cls, value: Any) -> Any:
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str) and holds_secret(text):
-                raise ValueError(f"holds a credential, which would stand in the pack: {_INSTEAD}")
+                raise ValueError(f"holds a credential, which would be saved in the pack: {_INSTEAD}")
         return value
 
     @field_validator("evals_revision", "evals_run", "baseline")
@@ -244,7 +244,7 @@ class Config(Settings, Public):
         try:
             return str(Path(path).expanduser()) if path and path.startswith("~") else path
         except RuntimeError:
-            raise ValueError(f"{path!r}: there is no such user on this machine") from None
+            raise ValueError(f"{path!r}: no such user on this machine") from None
 
     @field_validator("model_name", "other_models")
     @classmethod
@@ -253,10 +253,10 @@ class Config(Settings, Public):
         for name in value if isinstance(value, tuple) else (value,):
             folder = _NOT_IN_FOLDERS.sub("__", name)
             if folder in (".", ".."):
-                raise ValueError(f"{name!r} cannot name the folder of the results: write the path of the model out")
+                raise ValueError(f"{name!r} cannot name the results folder: write the model's full path")
             if max(len(folder.encode()), len(name.encode())) > _LONGEST_NAME:
                 raise ValueError(
-                    f"{quoted(name)} cannot name the folder of the results, of at most {_LONGEST_NAME} bytes: make a "
+                    f"{quoted(name)} is too long to name the results folder ({_LONGEST_NAME} bytes at most): make a "
                     "shorter path, such as a link"
                 )
         return value
@@ -271,7 +271,7 @@ class Config(Settings, Public):
     def _each_task_once(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
         wanted, excluded = split_excluded(tasks)
         if not wanted:
-            raise ValueError(f"names no task to prepare, and leaves out {', '.join(excluded)}")
+            raise ValueError(f"names no task, and only leaves out {', '.join(excluded)}")
         return tuple(dict.fromkeys(tasks))
 
     @classmethod

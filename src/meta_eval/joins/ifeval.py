@@ -48,7 +48,7 @@ def read_dialog_prompt(row: Row) -> str:
         tree = parse_json(question)
     except ValueError:
         if question.lstrip().startswith('{"dialog"'):
-            raise DataError("input_question starts a JSON dialog that is cut off or malformed") from None
+            raise DataError("input_question holds a truncated or malformed JSON dialog") from None
         return question
     if not isinstance(tree, dict) or "dialog" not in tree:
         return question
@@ -62,7 +62,7 @@ def read_dialog_prompt(row: Row) -> str:
         and isinstance(message.get("body"), str)
     ]
     if len(bodies) != 1:
-        raise DataError(f"the dialog in input_question has {len(bodies)} user messages, and one is expected")
+        raise DataError(f"the dialog in input_question has {len(bodies)} user messages, expected 1")
     return str(bodies[0])
 
 

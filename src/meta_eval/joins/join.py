@@ -249,9 +249,9 @@ def _guarded(read: Callable[[Row], _T], row: Mapping[str, Any], where: str) -> _
             return read(dict(row))
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError) as error:
         raise DataError(
-            f"is not of the shape that this join reads ({type(error).__name__}: {describe_error(error)})",
+            f"does not have the format that this join reads ({type(error).__name__}: {describe_error(error)})",
             where=where,
-            hint="Name the original dataset itself, or a copy with its columns",
+            hint="Name the original dataset, or a copy with the same columns",
         ) from None
 
 
@@ -261,7 +261,7 @@ def need_texts(original: Mapping[str, Any], columns: Sequence[str]) -> None:
     """
     missing = [column for column in columns if not isinstance(original.get(column), str) or not original[column]]
     if missing:
-        raise DataError(f"should hold {', '.join(missing)} (a string that is not empty)")
+        raise DataError(f"should hold {', '.join(missing)} (a non-empty string)")
 
 
 def _last_request(row: Row) -> str:

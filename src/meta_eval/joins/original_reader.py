@@ -53,5 +53,5 @@ class Originals:
         except SourceError as error:
             if wanted.fallback is None:
                 raise
-            log.warning(f"{error}. Reading the fallback {wanted.fallback} instead")
+            log.warning(f"{error}. Using the fallback {wanted.fallback}")
             return open_original(wanted.fallback, revision=None, where=where), True

@@ -53,7 +53,7 @@ def compare_runs(
         raise ResultsError(
             f"the runs have no task in common: {', '.join(sorted(first)) or 'none'}, and "
             f"{', '.join(sorted(second)) or 'none'}",
-            hint="Both need samples of the same task: run lm_eval with --log_samples",
+            hint="Run lm_eval with --log_samples on at least one common task",
         )
     gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries, groups, left_out = choose_tasks([before, after], manifest, choice or Choice())
@@ -72,7 +72,7 @@ def compare_runs(
     if not any(draft.evidence or draft.task.averages for draft in drafts):
         where = f"{before.tasks[common[0]].samples_file} and {after.tasks[common[0]].samples_file}"
         reasons = "; ".join(f"{draft.task.name}: {draft.task.reason}" for draft in drafts[:NAMED])
-        raise ResultsError(f"there is nothing to compare: {reasons}", where=where, hint="Run both with one pack")
+        raise ResultsError(f"nothing to compare: {reasons}", where=where, hint="Run both with one pack")
     drafts += draft_groups(after, drafts, gate)
     decided_names = list_decided_names(gate, groups, drafts, asked)
     raised: list[Raised] = []

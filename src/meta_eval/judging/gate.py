@@ -121,7 +121,7 @@ class Gate(_Rule):
         """
         tasks = {name: rule for name, rule in self.tasks.items() if name not in left_out}
         if self.tasks and not tasks:
-            raise ConfigError("all of the gate's tasks are left out", hint="Name others with --tasks")
+            raise ConfigError("--tasks leaves out every task of the gate", hint="Name others with --tasks")
         return self.model_copy(update={"tasks": tasks})
 
     def expand_groups(self, groups: Mapping[str, Sequence[str]]) -> Gate:
@@ -142,7 +142,7 @@ class Gate(_Rule):
         for task in self.tasks:
             if task not in names:
                 raise ConfigError(
-                    f"tasks: there is no task {task!r} here{suggestion(task, names)}", hint=f"Tasks: {', '.join(names)}"
+                    f"tasks: unknown task {task!r}{suggestion(task, names)}", hint=f"Tasks: {', '.join(names)}"
                 )
         return list(self.tasks) or names
 
@@ -169,7 +169,7 @@ class Gate(_Rule):
 
 def _check_points(points: float, where: str) -> float:
     if not 0 < points < 100:
-        raise ConfigError(f"{points:g} is no number of points above 0 and below 100", where=where)
+        raise ConfigError(f"{points:g} is not a number of points above 0 and below 100", where=where)
     return points
 
 
@@ -190,7 +190,7 @@ def read_gate(path: Path) -> Gate:
             known = list(inner.model_fields if len(first["loc"]) > 1 else Gate.model_fields)
             name = str(first["loc"][-1])
             if name in ("margin", "max_drop") and inner is not FidelityRule:
-                raise ConfigError(f"{key}: margin and max_drop are two names of one thing", where=str(path)) from None
+                raise ConfigError(f"{key}: margin and max_drop mean the same; give one", where=str(path)) from None
             names = known if inner is FidelityRule else [*known, "max_drop"]
             what = f"{key}: there is no such key{suggestion(name, names)}"
             raise ConfigError(what, where=str(path), hint=f"Known keys: {', '.join(known)}") from None

@@ -82,7 +82,7 @@ class locating:  # noqa: N801 (it stands in a `with`, as a verb)
 def refused(error: OSError) -> UserError:
     """What the system refused, of whatever file, as a user's error."""
     if error.filename is None and error.strerror == os.strerror(errno.ENOENT):  # of getcwd(2), which many a path needs
-        return UserError("the working directory is not there any more", hint="Go to one that is: cd ~")
+        return UserError("the working directory no longer exists", hint="Change to another folder: cd ~")
     where = error.filename if error.filename is not None else "stdout, or another file that was open"
     return UserError(error.strerror or str(error) or type(error).__name__, where=str(where))
 
@@ -119,7 +119,7 @@ def documented(job: Callable[_P, _T]) -> Callable[_P, _T]:
         for value in (*arguments, *keywords.values()):
             for one in _parts(value):
                 if isinstance(one, (str, Path)) and "\0" in str(one):
-                    raise UserError("holds a NUL, which no name of a file does", where=str(one))
+                    raise UserError("holds a NUL byte, which a file name cannot", where=str(one))
         try:
             return job(*arguments, **keywords)
         except OSError as error:

@@ -50,7 +50,7 @@ def add_choice_tokens(template: Template, docs: pa.Table, config: Config) -> pa.
         counts = _counts(docs, tokenizer)
         if known_counts is not None and counts != known_counts:
             raise ConfigError(
-                f"{model} counts other tokens than {next(iter(models))}", where=f"task {template.name}", hint=hint
+                f"{model} counts tokens differently from {next(iter(models))}", where=f"task {template.name}", hint=hint
             )
         known_counts = counts
     return docs.append_column(COLUMN, pa.array(known_counts, pa.list_(pa.int64())))

@@ -68,7 +68,7 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
             verdicts are read from and that is no share.
     """
     if not table.num_rows:
-        raise DataError("the template's process_docs leaves no doc", where=f"{place}, {template.name}")
+        raise DataError("the template's process_docs returns no docs", where=f"{place}, {template.name}")
     columns = [name for name in (*_DOC, *_ADDED, "gold_index") if name in table.column_names]
     metric = template.spec.recorded_metric or template.verdict.partition(",")[0]
     strange = with_choices = 0
@@ -85,7 +85,7 @@ def check_docs(table: pa.Table, template: Template, place: RowPlace) -> dict[str
             first = first or (doc, number)
     if first and strange < with_choices:
         raise DataError(
-            f"the gold {quoted(first[0]['gold'])} is none of the choices, so every answer would be wrong "
+            f"the gold {quoted(first[0]['gold'])} is not among the choices, so every answer would be wrong "
             f"({strange} of {table.num_rows} docs)",
             where=_where(*first, place),
             hint="Fix input_correct_responses of this row, or fetch the evals dataset again",
@@ -113,12 +113,12 @@ def _check_recorded(doc: Doc, number: int, metric: str, place: RowPlace) -> None
     try:
         metrics = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):
-        raise DataError("column recorded_metrics is no JSON", where=_where(doc, number, place)) from None
+        raise DataError("column recorded_metrics is not JSON", where=_where(doc, number, place)) from None
     value = metrics.get(metric) if isinstance(metrics, dict) else None
     share = isinstance(value, (bool, int, float)) and math.isfinite(value) and 0 <= value <= 1
     if value is not None and not share:
         raise DataError(
-            f"the recorded metric {metric} is {quoted(value)} and should be a number from 0 to 1",
+            f"the recorded metric {metric} is {quoted(value)} and must be a number from 0 to 1",
             where=_where(doc, number, place),
             hint="Fix output_metrics of this row (null where nothing was recorded), or fetch the evals dataset again",
         )

@@ -90,10 +90,10 @@ def check_unchanged(pack: Path, manifest: Manifest, *, edited: bool) -> tuple[st
         listed = "; ".join(f"{name} {what}" for name, what in sorted(changed.items())[:_MOST])
         more = f"; and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
         raise PackError(
-            f"is not as prepare wrote it, so nothing of it was run: {listed}{more}",
+            f"was changed after prepare, so it was not run: {listed}{more}",
             where=str(pack),
-            hint="Move these files away and run `meta-eval prepare` again; or, where the change is yours and meant, "
-            "add --edited: verify, its baseline and every report of this pack then say that it was edited",
+            hint="Move these files away and run `meta-eval prepare`; or, to keep your change, "
+            "add --edited: verify, its baseline and all reports then say that the pack was edited",
         )
     return tuple(sorted(changed))
 

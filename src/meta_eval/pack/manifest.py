@@ -256,9 +256,9 @@ class Manifest(_Entry, Public):
         """Whoever reads a manifest looks up what it names without asking whether it is there."""
         for name, entry in self.tasks.items():
             if entry.docs_file is not None and entry.docs_file not in self.files:
-                raise ValueError(f"tasks.{name}.docs_file: {entry.docs_file!r:.80} is none of the files")
+                raise ValueError(f"tasks.{name}.docs_file: {entry.docs_file!r:.80} is not in files")
             if entry.baseline is not None and entry.baseline.file not in self.files:
-                raise ValueError(f"tasks.{name}.baseline.file: {entry.baseline.file!r:.80} is none of the files")
+                raise ValueError(f"tasks.{name}.baseline.file: {entry.baseline.file!r:.80} is not in files")
         for group, members in self.groups.items():
             if unknown := [member for member in members if member not in self.tasks]:
                 raise ValueError(f"groups.{group}: there is no task {unknown[0]!r}")
@@ -285,7 +285,7 @@ class Manifest(_Entry, Public):
         try:
             return find_backend(self.run.backend)
         except UnknownBackendError as error:
-            raise PackError(f"the pack is for a backend that is not known here: {error}") from None
+            raise PackError(f"the pack needs a backend that is not available: {error}") from None
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"

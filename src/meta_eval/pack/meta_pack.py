@@ -45,7 +45,7 @@ def assemble_pack(config: Config, config_place: str) -> Pack:
     left_out = () if config.allow_code else find_withheld_tasks(templates, groups, datasets)
     if left_out:
         names = ", ".join(left_out)
-        log.warning(f"left out, since they run programs that the model writes and allow_code is false: {names}")
+        log.warning(f"left out, because they run model-written code and allow_code is false: {names}")
     _warn_about_model(config, selections)
     if not config.bundle:
         _check_on_hub(selections)
@@ -59,7 +59,7 @@ def assemble_pack(config: Config, config_place: str) -> Pack:
     assumed = [task.name for task in tasks if task.entry.format == "assumed"]
     if assumed:
         log.warning(
-            "nobody has compared these templates with real rows, their formats are assumed; prove them with `meta-eval "
+            "the formats of these templates are assumptions, never compared with real rows. Check them with `meta-eval "
             f"verify` before you trust a score: {', '.join(assumed)}"
         )
     return build_pack(list(tasks), groups, context)
@@ -81,9 +81,7 @@ def _template_dir(config: Config) -> Path:
     path = Path(config.template_dir)
     default = type(config).model_fields["template_dir"].default
     if not path.exists() and config.template_dir == default:
-        log.warning(
-            f"there is no {default} here: using the templates that meta-eval ships (`meta-eval init` copies them)"
-        )
+        log.warning(f"{default} not found: using the shipped templates (`meta-eval init` copies them)")
         return assets.asset_path("meta_template")
     return path
 
@@ -108,6 +106,6 @@ def _warn_about_model(config: Config, selections: Sequence[Selection]) -> None:
                 f"{config.model_name} is a {model.variant} model, and these prompts are for {identity.variant} models"
             )
         elif model.model and identity.model and model.model != identity.model:
-            log.warning(f"published numbers and recorded verdicts are those of {identity.model}, not of {model.model}")
+            log.warning(f"published numbers and recorded verdicts are from {identity.model}, not {model.model}")
     for warning in find_backend(config.backend).warnings(config):
         log.warning(warning)

@@ -79,7 +79,7 @@ def score_by_next_token(
     try:
         _check_scorer(template, place)
         if not find_backend(config.backend).restricts_tokens:
-            raise NotOneTokenError(f"backend {config.backend} is not known to generate one of some tokens")
+            raise NotOneTokenError(f"backend {config.backend} cannot restrict generation to given tokens")
         if not bundled:
             raise NotOneTokenError("its docs stay on the hub (bundle: false)")
         ids = find_shared_ids(docs, list_tokenizer_models(config))
@@ -121,9 +121,9 @@ def find_shared_ids(docs: pa.Table, models: Sequence[str]) -> list[list[int]]:
 def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) -> None:
     settings = template.settings
     if settings.get("doc_to_choice") != "continuations" or settings.get("target_delimiter") != "":
-        raise NotOneTokenError("its choices are not the continuations of its docs as they are")
+        raise NotOneTokenError("its choices are not used as continuations unchanged")
     if "class" in settings:
-        raise NotOneTokenError("it has a class of its own")
+        raise NotOneTokenError("it has its own Python class")
     scorer = settings.get("process_results")
     said = "lm-eval's own scorer"
     if isinstance(scorer, FunctionRef):
@@ -132,7 +132,7 @@ def _check_scorer(template: Template, place: Callable[[PurePosixPath], Path]) ->
             place(template.origins["process_results"] / scorer.module_file), f"{scorer.function}{SUFFIX}"
         ):
             return
-    raise NotOneTokenError(f"its metrics are made of likelihoods ({said})")
+    raise NotOneTokenError(f"its metrics are computed from likelihoods ({said})")
 
 
 def _texts(docs: pa.Table) -> Iterator[tuple[str, Sequence[str]]]:

@@ -107,17 +107,17 @@ def _asked_alike(tasks: Sequence[PreparedTask], left_out: LeftOut) -> tuple[list
     words = {True: "without", False: "with"}
     for name in others:
         left_out.errors[name] = DataError(
-            f"was asked {words[add_bos]} a BOS, and most other tasks {words[not add_bos]} one; a command asks all its "
+            f"was run {words[add_bos]} a BOS, and most other tasks {words[not add_bos]} one; one command treats all "
             "tasks alike",
             where=name,
-            hint="Make a pack of its own",
+            hint="Prepare this task as a separate pack",
         )
     if not add_bos:
         if unknown := [name for name, asked in said.items() if asked is None]:
             log.warning(
-                f"nobody says whether {', '.join(unknown)} was asked with a BOS; none is added, as for the others"
+                f"unknown whether {', '.join(unknown)} was run with a BOS; none is added, as for the other tasks"
             )
-        log.warning("the record was asked without a BOS: the command says add_bos_token=False")
+        log.warning("the record was made without a BOS, so the command sets add_bos_token=False")
     return [task for task in tasks if task.name not in others], add_bos
 
 
@@ -127,7 +127,7 @@ def _add(made: dict[str, bytes], files: Mapping[str, bytes], whose: str) -> None
     """
     for name, content in files.items():
         if made.setdefault(name, content) != content:
-            raise TemplateError(f"would write {name}, as another task or group does", where=whose, hint="Rename it")
+            raise TemplateError(f"would write {name}, like another task or group", where=whose, hint="Rename it")
 
 
 def _group(templates: TemplateFolder, name: str, members: Sequence[str]) -> tuple[str, bytes]:

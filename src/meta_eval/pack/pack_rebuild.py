@@ -81,9 +81,9 @@ def _refuse_inside(folder: Path, named: Mapping[str, Path | None]) -> None:
     for what, path in named.items():
         if path is not None and lies_in(path, folder):
             raise ConfigError(
-                f"lies in the publication {folder}, of which only {PUBLICATION} is used",
+                f"is inside the publication {folder}, where only {PUBLICATION} is used",
                 where=what,
-                hint="Work in a folder of your own, and name files and folders outside of the publication",
+                hint="Work in another folder, and name files and folders outside the publication",
             )
 
 
@@ -105,19 +105,21 @@ def _config(published: Publication, config_file: Path | None, overrides: Sequenc
     for override in overrides:
         key = override.partition("=")[0].partition(".")[0].strip()
         if key == "template_dir":
-            raise ConfigError("is not taken from there", where=f"--set {override:.200}", hint="Use --template-dir DIR")
+            raise ConfigError(
+                "cannot be set with --from", where=f"--set {override:.200}", hint="Use --template-dir DIR"
+            )
         if key in decided:
             raise ConfigError(
-                f"{key} is what the publication says, and another would make another pack",
+                f"{key} is fixed by the publication; a different value would make a different pack",
                 where=f"--set {override:.200}",
-                hint="Set the model, its engine and folders; leave --from out for a pack of your own",
+                hint="Set only the model, its engine and folders, or leave --from out",
             )
     config = load_config(config_file, [*overrides, *(f"{key}={json.dumps(value)}" for key, value in decided.items())])
     if published.allow_code and not config.allow_code:
         raise ConfigError(
-            "some of its tasks run programs that the model writes",
+            "some of its tasks run model-written code",
             where=PUBLICATION,
-            hint="Where you allow that on this machine, add --set allow_code=true",
+            hint="To allow it on this machine, add --set allow_code=true",
         )
     return config
 
@@ -129,7 +131,7 @@ def _refuse_local_rows(published: Publication) -> None:
     for name in (published.evals_dataset, *(original.id for original in published.originals.values())):
         if "/" in name and Path(name).exists():
             raise PackError(
-                "lies here, and would be read in the place of the dataset of this name on the hub",
+                "is a local folder, and would be read instead of the hub dataset of the same name",
                 where=name,
                 hint="Work in another folder",
             )
@@ -139,9 +141,7 @@ def _warn_of_originals(published: Publication) -> None:
     for join, original in published.originals.items():
         known = JOINS[join].original if join in JOINS else None
         if known is None or original.id not in (known.id, known.fallback):
-            log.warning(
-                f"the publication takes the ground truth of {join} from {original.id}, which is not the default"
-            )
+            log.warning(f"the publication reads the ground truth of {join} from {original.id} instead of the default")
 
 
 def _templates(folder: Path, published: Publication, template_dir: Path | None) -> Path:
@@ -158,9 +158,7 @@ def _templates(folder: Path, published: Publication, template_dir: Path | None) 
         _refuse_inside(folder, {f"--template-dir, {path}": path for path in links})
     missing = [name for name in published.contents if name not in templates.tasks]
     if missing:
-        raise TemplateError(
-            f"has no task {missing[0]}, of which the pack was made", where=str(root), hint=_hint(folder)
-        )
+        raise TemplateError(f"has no task {missing[0]}, which is in the pack", where=str(root), hint=_hint(folder))
     return root.absolute()
 
 
@@ -187,5 +185,5 @@ def _compare(folder: Path, published: Publication, made: Publication) -> None:
     elif published.choice_scoring == "next_token":
         hint += ", and docs hold the tokens of the model that it was made for (choice_scoring: next_token)"
     raise DataError(
-        f"what came out is not what was published: {', '.join(other[:_MOST])}{more}", where=str(folder), hint=hint
+        f"these files differ from the published ones: {', '.join(other[:_MOST])}{more}", where=str(folder), hint=hint
     )

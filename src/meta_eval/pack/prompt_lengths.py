@@ -74,7 +74,7 @@ def _load(path: str) -> Tokenizer:
         return Tokenizer.from_file(path)
     except Exception as error:  # tokenizers raises bare ones
         raise InputError(
-            f"is no tokenizer that can be read: {describe_error(error)}",
+            f"is not a readable tokenizer: {describe_error(error)}",
             where=path,
             hint="Fetch the model's files again",
         ) from None

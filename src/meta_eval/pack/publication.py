@@ -130,13 +130,13 @@ def _refuse_rows_of_a_run(pack: Path, manifest: Manifest) -> None:
     of_record = [name for name, entry in manifest.tasks.items() if entry.record is not None]
     if of_record:
         raise PackError(
-            f"{of_record[0]} is made of a run or of lm-eval's own tasks, whose docs are on no hub",
+            f"{of_record[0]} comes from a run or from lm-eval's tasks, and its docs are not on the hub",
             where=str(pack),
-            hint="Only packs of published evals datasets can be made anew by others",
+            hint="Publish only packs made from evals datasets on the hub",
         )
     if manifest.prepared_from.baseline is not None:
         raise PackError(
-            "it holds the answers of a baseline, a run of yours that others do not have",
+            "it holds a baseline run that others do not have",
             where=str(pack),
             hint="Prepare it with baseline: null",
         )
@@ -144,9 +144,7 @@ def _refuse_rows_of_a_run(pack: Path, manifest: Manifest) -> None:
 
 def _need_hub(pack: Path, what: str, name: str, revision: str, instead: str) -> None:
     if not _COMMIT.fullmatch(revision) or not _HUB_ID.fullmatch(name):
-        raise PackError(
-            f"{what} {name}, a folder of this machine", where=str(pack), hint=f"Prepare it with {instead} on the hub"
-        )
+        raise PackError(f"{what} {name}, a local folder", where=str(pack), hint=f"Prepare it with {instead} on the hub")
 
 
 def read_publication(folder: Path) -> Publication:
@@ -162,7 +160,7 @@ def read_publication(folder: Path) -> Publication:
         parse_json(text)  # no deeper than a tree may be
         return Publication.model_validate_json(text, strict=True)
     except InputError as error:
-        raise PackError(f"is no publication: {PUBLICATION} {error.what}", where=str(folder), hint=hint) from None
+        raise PackError(f"is not a publication: {PUBLICATION} {error.what}", where=str(folder), hint=hint) from None
     except ValueError as error:
         raise PackError(f"is not JSON: {describe_error(error)}", where=str(path), hint=hint) from None
     except PackError as error:

@@ -34,7 +34,7 @@ def read_metrics(dataset: EvalsDataset) -> list[Row]:
         files = dataset.fetch_metrics()
         rows = read_rows(files, dataset_id=dataset.dataset_id, subset="__metrics") if files else []
     except SourceError as error:
-        log.warning(f"{error}. The published numbers are those of the model cards instead")
+        log.warning(f"{error}. Using the numbers of the model cards instead")
         return []
     good = []
     for number, row in enumerate(rows):
@@ -46,12 +46,12 @@ def read_metrics(dataset: EvalsDataset) -> list[Row]:
                 f"column metric_value_computed is {quoted(value)} and should be a number from 0 to 100 "
                 f"({quoted(label)}, {quoted(tag)})",
                 where=f"{dataset.dataset_id}, __metrics, row {number}",
-                hint="Fix the value, or take the file of __metrics away: the numbers of the model cards stand in then",
+                hint="Fix the value, or remove the __metrics file to use the model cards' numbers",
             )
         good.append(row)
     if len(good) < len(rows):
         bad = len(rows) - len(good)
-        log.warning(f"{dataset.dataset_id}: {bad} of {len(rows)} rows of __metrics are of an unknown shape")
+        log.warning(f"{dataset.dataset_id}: {bad} of {len(rows)} rows of __metrics have an unknown format")
     return good
 
 
@@ -89,7 +89,7 @@ def find_published_numbers(
             if card is not None and abs(card.value - value) > SAME_PUBLISHED:
                 log.warning(
                     f"{template.name}: {dataset.dataset_id} reports {value:g} ({reported['benchmark_label']}, "
-                    f"{reported['metric_tag']}), and {card.source} says {card.value:g}; the first is taken"
+                    f"{reported['metric_tag']}), and {card.source} says {card.value:g}; using the first"
                 )
             entries.append(
                 PublishedEntry(

@@ -97,7 +97,7 @@ def _template_files(root: Path, manifest: Manifest) -> dict[str, Path]:
     missing = [name for name in manifest.tasks if name not in templates.tasks]
     if missing:
         raise TemplateError(
-            f"has no task {missing[0]}, of which the pack is made",
+            f"has no task {missing[0]}, which is in the pack",
             where=f"template_dir {root}",
             hint="Run this where the pack was prepared",
         )
@@ -113,7 +113,9 @@ def _template(root: Path, name: str, path: Path, manifest: Manifest) -> bytes:
     of_pack = manifest.files.get(name)
     if of_pack is not None and not name.endswith(".yaml") and hash_file(path) != of_pack.sha256:
         raise TemplateError(
-            f"{name} is not the one that made the pack", where=str(root), hint="Run `meta-eval prepare` again"
+            f"{name} differs from the template that made the pack",
+            where=str(root),
+            hint="Run `meta-eval prepare` again",
         )
     content = read_regular(path)
     if holds_secret(content.decode(errors="replace")):

@@ -56,8 +56,8 @@ def read_punkt() -> dict[str, bytes]:
             **{str(_FOLDER / name): text for name, text in content.items()},
         }
     log.warning(
-        "the pack brings no punkt_tab of nltk, for this machine has none: IFEval can be scored only where it is "
-        "installed. To bring it along: python -m nltk.downloader punkt_tab, then prepare again"
+        "nltk's punkt_tab is not on this machine, so the pack lacks it and IFEval can be scored only where it is "
+        "installed. To include it: python -m nltk.downloader punkt_tab, then prepare again"
     )
     return {}
 

@@ -156,12 +156,12 @@ def _check_prompts(row: Row, number: int, place: RowPlace, output_type: str) -> 
     if output_type == "multiple_choice":
         if len(prompts) < 2:
             raise DataError(
-                f"holds {len(prompts)} prompt, and a choice task scores one prompt a choice",
+                f"holds {len(prompts)} prompt, and a choice task needs one prompt per choice",
                 where=place.row(number, row),
             )
     elif len(prompts) != 1:
         raise DataError(
-            f"holds {len(prompts)} prompts, and a generative task answers exactly one", where=place.row(number, row)
+            f"holds {len(prompts)} prompts, and a generative task needs exactly one", where=place.row(number, row)
         )
     for prompt in prompts:
         if not _bare(prompt).strip():

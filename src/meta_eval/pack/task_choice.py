@@ -40,7 +40,7 @@ def choose_tasks_to_ask(manifest: Manifest, names: Sequence[str]) -> list[str]:
     chosen = choose_tasks(manifest, names)
     rolling = [name for name in chosen if manifest.tasks[name].output_type == ROLLING]
     return leave_out_tasks(
-        chosen, rolling, "this asks for the likelihood of whole texts", hint="Run it with lm_eval itself"
+        chosen, rolling, "it scores the likelihood of whole texts", hint="Run it with lm_eval itself"
     )
 
 
@@ -57,7 +57,7 @@ def choose_tasks_to_grade(manifest: Manifest, names: Sequence[str], *, allow_cod
     """
     chosen = choose_tasks_to_ask(manifest, names)
     unsafe = [] if allow_code else [name for name in chosen if manifest.tasks[name].unsafe_code]
-    return leave_out_tasks(chosen, unsafe, "scoring runs code that a model wrote", hint="Allow it with --allow-code")
+    return leave_out_tasks(chosen, unsafe, "scoring runs model-written code", hint="Allow it with --allow-code")
 
 
 def leave_out_tasks(chosen: Sequence[str], unfit: Sequence[str], why: str, *, hint: str) -> list[str]:
@@ -86,9 +86,9 @@ def _tasks(manifest: Manifest, names: Sequence[str]) -> set[str]:
         if name not in manifest.tasks and name not in manifest.groups:
             known = [*manifest.groups, *manifest.tasks]
             raise ConfigError(
-                f"this pack has no task or group {name!r}{suggestion(name, known)}",
+                f"unknown task or group {name!r}{suggestion(name, known)}",
                 where="--tasks",
-                hint=f"It has {', '.join(known)}",
+                hint=f"The pack has {', '.join(known)}",
             )
         members |= set(manifest.groups.get(name, (name,)))
     return members

@@ -127,7 +127,7 @@ def add_clusters(table: pa.Table, template: Template) -> tuple[pa.Table, str | N
         labels = table.column("cluster").to_pylist()
         if not all(label is None or isinstance(label, str) for label in labels):
             raise TemplateError(
-                "the docs' cluster is no text", where=str(template.file), hint="Use a short id, or None"
+                "the docs' cluster is not text", where=str(template.file), hint="Use a short id, or None"
             )
         table = table.drop_columns(["cluster"])
     elif rule is not None:
@@ -175,7 +175,7 @@ def make_docs(
     missing = [column for column in DOC_COLUMNS if column not in table.column_names]
     if missing:
         raise TemplateError(
-            f"process_docs makes docs without {', '.join(missing)}",
+            f"process_docs returns docs without {', '.join(missing)}",
             where=str(root / template.file),
             hint=f"Every doc has {', '.join(DOC_COLUMNS)}; _common/rows.py shows how",
         )
@@ -198,7 +198,7 @@ def _at_once(process_docs: Callable[[Any], Any] | None, rows: Sequence[Row], pla
     if not isinstance(dataset, datasets.Dataset):
         raise TemplateError(
             f"returns {type(dataset).__name__}, and lm-eval needs a datasets.Dataset",
-            hint="End it with datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
+            hint="Return datasets.Dataset.from_list([…]), as mmlu_pro/utils.py does",
         )
     # The features that the datasets library notes in the schema would tie the file to one of its versions.
     return _table(dataset).replace_schema_metadata(None)
@@ -261,12 +261,12 @@ def _dataset(rows: Sequence[Row], place: RowPlace) -> Any:
             except Exception as cause:
                 number = _first_that_does_not_fit(values[column])
                 raise DataError(
-                    f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not go with its "
+                    f"column {quoted(column)} holds {quoted(rows[number].get(column))}, which does not fit its "
                     f"other values: {describe_error(cause)}",
                     where=place.row(number, rows[number]),
-                    hint="Write the column in one type that arrow has (text fits anything), or leave it out",
+                    hint="Write the column in one Arrow type (text always fits), or leave it out",
                 ) from None
-        raise DataError(f"the columns do not make a table: {describe_error(error)}", where=str(place)) from None
+        raise DataError(f"the columns do not form a table: {describe_error(error)}", where=str(place)) from None
 
 
 def _first_that_does_not_fit(values: Sequence[Any]) -> int:
@@ -292,7 +292,7 @@ def _table(dataset: Any) -> pa.Table:
     try:
         return dataset.with_format("arrow")[:]
     except Exception as error:
-        raise TemplateError(f"process_docs makes docs that cannot be read: {describe_error(error)}") from None
+        raise TemplateError(f"process_docs returns docs that cannot be read: {describe_error(error)}") from None
 
 
 def _module(root: Path, file: PurePosixPath) -> ModuleType:

@@ -159,12 +159,12 @@ def _join_entry(template: Template, joined: Joined | None, matched: int) -> Join
         log.warning(f"{template.name}: left out, {kind}: question hash {digest}")
     if joined.normalised:
         log.warning(
-            f"{template.name}: {len(joined.normalised)} rows equal their originals only after Unicode and white-space "
+            f"{template.name}: {len(joined.normalised)} rows match their originals only after Unicode and white-space "
             "normalisation; the manifest lists them"
         )
     for pair in joined.known_differences:
         log.warning(
-            "%s: %s has another text here than in the original (question hash %s), and is known to be the same row: %s",
+            "%s: the text of %s differs from the original (question hash %s); known to be the same row: %s",
             template.name,
             pair.difference.name,
             pair.question_hash,
@@ -207,7 +207,7 @@ def _log_warnings(template: Template, warnings: Mapping[str, int], docs: TaskDoc
     one_limit = template.output_type == "generate_until" and "max_gen_toks" not in docs.table.column_names
     if one_limit and recorded and recorded != [str(template.max_gen_toks)]:
         log.warning(
-            f"{template.name}: Meta generated up to {' or '.join(recorded)} tokens, and this template allows "
+            f"{template.name}: Meta generated up to {' or '.join(recorded)} tokens; this template allows "
             f"{template.max_gen_toks}"
         )
 

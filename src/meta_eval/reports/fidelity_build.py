@@ -78,8 +78,8 @@ def build_fidelity_report(
         comparison = beside.compare_tables(both, margin, words.vocabulary, least)
     if against is not None and comparison is None and of_choices is None:
         raise UserError(
-            "holds choices alone, and the baseline holds none", where=str(beside_it),
-            hint="Ask both models the same pack, --tasks and --docs",
+            "holds only choices, and the baseline holds none", where=str(beside_it),
+            hint="Run both models with the same pack, --tasks and --docs",
         )  # fmt: skip
     finding, probes = None, read_probes(table)
     if comparison and both and against is not None:

@@ -35,10 +35,10 @@ def find_view(name: str, kind: str) -> View:
     view_type = _SHIPPED[name] if name in _SHIPPED else others[name].load() if name in others else None
     if view_type is None:
         known = ", ".join(sorted({*_SHIPPED, *others}))
-        raise ConfigError(f"there is no view {name}", where="--view", hint=f"The views are: {known}")
+        raise ConfigError(f"unknown view {name}", where="--view", hint=f"Views: {known}")
     view: View = view_type()
     if kind not in view.kinds:
-        raise ConfigError(f"the view {name} shows {', '.join(sorted(view.kinds))} alone", where="--view")
+        raise ConfigError(f"the view {name} shows only {', '.join(sorted(view.kinds))}", where="--view")
     return view
 
 

@@ -205,7 +205,7 @@ def _read(path: Path, key: str) -> tuple[Doc, ...]:
         lines = iter(partial(file.readline, MAX_PIECE), "")
         head = json.loads(next(lines, ""))
         if head["pack"] != key:
-            raise _NoBaselineError(f"the pack was prepared anew or edited since verify ran: {AGAIN}")
+            raise _NoBaselineError(f"the pack changed after verify: {AGAIN}")
         if "missing" in head:
             raise _NoBaselineError(head["missing"])
         with locating(path):

@@ -47,7 +47,7 @@ class Choice:
         for name in (*self.tasks, *self.excluded):
             if not _matching((name,), names, groups):
                 raise ConfigError(
-                    f"there is no task {name!r} here{suggestion(name, [*names, *groups])}", where="--tasks",
+                    f"unknown task {name!r}{suggestion(name, [*names, *groups])}", where="--tasks",
                     hint=f"Tasks: {', '.join(names)}",
                 )  # fmt: skip
         if not self.of(names, groups):

@@ -78,7 +78,7 @@ def check_fields(fields: Fields, tasks: Sequence[str]) -> None:
     for pattern in fields:
         if not any(fnmatchcase(task, pattern) or task == pattern for task in tasks):
             raise ConfigError(
-                f"there is no task {pattern!r} here{suggestion(pattern, tasks)}", where="cluster",
+                f"unknown task {pattern!r}{suggestion(pattern, tasks)}", where="cluster",
                 hint=f"Tasks: {', '.join(tasks)}",
             )  # fmt: skip
 
@@ -113,7 +113,7 @@ def missing_field_error(field: str, columns: Sequence[str], where: str) -> Resul
     """The error of a field that no doc of a task has."""
     listed = ", ".join(columns[:_LISTED])
     return ResultsError(
-        f"no doc has the field {field!r}, which is to name its cluster{suggestion(field, columns)}",
+        f"no doc has the cluster field {field!r}{suggestion(field, columns)}",
         where=where,
         hint=f"Fields: {listed}" if listed else "These docs have no fields",
     )

@@ -18,7 +18,7 @@ class ResultsError(UserError):
 
 def not_a_sample_error(what: str) -> ResultsError:
     """The error of a sample that lm_eval did not write."""
-    return ResultsError(f"{what}: this is no sample of lm_eval", hint="Name the --output_path of a run")
+    return ResultsError(f"{what}: not a sample of lm_eval", hint="Name the --output_path of a run")
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ def read_run(
     files = index_outputs(paths, skip_damaged=skip_damaged, notices=notices)
     if not files.tasks and not notices:
         raise ResultsError(
-            "there is nothing here that lm_eval wrote (results_<time>.json, samples_<task>_<time>.jsonl)",
+            "no lm_eval files found (results_<time>.json, samples_<task>_<time>.jsonl)",
             where=", ".join(map(str, paths)),
             hint="Name the --output_path of a run",
         )
@@ -116,7 +116,7 @@ def read_run(
             notices.append(f"{task}: {1 + len(older[task])} runs are averaged, doc by doc")
     left_out = tuple(name for name in files.tasks if name not in names)
     if not tasks and not left_out:
-        raise ResultsError("nothing is left that is not damaged", where=", ".join(map(str, paths)))
+        raise ResultsError("every file is damaged", where=", ".join(map(str, paths)))
     if left_out:
         notices.append(f"left out by name: {', '.join(left_out)}")
     check_one_model({task: result.provenance for task, result in tasks.items()})
@@ -142,7 +142,7 @@ def _check_models(files: OutputIndex) -> None:
             raise ResultsError(
                 f"{task} was run with {len(folders)} models: {listed}",
                 where=str(os.path.commonpath(list(folders.values()))),
-                hint="Name the folder of one of them; `meta-eval compare` sets two side by side",
+                hint="Name the folder of one of them; `meta-eval compare A B` compares two",
             )
 
 
@@ -170,8 +170,8 @@ def read_newest(
     if len(candidates) > 1 and not candidates[0].time:
         first, second = (str(candidate.samples or candidate.results) for candidate in candidates[:2])
         raise ResultsError(
-            f"{candidates[0].task}: there are {len(candidates)} runs, and lm-eval before 0.4.2 does not say which is "
-            "the newest",
+            f"{candidates[0].task}: there are {len(candidates)} runs, and lm-eval before 0.4.2 does not record "
+            "which is the newest",
             where=f"{first}, {second}",
             hint="Name one of them",
         )
@@ -181,12 +181,12 @@ def read_newest(
         except ResultsError as error:
             if not skip_damaged:
                 raise
-            say(f"left out: {error}")
+            say(f"skipped: {error}")
             continue
         if len(candidates) > 1:
             file = candidate.samples or candidate.results
             which = "the newest" if candidate is candidates[0] else "this one"
-            say(f"{candidate.task}: {len(candidates)} runs; {which} is taken: {file}")
+            say(f"{candidate.task}: {len(candidates)} runs; using {which}: {file}")
         return task_run
     return None
 
@@ -244,10 +244,10 @@ def _of_record(result: TaskRun, entry: TaskEntry, pack: Path, fault: str) -> Tas
     docs, others = match_record_docs(result.docs, pack, entry)
     if others:
         raise ResultsError(
-            f"{result.task} was not run with this pack, and {others:,} of {len(result.docs):,} docs are none of it or "
+            f"{result.task} was not run with this pack: {others:,} of {len(result.docs):,} docs are not in it or "
             "had another prompt",
             where=where,
-            hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` pairs what two runs have in common",
+            hint=f"{hint}; `meta-eval compare {shlex.quote(entry.dataset_id)} RUN` compares the docs they share",
         )
     return replace(result, docs=docs)
 
@@ -288,7 +288,7 @@ def _read(
             say(notice)
         if results is None:
             file = task_files.samples
-            say(f"{task_files.task}: {file} has no results file beside it: its model and limit are unknown")
+            say(f"{task_files.task}: {file} has no results file next to it, so its model and limit are unknown")
         else:
             only_aggregated = check_averages(
                 task_files.task,
@@ -357,7 +357,7 @@ def check_one_model(provenances: Mapping[str, Provenance]) -> None:
     if len(models) > 1:
         listed = "; ".join(f"{' '.join(model)} ({task})" for model, (task, _) in models.items())
         raise ResultsError(
-            f"these results are of {len(models)} models: {listed}",
+            f"these results come from {len(models)} models: {listed}",
             where=", ".join(str(provenance.results_file) for _, provenance in models.values()),
             hint="Name the folders of one model",
         )

@@ -107,9 +107,9 @@ def index_outputs(
 
 def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -> list[TaskOutput]:
     if not given.exists():
-        raise ResultsError("there is no such file or folder", where=str(given))
+        raise ResultsError("no such file or folder", where=str(given))
     if not given.is_file():
-        raise ResultsError("is no regular file", where=str(given))
+        raise ResultsError("is not a regular file", where=str(given))
     path = _placed(given)
     named = _named(path)
     beside = [
@@ -129,10 +129,10 @@ def _of_file(given: Path, results: dict[Path, ResultsFile], damaged: _Damaged) -
     ]
     if not chosen and not _is_results(path):
         raise ResultsError(
-            "is not named as lm_eval names its files (results_<time>.json, samples_<task>_<time>.jsonl), nor do the "
-            "results of lm_eval before 0.4.3 lie beside it, so nobody can tell what it is of",
+            "is not named like lm_eval's files (results_<time>.json, samples_<task>_<time>.jsonl), and no "
+            "results of lm_eval before 0.4.3 are next to it, so its task is unknown",
             where=str(given),
-            hint="Give it back the name that lm_eval gave it",
+            hint="Restore its original name",
         )
     return chosen
 

@@ -118,4 +118,4 @@ def _array(path: Path, file: BinaryIO, *, whole: bool) -> Iterator[RawSample]:
 
 
 def _too_long(where: str) -> ResultsError:
-    return ResultsError(f"is longer than {MAX_PIECE // 2**20} MiB: this is no samples file of lm_eval", where=where)
+    return ResultsError(f"is longer than {MAX_PIECE // 2**20} MiB: not an lm_eval samples file", where=where)

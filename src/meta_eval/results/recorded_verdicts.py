@@ -52,7 +52,7 @@ def _metric(text: str | None, metric: str) -> float | None:
         return None
     if not 0 <= value <= 1:
         raise ResultsError(
-            f"the recorded metric {metric} of a doc is {value}, and should be a number from 0 to 1",
+            f"the recorded metric {metric} of a doc is {value}, and must be a number from 0 to 1",
             hint="Prepare the pack again, and run it",
         )
     return float(value)

@@ -28,17 +28,15 @@ def check_repeat(newest: TaskRun, other: TaskRun) -> None:
     for what, value, another in pairs:
         if value != another:
             raise ResultsError(
-                f"{newest.task}: these are no repeats of one run, since the {what} differs: {value!s:.80} and "
+                f"{newest.task}: these runs are not repeats, because the {what} differs: {value!s:.80} and "
                 f"{another!s:.80}",
                 where=where,
                 hint=hint,
             )
     if newest.time == other.time and (newest.time or newest.docs == other.docs):
-        raise ResultsError(
-            f"{newest.task}: this is one run that lies there twice, and no repeat", where=where, hint=hint
-        )
+        raise ResultsError(f"{newest.task}: this is the same run twice, not a repeat", where=where, hint=hint)
     if any(
         (a.doc_id, a.question_hash, a.prompt_hashes) != (b.doc_id, b.question_hash, b.prompt_hashes)
         for a, b in zip(newest.docs, other.docs, strict=True)
     ):
-        raise ResultsError(f"{newest.task}: these runs are of other docs or prompts", where=where, hint=hint)
+        raise ResultsError(f"{newest.task}: these runs differ in docs or prompts", where=where, hint=hint)

@@ -171,28 +171,30 @@ def read_results_file(path: Path) -> ResultsFile:
     Raises:
         ResultsError: It cannot be read, is cut off, no results file, or of lm-eval before 0.4.
     """
-    hint = "Take the file of a run that ended"
+    hint = "Use the file of a finished run"
     try:
         tree, samples = split_samples(read_regular(path, limit=_MAX_BYTES))
         tree = check_tree(tree)
     except OSError as error:
         raise ResultsError(f"cannot be read ({error.strerror})", where=str(path)) from None
     except TooDeepError as error:
-        raise ResultsError(f"{error}: this is no results file", where=str(path)) from None
+        raise ResultsError(f"{error}: not a results file", where=str(path)) from None
     except (ValueError, RecursionError):
         raise ResultsError("is empty, cut off or not JSON", where=str(path), hint=hint) from None
     if isinstance(tree, dict) and {"results", "versions", "config"} <= tree.keys() and "configs" not in tree:
         raise ResultsError(
-            "was written by lm-eval before 0.4, which names no filters", where=str(path), hint="Run lm-eval 0.4"
+            "was written by lm-eval before 0.4, which has no filters", where=str(path), hint="Run lm-eval 0.4"
         )
     for key in ("results", "configs"):
         part = tree.get(key) if isinstance(tree, dict) else None
         if not isinstance(part, dict) or not all(isinstance(value, dict) for value in part.values()):
-            raise ResultsError(f"has no {key!r}: this is no results file of lm_eval", where=str(path), hint=hint)
+            raise ResultsError(f"has no {key!r}: not an lm_eval results file", where=str(path), hint=hint)
     for key in ("configs", "groups"):
         for name in as_mapping(tree.get(key)):
             if not is_name(name):
-                raise ResultsError(f"{key}: {quoted(name)} is no name of a task or group", where=str(path), hint=RULE)
+                raise ResultsError(
+                    f"{key}: {quoted(name)} is not a valid name of a task or group", where=str(path), hint=RULE
+                )
     return ResultsFile(path, tree, samples)
 
 

@@ -97,7 +97,7 @@ def read_samples(
                 raise
             reading.damaged.append(str(error))
     if not samples:
-        raise ResultsError("is empty", where=str(path), hint="Take the file of a run that ended")
+        raise ResultsError("is empty", where=str(path), hint="Use the file of a finished run")
     if cluster_field is not None and all(doc.cluster is None for doc in reading.docs.values()):
         raise missing_field_error(cluster_field, sorted(reading.columns), str(path))
     return reading.whole(skip_damaged)
@@ -160,8 +160,8 @@ class _SampleFileReading:
         elif not doc.same_as(known) or not _agree(known.answers.get(filter_name), answer):
             self.torn.add(doc.doc_id)
             raise ResultsError(
-                f"doc {doc.doc_id} stands here with another question, answer or score than before",
-                hint="Take the file of one run; two runs may have been written or copied into this one",
+                f"doc {doc.doc_id} is here twice with a different question, answer or score",
+                hint="Use the file of one run; this one may mix two runs",
             )
         elif filter_name in known.answers:
             self.repeated += 1  # ranks that ran the same doc
@@ -179,22 +179,20 @@ class _SampleFileReading:
 
     def whole(self, skip_damaged: bool) -> SamplesFile:
         """The docs that have an answer under every filter; a file that was cut off between two samples has others."""
-        hint = "Take the file of a run that ended"
+        hint = "Use the file of a finished run"
         if self.damaged and self.unnamed and len(self.names) > 1:
-            raise ResultsError(
-                f"{self.damaged[0]}; what is left does not say which filter it is of", where=str(self.path), hint=hint
-            )
+            raise ResultsError(f"{self.damaged[0]}; the rest does not name its filter", where=str(self.path), hint=hint)
         docs = {key: doc for key, doc in self.docs.items() if key not in self.torn}
         filters = tuple(dict.fromkeys(name for doc in docs.values() for name in doc.answers))
         halves = [doc_id for doc_id, doc in docs.items() if len(doc.answers) < len(filters)]
         if halves and not skip_damaged:
             counts = ", ".join(f"{name}: {sum(name in doc.answers for doc in docs.values())}" for name in filters)
             raise ResultsError(
-                f"does not hold every doc under every filter ({counts}): it is cut off", where=str(self.path), hint=hint
+                f"is truncated: docs are missing under a filter ({counts})", where=str(self.path), hint=hint
             )
         whole = tuple(docs[doc_id] for doc_id in sorted(docs) if len(docs[doc_id].answers) == len(filters))
         if not whole:
-            raise ResultsError("holds no whole doc", where=str(self.path), hint=hint)
+            raise ResultsError("holds no complete doc", where=str(self.path), hint=hint)
         for doc, cluster in zip(whole, name_clusters([self.keys[doc.doc_id] for doc in whole]), strict=True):
             doc.cluster = cluster
         notices = []

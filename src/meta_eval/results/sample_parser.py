@@ -33,7 +33,7 @@ def parse_sample(content: bytes, *, cut: bool) -> dict[str, Any]:
         sample = parse_loose_json(content)
     except ValueError:
         ends = ", and ends the file: it is cut off" if cut else ""
-        raise ResultsError(f"is not JSON{ends}", hint="Take the file of a run that ended") from None
+        raise ResultsError(f"is not JSON{ends}", hint="Use the file of a finished run") from None
     if not isinstance(sample, dict):
         raise not_a_sample_error("is no object")
     return sample
@@ -89,8 +89,8 @@ def _filter(sample: Mapping[str, Any], filter_name: str | None) -> str:
     name = sample.get("filter", filter_name)
     if not isinstance(name, str):
         raise ResultsError(
-            "does not say which filter it is of, as lm-eval before 0.4.7 did not, and no results file beside it does",
-            hint="Put the results file of the run beside it",
+            "names no filter (as before lm-eval 0.4.7), and no results file next to it does",
+            hint="Put the run's results file next to it",
         )
     return name
 
@@ -137,7 +137,7 @@ def _recorded(text: str) -> str:
         whole = False
     if not whole:
         raise ResultsError(
-            "recorded_metrics is no JSON object", hint="Take the file as lm_eval wrote it, of a whole pack"
+            "recorded_metrics is not a JSON object", hint="Use the file as lm_eval wrote it, of a whole pack"
         )
     return text
 
@@ -273,7 +273,7 @@ def read_metrics(sample: Mapping[str, Any], may_be_nan: Container[str]) -> dict[
         if isinstance(score, float) and not math.isfinite(score):
             if name in may_be_nan:
                 continue
-            raise ResultsError(f"{name} is {score}, which is no score", hint="The task's scoring is at fault")
+            raise ResultsError(f"{name} is {score}, which is not a score", hint="Fix the task's scoring")
         if value is not None:
             values[name] = value
     return values

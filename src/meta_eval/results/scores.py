@@ -149,7 +149,7 @@ def check_averages(
     if missing or samples.skipped:
         for problem in missing:
             say(f"{where}: {problem}")
-        say(f"{task}: not compared with lm-eval's own averages, since docs or filters are missing")
+        say(f"{task}: not checked against lm-eval's averages, because docs or filters are missing")
         return ()
     logged, plain = set(list_metric_keys(samples.docs)), results.aggregations(task)
     of_pack = of_pack or any(doc.prompt_unchanged is not None for doc in samples.docs)
@@ -162,7 +162,7 @@ def check_averages(
         both = f"{spec} is {ours.value:.6f} over these samples, and {theirs.value:.6f} in {results.path}"
         if of_pack or plain.get(spec.partition(",")[0]) == "mean":
             raise ResultsError(both, where=where, hint=hint)
-        say(f"{task}: {both}: the task averages in a way of its own, and lm-eval's average is taken")
+        say(f"{task}: {both}: the task has its own aggregation, so lm-eval's average is used")
         own.append(spec)
     for doc in samples.docs:
         for metric, _, name in (spec.partition(",") for spec in own):

@@ -125,7 +125,8 @@ def check_token_counts(
             if more:
                 raise CanaryError(
                     f"the engine counts {said.prompt_tokens:,} tokens in a prompt of {len(ask.prompt_ids):,}, one BOS "
-                    f"included: {_MORE.get(more, 'it cuts it' if more < 0 else 'it puts something around it')}",
+                    f"included: "
+                    f"{_MORE.get(more, 'it cuts it' if more < 0 else 'it puts something around it')}",
                     where=said.request.id, hint=_GO_ON,
                 )  # fmt: skip
         yield ask, said
@@ -300,7 +301,7 @@ class Canary:
         """
         given = [(ask, answer) for ask, answer in said if answer.error is None]
         if said and not given:
-            raise CanaryError(f"none of {len(said)} first requests is answered: {said[0][1].error}", hint=_GO_ON)
+            raise CanaryError(f"none of the first {len(said)} requests was answered: {said[0][1].error}", hint=_GO_ON)
         seen = self._compared(given)
         long_from = find_family(self.client.model.rpartition("/")[2]).rope_scaled_from
         long = [comparison for comparison in seen if (comparison.tokens or 0) > long_from]
@@ -322,7 +323,7 @@ class Canary:
             cause = (
                 "Short ones are well: the scaling of rotary embeddings (rope_scaling) is missing, or it cuts prompts"
             )
-            raise CanaryError(f"of prompts beyond {long_from:,} tokens {why}. {cause}", where="canary", hint=_GO_ON)
+            raise CanaryError(f"for prompts over {long_from:,} tokens, {why}. {cause}", where="canary", hint=_GO_ON)
         return Summary.of(seen, evidence)
 
     def _compared(self, given: Iterable[tuple[EngineRequest, EngineResponse]]) -> list[AnswerComparison]:

@@ -91,7 +91,7 @@ def read_text(ask: EngineRequest, answer: Json, *, end: Sequence[str], **shared:
     choice = read_choice(answer)
     text, finish = choice.get("text"), choice.get("finish_reason")
     if not isinstance(text, str):
-        raise GarbledError("an answer without text")
+        raise GarbledError("a response without text")
     if len(text) > _LONGEST:
         raise GarbledError(f"a text of {len(text):,} characters")
     if finish not in ("stop", "length", None):
@@ -117,7 +117,7 @@ def read_labels(answer: Json, ids: Sequence[int]) -> list[tuple[float, bool | No
         top, likeliest = logprobs["top_logprobs"][0], logprobs["tokens"][0]
         return [(_logprob(top[f"token_id:{label}"]), likeliest == f"token_id:{label}") for label in ids]
     except _ODD:
-        raise GarbledError("an answer without the log-probabilities that were asked for") from None
+        raise GarbledError("a response without the requested log-probabilities") from None
 
 
 def read_forced(answer: Json, continuation: Sequence[int], how: str) -> tuple[float, bool | None]:
@@ -140,7 +140,7 @@ def read_tokens(answer: Json, continuation: Sequence[int], how: str, top_k: int 
     try:
         return collect_tokens(continuation, _PLACES[how](choice, continuation), top_k)
     except _ODD:
-        raise GarbledError("an answer without the log-probabilities of the prompt") from None
+        raise GarbledError("a response without prompt log-probabilities") from None
 
 
 def _prompt_logprobs(choice: Json, continuation: Sequence[int]) -> list[Place]:
@@ -204,7 +204,7 @@ def read_choice(answer: Json) -> Json:
     """
     choices = answer.get("choices")
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
-        raise GarbledError("an answer that is no completion")
+        raise GarbledError("a response that is not a completion")
     return choices[0]
 
 

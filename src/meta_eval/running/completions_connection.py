@@ -49,7 +49,7 @@ class CompletionsConnection(Connection):
             if self._met:
                 return
             if status != 200:
-                log.warning(f"{self.url} does not list its models ({status}): {self._model} is asked for unseen")
+                log.warning(f"{self.url} does not list its models ({status}): assuming that it serves {self._model}")
             self.engine = await self._engine(card, headers)
             await self._learn()
             self._met = True
@@ -109,8 +109,8 @@ class CompletionsConnection(Connection):
                     return card
         names = ", ".join(str(card.get("id")) for card in cards[:8]) or "nothing"
         raise BackendError(
-            f"does not serve {self._model}, but {names}", where=self.url,
-            hint="Set model_name to what is there, and tokenizer to the model's hub id or folder; or start the server "
+            f"serves {names}, not {self._model}", where=self.url,
+            hint="Set model_name to the served name and tokenizer to the model's hub id or folder; or start the server "
             "with --served-model-name",
         )  # fmt: skip
 
@@ -119,11 +119,11 @@ class CompletionsConnection(Connection):
         longest = card.get("max_model_len", meta.get("n_ctx") if isinstance(meta, dict) else None)
         wanted = self._settings.max_model_len
         if not isinstance(longest, int):
-            log.warning(f"{self.url} does not say how long its contexts are: max_model_len, {wanted:,}, is not checked")
+            log.warning(f"{self.url} does not report its context length: max_model_len={wanted:,} is not checked")
         elif longest < wanted:
             raise BackendError(
                 f"serves contexts of {longest:,} tokens, and max_model_len is {wanted:,}", where=self.url,
-                hint=f"Serve it with --max-model-len {wanted} (llama.cpp: -c, which its slots share), or lower "
+                hint=f"Serve it with --max-model-len {wanted} (llama.cpp: -c, shared by its slots), or lower "
                 "max_model_len",
             )  # fmt: skip
 
@@ -155,9 +155,9 @@ class CompletionsConnection(Connection):
                 raise
             await self._learn_with_text(fault)
         if not self.can.token_ids:
-            log.warning(f"{self.url} takes no token ids: prompts go out as text, and it must add the BOS")
+            log.warning(f"{self.url} takes no token ids: prompts are sent as text, and the server must add the BOS")
         if missing := [name for name in completions.EXTRAS if name not in self.can.extras]:
-            log.warning(f"{self.url} does not take {', '.join(missing)}: asked without")
+            log.warning(f"{self.url} does not accept {', '.join(missing)}: these fields are omitted")
 
     async def _learn_with_text(self, fault: Exception) -> None:
         """The same with a text, after token ids ended in ``fault``; that once more where it may have passed."""
@@ -168,10 +168,10 @@ class CompletionsConnection(Connection):
             await self._refuse_chat()
             if isinstance(refusal, NoPageError):
                 raise
-            raise BackendError(f"refuses the simplest request: {refusal}", where=self.url) from None
+            raise BackendError(f"rejects the simplest request: {refusal}", where=self.url) from None
         except (GarbledError, CutError, Failed):
             if isinstance(fault, _RefusedError):
-                raise BackendError(f"refuses token ids ({fault}) and answers no text", where=self.url) from None
+                raise BackendError(f"rejects token ids ({fault}) and returns no text", where=self.url) from None
             raise fault from None
         if not isinstance(fault, _RefusedError):
             of_text, self.can = self.can, Abilities()
@@ -213,7 +213,7 @@ class CompletionsConnection(Connection):
             return
         if answered:
             raise BackendError(
-                "answers chats alone (/chat/completions): it puts a template around prompts that bring their own",
+                "serves only /chat/completions, which adds a second chat template to the prompts",
                 where=self.url,
                 hint="Serve the model with /v1/completions, as vLLM, SGLang and llama.cpp do",
             )

@@ -72,9 +72,9 @@ class Stopping:
             if scores is None or len(scores.positions) < len(requests[name]):
                 why = baseline.missing.get(name, "some docs have no recorded answer")
                 raise ConfigError(
-                    f"{name} cannot be decided doc by doc: {why}",
+                    f"{name} cannot be stopped early: {why}",
                     where="--stop-when-decided",
-                    hint="Leave the task out with --tasks, or run the whole of it",
+                    hint="Leave the task out with --tasks, or run all of its docs",
                 )
             self._tasks[name] = _Task(scores.spec, docs, scores, {})
         shared = shared_questions([task.docs for task in self._tasks.values()])

@@ -87,7 +87,7 @@ def diagnose_engine(error: BaseException | None, log_file: Path | None, *, where
 def _with_log(what: str, hint: str | None, tail: str, log_file: Path | None, where: str) -> BackendError:
     lines = [line for line in tail.splitlines() if line.strip()][-_LINES:]
     if lines:
-        log.warning(f"the engine's last words, of {log_file}:")
+        log.warning(f"the last lines of the engine's log, {log_file}:")
         for line in lines:
             log.warning(line[:300])
     place = f"All of its log: {log_file}" if log_file is not None and log_file.exists() else None

@@ -56,8 +56,8 @@ class ToForce:
                 self.left[request.task] = self.left.get(request.task, 0) + self._is_left(request)
         if not any(self.hashes.values()):
             raise UserError(
-                "no answer is recorded of any of these docs", where=str(pack),
-                hint="A pack of your own data has nothing to be compared with; name other tasks with --tasks",
+                "none of these docs has a recorded answer", where=str(pack),
+                hint="Name other tasks with --tasks; a pack of new data has no recorded answers",
             )  # fmt: skip
 
     @property

@@ -64,15 +64,15 @@ class Journal:
             raise self._unwritable(error) from None
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
             os.close(self._file)
-            raise PackError("is no regular file", where=str(self.path), hint="Move it away: a run writes its own")
+            raise PackError("is not a regular file", where=str(self.path), hint="Move it away")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._file)
             raise PackError(
-                "another run is writing this file of answers",
+                "another run is writing this answers file",
                 where=str(self.path),
-                hint="Wait for it, or give each of several its part with --shard",
+                hint="Wait for it, or give each run a part with --shard",
             ) from None
         try:
             size = os.fstat(self._file).st_size
@@ -154,11 +154,11 @@ class Journal:
     def _unwritable(self, error: OSError) -> PackError:
         link = error.errno == errno.ELOOP
         return PackError(
-            "is a link, and answers go through none" if link else f"cannot be written ({error.strerror})",
+            "is a link, and answers are not written through links" if link else f"cannot be written ({error.strerror})",
             where=str(self.path),
-            hint="Move it away, or link the folder that it is in"
+            hint="Move it away, or link its folder instead"
             if link
-            else "What was answered before is kept: make room, and run the same command again",
+            else "Free some space, then rerun the same command: earlier answers are saved",
         )
 
 
@@ -172,7 +172,7 @@ def check_shard(shard: object) -> None:
     whole = len(numbers) == 2 and all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
     if not whole or not 0 <= numbers[0] < numbers[1] <= _MOST_SHARDS:
         raise ConfigError(
-            f"{quoted(shard)} is no part of a run", where="shard", hint="(0, 8) to (7, 8) are eight parts"
+            f"{quoted(shard)} is not a shard", where="shard", hint="Use (0, 8) to (7, 8) for eight shards"
         )
 
 

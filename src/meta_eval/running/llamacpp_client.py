@@ -25,10 +25,10 @@ class LlamaCppClient(ServerClient):
     def start_server(self) -> Served:
         """Raises: BackendError: There is no such file, or it cannot be loaded."""
         if not Path(self.model).is_file():
-            raise BackendError("there is no such file", where=f"model_name: {self.model}", hint="Name a GGUF file")
+            raise BackendError("no such file", where=f"model_name: {self.model}", hint="Name a GGUF file")
         if not self.settings.add_bos_token:
             raise BackendError(
-                "the record was asked without a BOS, and llama.cpp puts one where the file says so",
+                "the record was made without a BOS, and llama.cpp adds one if the GGUF file says so",
                 where="backend llamacpp",
                 hint="Start llama-server yourself, and set `backend: server`, `base_url` and `tokenizer`",
             )

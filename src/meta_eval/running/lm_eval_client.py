@@ -65,7 +65,7 @@ class LmEvalClient(Client):
         except ModuleNotFoundError as error:
             install = self.backend.install
             raise BackendError(
-                f"{error.name} is not installed here", where=self._where, hint=f"pip install {install}"
+                f"{error.name} is not installed", where=self._where, hint=f"pip install {install}"
             ) from None
         except Exception as error:
             raise diagnose_engine(error, self._log, where=self._where) from error
@@ -118,7 +118,7 @@ class LmEvalClient(Client):
 
     def _one_by_one(self, asks: Sequence[EngineRequest], first: Exception) -> Iterator[EngineResponse]:
         """After a chunk failed: only what fails by itself is a failure. Nothing at all is one of the engine."""
-        log.warning(f"{len(asks):,} requests failed together and are asked one by one: {_said_of(first)}")
+        log.warning(f"{len(asks):,} requests failed in one batch and are retried one by one: {_said_of(first)}")
         failed: list[EngineResponse] = []
         for ask in asks:
             _free_memory()
@@ -181,9 +181,7 @@ class LmEvalClient(Client):
             own = None
         if ids is None or not isinstance(own, list) or not all(isinstance(token, int) for token in own):
             if not self._unseen:
-                log.warning(
-                    f"{self._where}: what tokens it makes of a prompt cannot be seen, nor whether one BOS is there"
-                )
+                log.warning(f"{self._where}: its tokens cannot be seen, so the BOS is not checked")
             self._unseen = True
             return
         if own == list(ids):
@@ -193,7 +191,7 @@ class LmEvalClient(Client):
         what = f"puts {count} BOS before a prompt and not one" if count != 1 else "makes other tokens of a prompt"
         raise BackendError(
             f"{what}: {own[:4]} and not {list(ids[:4])} ({ask.request.id})", where=self._where,
-            hint="Check the tokenizer's files beside the model, and add_bos_token",
+            hint="Check the model's tokenizer files and add_bos_token",
         )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def tokens_of(model: str, *, needed: bool, needs_bos: bool = True, add_bos: bool
         if needed:
             hint = f"{fault.hint}; or {own}" if fault and fault.hint else own.capitalize()
             raise BackendError(what, where=where, hint=hint)
-        log.warning(f"{where}: {what}; {own}. Without it prompts go out as text, and the server must add the BOS")
+        log.warning(f"{where}: {what}; {own}. Without it, prompts are sent as text, and the server must add the BOS")
         return ModelTokens(None, None)
     end = _end_token(model)
     try:

@@ -140,7 +140,7 @@ def leave_out_tasks(
         what = "multiple choice" if kinds.get("choices") == why else "it"
         if whole or (len(reasons) == len(names) and not begun):
             raise BackendError(f"cannot be scored: {why}", where=some, hint="Name other tasks with --tasks")
-        log.warning(f"{some}: left out, since {what} cannot be scored: {why}")
+        log.warning(f"{some}: left out, because {what} cannot be scored: {why}")
     wanted.leave_out(reasons)
     return reasons
 

@@ -275,7 +275,7 @@ def _stopping(
     margin: float,
 ) -> Stopping:
     if shard[1] > 1:
-        raise ConfigError("a part of a run cannot be decided", where="--stop-when-decided", hint="Leave out --shard")
+        raise ConfigError("cannot be used with a shard", where="--stop-when-decided", hint="Leave out --shard")
     _make_baseline(pack, grading)
     return Stopping(pack, manifest, grading, wanted.by_doc(), margin / 100)
 
@@ -315,7 +315,7 @@ def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
         if not changed:
             check_unchanged(pack, manifest, edited=edited)
             return pack
-        log.warning(f"{pack} was prepared with another {', '.join(changed)}: preparing it again")
+        log.warning(f"{pack} was prepared with different settings ({', '.join(changed)}): preparing it again")
     from meta_eval.records.preparation import prepare
 
     prepare(config, config_place=config_place)

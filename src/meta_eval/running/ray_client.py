@@ -69,7 +69,7 @@ class RayClient(VllmClient):
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
         if typed_model_args(self.settings).get("lora_local_path") is not None:
             raise BackendError(
-                "is not known to backend ray", where="model_args.lora_local_path",
+                "is not supported by backend ray", where="model_args.lora_local_path",
                 hint="Merge the adapter into the model, or use backend vllm",
             )  # fmt: skip
         try:
@@ -83,7 +83,7 @@ class RayClient(VllmClient):
                 self._connect()
         except ModuleNotFoundError as error:
             raise BackendError(
-                f"{error.name} is not installed here", where="backend ray", hint="pip install 'meta-eval[ray]'"
+                f"{error.name} is not installed", where="backend ray", hint="pip install 'meta-eval[ray]'"
             ) from None
         except (BackendError, KeyboardInterrupt):
             self._disconnect()
@@ -124,7 +124,7 @@ class RayClient(VllmClient):
                 yield self._heard(ask, [parts[part] for part in sorted(parts)])
         if open_:
             raise BackendError(
-                f"Ray lost {len(open_):,} requests", where="backend ray", hint="The same again asks them"
+                f"Ray lost {len(open_):,} requests", where="backend ray", hint="Rerun the same command to ask them"
             )
 
     def _rows(self, asks: Iterable[EngineRequest]) -> Iterator[dict[str, Any] | EngineResponse]:
@@ -256,10 +256,10 @@ class RayClient(VllmClient):
         if gpus < needed and not self._on_cpu():
             if self._mine:
                 raise BackendError(
-                    f"{gpus} GPUs are here, and tensor_parallel_size times data_parallel_size is {needed}",
+                    f"{gpus} GPUs found, and tensor_parallel_size times data_parallel_size is {needed}",
                     where="backend ray", hint="Lower them, or name a cluster with ray_address",
                 )  # fmt: skip
-            log.warning(f"the cluster has {gpus} GPUs now, and the run waits until there are {needed}")
+            log.warning(f"the cluster has {gpus} GPUs; waiting for {needed}")
 
     def _start(self, init: Callable[[], Any]) -> None:
         """Ray gives its own processes 30 seconds, whatever else the machine has to do."""

@@ -34,5 +34,5 @@ def ask_in_rounds(
                 yield said
         if not again:
             return
-        log.warning(f"{len(again):,} requests failed and are asked again; the first: {again[0].id}")
+        log.warning(f"{len(again):,} requests failed and are retried; the first is {again[0].id}")
         requests = again

@@ -62,7 +62,7 @@ class ServerClient(ServersClient[CompletionsConnection]):
         else:
             how = await server.how_forced()
             if not how:
-                raise RefusedError("it says no log-probabilities of a prompt")
+                raise RefusedError("it returns no prompt log-probabilities")
             for continuation in ask.continuation_ids[len(job.choices) :]:
                 answer = await self._scored(server, completions.build_forced_request(ask.prompt_ids, continuation, how))
                 job.choices.append(completions.read_forced(answer, continuation, how))
@@ -72,11 +72,11 @@ class ServerClient(ServersClient[CompletionsConnection]):
     async def _force(self, server: CompletionsConnection, job: Job) -> EngineResponse:
         ask, how = job.ask, await server.how_forced()
         if ask.prompt_ids is None or not server.can.token_ids:
-            raise RefusedError("to force an answer needs token ids")
+            raise RefusedError("scoring a given answer needs token ids")
         if not how:
-            raise RefusedError("it says no log-probabilities of a prompt")
+            raise RefusedError("it returns no prompt log-probabilities")
         if ask.top_k and how == "echo":
-            raise RefusedError("it names no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
+            raise RefusedError("it returns no ids of the likeliest tokens (prompt_logprobs): leave --top-k out")
         ids = ask.forced_ids
         answer = await self._scored(
             server, completions.build_forced_request(ask.prompt_ids, ids, how, max(1, ask.top_k))

@@ -200,7 +200,7 @@ class ServersClient(Client, Generic[_Server]):
             elif not isinstance(fault, (CutError, Failed)):
                 raise fault
             elif len(faults) < len(self._servers):
-                log.warning(f"{server.url} does not answer ({fault}): the others are asked")
+                log.warning(f"{server.url} does not answer ({fault}): using the other servers")
         if len(faults) == len(self._servers):
             hint = "Start it, or name the right address with base_url"
             raise BackendError(f"does not answer: {faults[0]}", where=self._servers[0].url, hint=hint)
@@ -261,7 +261,7 @@ class ServersClient(Client, Generic[_Server]):
         if isinstance(fault, Failed) and fault.turned_away:
             if not self._turned_away:
                 self._turned_away = True
-                log.warning(f"turned away with {fault}: asking again when it may pass")
+                log.warning(f"rejected with {fault}: retrying later")
             job.turned_away += 1
             return time.time() - (job.first_asked or 0) < self.settings.request_timeout
         job.failures += 1
@@ -287,7 +287,7 @@ class ServersClient(Client, Generic[_Server]):
             self._hopeless += 1
             if self._hopeless >= _HOPELESS:
                 raise BackendError(
-                    f"none of {self._hopeless} requests was answered; the last one: {done.error}", where=server.url
+                    f"none of {self._hopeless} requests was answered; the last error: {done.error}", where=server.url
                 )
 
     async def _watch(self, server: _Server) -> None:
@@ -311,7 +311,7 @@ class ServersClient(Client, Generic[_Server]):
                     if time.monotonic() - began > patience and not any(other.up.is_set() for other in self._servers):
                         raise BackendError(
                             f"did not answer for {patience:.0f} seconds: {fault}", where=server.url,
-                            hint="Every answer so far is kept: start it, and run the same command again",
+                            hint="Start it and rerun the same command: all answers so far are saved",
                         ) from None  # fmt: skip
                     attempt += 1
                     await asyncio.sleep(draw_backoff(attempt, most=30.0))

@@ -49,7 +49,7 @@ def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -
     for text in (*jobs.overrides, *jobs.tasks):
         if holds_secret(text):
             raise ConfigError(
-                "this is a credential, and scripts are read by others", where=text.partition("=")[0],
+                "this is a credential, and others can read the scripts", where=text.partition("=")[0],
                 hint="Jobs inherit the environment: export HF_TOKEN, or log in with `hf auth login`",
             )  # fmt: skip
     check_folder(folder, _KIND, names=SCRIPTS, shared=True)
@@ -59,8 +59,8 @@ def write_jobs(config: Config, folder: Path, jobs: Jobs, *, config_place: str) -
     settings = settings_of(read_manifest(pack), config)
     if find_tokenizer(settings.tokenizer_of()) is None:
         log.warning(
-            f"{settings.tokenizer_of()} is not on this machine, and the jobs ask no hub: fetch it before they start, "
-            f"with: hf download {shlex.quote(settings.tokenizer_of())}"
+            f"{settings.tokenizer_of()} is not on this machine, and the jobs use no network: fetch it before "
+            f"they start, with: hf download {shlex.quote(settings.tokenizer_of())}"
         )
     common = ["--config", config_place, *jobs.arguments()]
     folder = folder.absolute()
@@ -125,16 +125,17 @@ def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
     """
     pipeline = str(settings.model_args.get("pipeline_parallel_size", 1))
     if not pipeline.isdecimal() or int(pipeline) < 1:
-        raise ConfigError(f"{pipeline!r} is no number of GPUs", where="model_args.pipeline_parallel_size")
+        raise ConfigError(f"{pipeline!r} is not a number of GPUs", where="model_args.pipeline_parallel_size")
     # Over several nodes the job serves, and backend server is only who asks.
     needed = find_backend("vllm" if jobs.nodes > 1 else settings.backend).gpus(settings) * int(pipeline)
     if jobs.nodes > 1 and settings.data_parallel_size > 1:
         raise ConfigError(
-            f"{settings.data_parallel_size} copies of a model over {jobs.nodes} nodes each", where="data_parallel_size",
-            hint="Set it to 1: --shards starts that many copies, each in a job of its own",
+            f"{settings.data_parallel_size} copies over {jobs.nodes} nodes are not supported",
+            where="data_parallel_size",
+            hint="Set it to 1, and start copies with --shards, one per job",
         )  # fmt: skip
     if needed % jobs.nodes:
-        raise ConfigError(f"{needed} GPUs are not the same number on each of {jobs.nodes} nodes", where="--nodes")
+        raise ConfigError(f"{needed} GPUs cannot be split evenly over {jobs.nodes} nodes", where="--nodes")
     if jobs.gpus is None:
         return str(needed // jobs.nodes) if needed else None
     count = int(jobs.gpus.rpartition(":")[2])
@@ -142,9 +143,9 @@ def gpus_of_node(settings: Settings, jobs: Jobs) -> str | None:
         return None
     if count * jobs.nodes < needed:
         raise ConfigError(
-            f"{jobs.nodes} nodes of {count} GPUs are fewer than the {needed} that the model takes",
+            f"{jobs.nodes} nodes of {count} GPUs are fewer than the {needed} that the model needs",
             where="--gpus-per-task",
-            hint="tensor_parallel_size, times pipeline_parallel_size in model_args, is what one copy takes",
+            hint="One copy needs tensor_parallel_size times pipeline_parallel_size (in model_args)",
         )
     return jobs.gpus
 
@@ -157,12 +158,12 @@ def _serve(settings: RunSettings) -> list[str]:
     """
     if "lora_local_path" in settings.model_args:
         raise ConfigError(
-            "an adapter is not served over several nodes", where="model_args.lora_local_path",
+            "an adapter cannot be served over several nodes", where="model_args.lora_local_path",
             hint="Merge it into the weights",
         )  # fmt: skip
     try:
         words = ["vllm", *serve_arguments(settings, settings.model_name, 0, host="127.0.0.1")]
     except ValueError as error:
-        raise ConfigError("is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}") from None
+        raise ConfigError("is an lm-eval option, not a flag of `vllm serve`", where=f"model_args.{error}") from None
     at = words.index("--port")
     return words[:at] + words[at + 2 :]

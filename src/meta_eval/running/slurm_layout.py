@@ -57,16 +57,16 @@ class Jobs(ScoringOptions):
 
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= _MOST_SHARDS:
-            raise ConfigError(f"{self.shards} is no number of shards", where="--shards")
+            raise ConfigError(f"{self.shards} is not a number of shards", where="--shards")
         if self.nodes < 1:
-            raise ConfigError(f"{self.nodes} is no number of nodes", where="--nodes")
+            raise ConfigError(f"{self.nodes} is not a number of nodes", where="--nodes")
         for value, rule, where, hint in (
             (self.partition, _PARTITION, "--partition", "A name, or several with commas: sinfo lists them"),
             (self.time, _TIME, "--time", "Such as 12:00:00, or 2-00:00:00 for two days"),
             (self.gpus, _GPUS, "--gpus-per-task", "Such as 8, or h100:8 for those of one kind"),
         ):
             if value is not None and not rule.fullmatch(value):
-                raise ConfigError(f"{value!r} cannot stand in an #SBATCH line", where=where, hint=hint)
+                raise ConfigError(f"{value!r} is not allowed in an #SBATCH line", where=where, hint=hint)
         for line in (*self.lines, *self.answer_lines, *self.grade_lines):
             _check_line(line)
 
@@ -85,11 +85,11 @@ def _check_line(line: str) -> None:
     option = _OPTION.fullmatch(line)
     if option is None or not line.isprintable():
         raise ConfigError(
-            f"{line!r} cannot stand in an #SBATCH line", where="--sbatch",
-            hint="One option of sbatch each, such as --sbatch=--account=my_group",
+            f"{line!r} is not allowed in an #SBATCH line", where="--sbatch",
+            hint="Give one sbatch option each time, such as --sbatch=--account=my_group",
         )  # fmt: skip
     name = option["long"] or option["short"]
     if name in _OURS:
-        raise ConfigError(f"{line!r} is set by the scripts themselves", where="--sbatch")
+        raise ConfigError(f"{line!r} is already set by the scripts", where="--sbatch")
     if holds_secret(line):
-        raise ConfigError("this is a credential, and scripts are read by others", where="--sbatch")
+        raise ConfigError("this is a credential, and others can read the scripts", where="--sbatch")

@@ -98,7 +98,7 @@ def write_stock(pack: Path, folder: Path, settings: RunSettings, options: StockO
     if tokenizer is not None:
         encoder = Encoder(tokenizer, needs_bos=manifest.needs_bos, add_bos=manifest.run.add_bos_token)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise PackError("is there already, and not empty", where=str(folder), hint="Name a new folder")
+        raise PackError("already exists and is not empty", where=str(folder), hint="Name a new folder")
     sizes: dict[str, int] = {}
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def write_stock(pack: Path, folder: Path, settings: RunSettings, options: StockO
                 sizes[name] = len(rows)
                 (there / f"{name}.yaml").write_text(_yaml(there, name, rows), encoding="utf-8")
             if not sizes:
-                raise UserError("no text is recorded of any of these docs", where=str(pack))
+                raise UserError("none of these docs has a recorded text", where=str(pack))
             listed = "".join(f"  - {name}\n" for name in sizes)
             (there / f"{GROUP}.yaml").write_text(f"group: {GROUP}\ntask:\n{listed}", encoding="utf-8")
             for source in ("pack_docs.py", "stock_fidelity.py", "work_dir.gitignore"):

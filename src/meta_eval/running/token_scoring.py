@@ -161,7 +161,7 @@ def _of_files(
             f"are of {', '.join(models)}" if len(models) > 1 else f"hold two answers to {next(iter(given.doubled))[0]}"
         )
         raise AnswersError(
-            f"{what}, and a table is of one", where="--answers", hint="Give those of one model, each once"
+            f"{what}, and a table holds one", where="--answers", hint="Give the answers of one model, each file once"
         )
     journal = Journal(output, models[0], {"files": [hash_file(file) for file in files]})
     output.mkdir(parents=True, exist_ok=True)

@@ -77,8 +77,8 @@ def write_tables(
     if not used:
         told = ", ".join(f"{count:,} {why}" for why, count in sum(map(Counter, left_out.values()), Counter()).items())
         raise UserError(
-            f"no answer to any of these docs is there ({told})", where=str(path.with_suffix(".jsonl")),
-            hint="Ask with the same command without --no-ask, or see there what failed",
+            f"none of these docs has an answer ({told})", where=str(path.with_suffix(".jsonl")),
+            hint="Rerun without --no-ask, or see in this file what failed",
         )  # fmt: skip
     header = Header(
         model=model,

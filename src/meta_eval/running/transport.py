@@ -119,7 +119,7 @@ class Transport:
             async with self._session.request(method, url, **options) as response:
                 return response.status, response.headers, await _read(response)
         except aiohttp.ConnectionTimeoutError:
-            raise CutError("nobody takes the connection") from None
+            raise CutError("connection refused") from None
         except TimeoutError:
             raise Failed(f"no answer within {timeout or self._timeout:g} seconds") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -182,9 +182,9 @@ def parse_body(raw: bytes) -> Json:
     try:
         content = parse_loose_json(raw)
     except ValueError:
-        raise GarbledError("an answer that is no JSON") from None
+        raise GarbledError("a response that is not JSON") from None
     if not isinstance(content, dict):
-        raise GarbledError("an answer that is no object")
+        raise GarbledError("a response that is not a JSON object")
     return content
 
 

@@ -73,7 +73,7 @@ class VllmClient(Client):
                 self._llm = vllm.LLM(**self._arguments())
         except ModuleNotFoundError as error:
             raise BackendError(
-                f"{error.name} is not installed here", where="backend vllm", hint="pip install 'meta-eval[vllm]'"
+                f"{error.name} is not installed", where="backend vllm", hint="pip install 'meta-eval[vllm]'"
             ) from None
         except Exception as error:
             raise diagnose_engine(error, self._log, where="backend vllm") from error
@@ -280,8 +280,8 @@ class VllmClient(Client):
         for name in ("think_end_token", "enable_thinking", "chat_template_args", "prefix_token_id", "truncation_side"):
             if typed.pop(name, None) is not None:
                 raise BackendError(
-                    "is lm-eval's own and not known to run", where=f"model_args.{name}",
-                    hint="Take it out, or paste the command that prepare prints",
+                    "is an lm-eval option that meta-eval run does not support", where=f"model_args.{name}",
+                    hint="Remove it, or run the command that prepare prints",
                 )  # fmt: skip
         typed.pop("lora_local_path", None)
         return typed

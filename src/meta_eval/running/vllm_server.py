@@ -83,7 +83,7 @@ class Served:
         try:
             self._watchdog.wait(_TO_STOP)
         except subprocess.TimeoutExpired:
-            log.warning(f"{self._program} does not end; its watchdog is process {self._watchdog.pid}")
+            log.warning(f"{self._program} does not exit; its watchdog is process {self._watchdog.pid}")
 
 
 def start_vllm(settings: RunSettings, model: str, logs: Path) -> Served:
@@ -99,12 +99,12 @@ def start_vllm(settings: RunSettings, model: str, logs: Path) -> Served:
     """
     if settings.base_url:
         raise BackendError(
-            "`serve: true` starts a server of its own, and base_url names others", where="serve",
-            hint="Take one of the two out",
+            "`serve: true` starts a server, and base_url names another", where="serve",
+            hint="Remove one of the two",
         )  # fmt: skip
     if not settings.serve:
         log.warning(
-            f"data_parallel_size: {settings.data_parallel_size} copies of the model are run by one `vllm serve`, which "
+            f"data_parallel_size: {settings.data_parallel_size} copies of the model run in one `vllm serve`, which "
             "this run starts and asks"
         )
 
@@ -113,8 +113,8 @@ def start_vllm(settings: RunSettings, model: str, logs: Path) -> Served:
             return [*_vllm(), *serve_arguments(settings, model, port, host=_HOST)]
         except ValueError as error:
             raise BackendError(
-                "is lm-eval's own, and no flag of `vllm serve`", where=f"model_args.{error}",
-                hint="Take it out, or paste the command that prepare prints",
+                "is an lm-eval option, not a flag of `vllm serve`", where=f"model_args.{error}",
+                hint="Remove it, or run the command that prepare prints",
             ) from None  # fmt: skip
 
     return start_server(command, "vllm serve", ADAPTER if "lora_local_path" in settings.model_args else model, logs)
@@ -152,9 +152,7 @@ def _vllm() -> list[str]:
         return [sys.executable, "-P", "-m", "vllm.entrypoints.cli.main"]
     program = shutil.which("vllm")
     if program is None:
-        raise BackendError(
-            "vllm is installed neither here nor on PATH", where="serve", hint="pip install 'meta-eval[vllm]'"
-        )
+        raise BackendError("vllm is not installed", where="serve", hint="pip install 'meta-eval[vllm]'")
     return [program]
 
 

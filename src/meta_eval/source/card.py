@@ -250,9 +250,9 @@ class _Names:
         self.left -= len(self.names) * len(wanted)
         if self.left < 0:
             raise SourceError(
-                f"has more patterns of files than can be compared with {len(self.names):,} files",
+                f"has too many file patterns for {len(self.names):,} files",
                 where=CARD,
-                hint="Name the files themselves in its front matter, or take it away: file names stand in for it",
+                hint="List the files in its front matter, or remove the patterns to go by file names",
             )
         matches = [name for name, parts in zip(self.names, self.parts, strict=True) if _matches(parts, wanted)]
         return matches or [pattern]
@@ -288,7 +288,7 @@ def _refuse_lost_shards(files: Sequence[str]) -> None:
     shards = [match for name in files if (match := _SHARD.search(name))]
     if shards and {int(match["index"]) for match in shards} != set(range(int(shards[0]["count"]))):
         raise SourceError(
-            f"only {len(shards)} of {int(shards[0]['count'])} shards are there: {_listing(files)}",
+            f"only {len(shards)} of {int(shards[0]['count'])} shards found: {_listing(files)}",
             hint="Fetch the whole dataset again",
         )
 
@@ -296,7 +296,7 @@ def _refuse_lost_shards(files: Sequence[str]) -> None:
 def _ambiguous(what: str, files: Sequence[str]) -> SourceError:
     return SourceError(
         f"{what} could be any of {_listing(files)}",
-        hint="Leave one of them, or say in the front matter of its README.md which files belong to it",
+        hint="Keep one of them, or list its files in the front matter of README.md",
     )
 
 

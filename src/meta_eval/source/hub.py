@@ -87,7 +87,7 @@ class HubClient:
         except ValueError:
             valid = False
         if not valid:
-            raise SourceError(f"{api.endpoint!r} is not the address of a hub", hint="Correct HF_ENDPOINT, or unset it")
+            raise SourceError(f"{api.endpoint!r} is not a hub address", hint="Correct HF_ENDPOINT, or unset it")
         return api
 
     def ask(self, action: Callable[[], _T], place: HubPlace) -> _T:
@@ -136,7 +136,7 @@ def open_evals_dataset(
         table, notices = cards.find_subsets(card, snapshot.names)
     if not table:
         raise SourceError(
-            "holds no subset of an evals dataset",
+            "holds no evals dataset subset",
             where=dataset_id,
             hint="An evals dataset has configs such as Llama-3.1-8B-Instruct-evals__mmlu_pro__details",
         )
@@ -242,9 +242,9 @@ class _Snapshot:
             if file is not None:
                 return file
         raise SourceError(
-            "the file is corrupt: it arrived twice with another content than the hub has on record",
+            "the file is corrupt: it was downloaded twice and does not match the hub's checksum",
             where=place.where,
-            hint="Try again later; a proxy or a mirror in between may be at fault",
+            hint="Try again later, or check the proxy or mirror",
         )
 
     def _fetch_once(self, name: str) -> DataFile | None:

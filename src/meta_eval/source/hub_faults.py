@@ -106,7 +106,7 @@ def diagnose_fault(exc: BaseException, place: HubPlace) -> HubFault:
     elif place.file is not None:
         passes = True
         error = SourceError(
-            f"the download was cut off ({reason})", where=place.where, hint="Check the network and start again"
+            f"the download failed ({reason})", where=place.where, hint="Check the network and start again"
         )
     else:
         passes = True
@@ -165,7 +165,7 @@ def no_file_error(place: HubPlace) -> SourceError:
 
 def no_hub_error(place: HubPlace) -> SourceError:
     return SourceError(
-        f"the answer of {place.endpoint} is not one of a hub",
+        f"{place.endpoint} does not respond like a hub",
         where=place.where,
-        hint="Check HF_ENDPOINT, and whether a proxy or a login page stands in between",
+        hint="Check HF_ENDPOINT, and look for a proxy or login page in between",
     )

@@ -43,9 +43,9 @@ def open_evals_dataset(folder: str, *, identity: Identity) -> EvalsDataset:
     whole = tuple(sorted(subset for subset, entry in table.items() if present.issuperset(entry.files)))
     if not whole:
         raise SourceError(
-            "holds no subset of an evals dataset",
+            "holds no evals dataset subset",
             where=folder,
-            hint="Expected is a snapshot of an evals dataset from the hub, or files such as mmlu_pro.parquet",
+            hint="Use a snapshot of an evals dataset from the hub, or files such as mmlu_pro.parquet",
         )
     if identity == NOBODY:
         identity = merge_identities(entry.config for entry in table.values())
@@ -72,7 +72,7 @@ def open_original(folder_or_file: str) -> OriginalDataset:
         text = _card(root, names)
         files = _Files(_hash(root, [name for name in names if cards.is_data_file(name)]), folder_or_file)
         if not files.by_name:
-            raise SourceError("holds no data file", hint="Expected is parquet, .jsonl or .json")
+            raise SourceError("holds no data file", hint="Use .parquet, .jsonl or .json files")
     return OriginalDataset(
         folder_or_file,
         _revision(files),
@@ -91,7 +91,7 @@ class _Files:
     def get(self, name: str) -> DataFile:
         if name not in self.by_name:
             raise SourceError(
-                f"{name} is not there, and {cards.CARD} names it",
+                f"{name} is missing, and {cards.CARD} lists it",
                 where=self.where,
                 hint="Copy the file into the folder, or fetch the snapshot again",
             )
@@ -102,7 +102,7 @@ def _names(root: Path) -> tuple[str, ...]:
     """Every file below a folder but those in folders with a dot (downloads keep their notes there), sorted."""
     if not root.is_dir():
         what = "is a file, not a folder" if root.exists() else "there is no such folder"
-        raise SourceError(what, hint="Give the path of a folder, or the id of a dataset on the hub")
+        raise SourceError(what, hint="Name a folder, or a dataset id on the hub")
     names: list[str] = []
 
     def refuse(error: OSError) -> None:

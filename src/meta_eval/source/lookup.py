@@ -38,7 +38,7 @@ def open_evals_dataset(name: str, *, revision: str | None = None) -> Sequence[Ev
 
         dataset_id = catalog.canonical_id(name)
         if dataset_id != name:
-            log.warning(f"{name} is called {dataset_id} today")
+            log.warning(f"{name} is now called {dataset_id}")
         if not catalog.is_listed(dataset_id):
             near = suggestion(dataset_id, catalog.list_dataset_ids())
             log.warning(
@@ -64,7 +64,7 @@ def find_listed_dataset(name: str) -> EvalsDataset | None:
     table = {subset: Subset(f"{stem}__{subset}__details", (subset,)) for subset in subsets}
 
     def refuse(subset: str) -> DataFile:
-        raise SourceError("is known from the catalog only", where=f"{dataset_id}, subset {subset}")
+        raise SourceError("has no file here, only an entry in the catalog", where=f"{dataset_id}, subset {subset}")
 
     return EvalsDataset("hub", dataset_id, "", identity, subsets, table, refuse)
 
@@ -94,7 +94,7 @@ def _is_path(name: str, where: str) -> bool:
         meta = f"meta-llama/{catalog.identify_dataset(name).model}-evals"
         near = f"; did you mean {meta!r}?" if catalog.is_listed(meta) else suggestion(name, [SAMPLE])
         raise ConfigError(
-            f"{name!r} is no file or folder here, and no hub id{near}",
+            f"{name!r} is neither a file, a folder nor a hub id{near}",
             where=where,
             hint="Name a hub id (owner/name), a local folder, or `sample`",
         )

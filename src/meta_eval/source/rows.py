@@ -76,7 +76,7 @@ def read_rows(files: Sequence[DataFile], *, dataset_id: str, subset: str) -> lis
             except OSError as error:
                 raise SourceError(f"cannot be read: {error.strerror or error}", hint=_HINT) from error
     if not rows:
-        raise SourceError("holds no row", where=f"{dataset_id}, {subset}", hint=_HINT)
+        raise SourceError("holds no rows", where=f"{dataset_id}, {subset}", hint=_HINT)
     return rows
 
 
@@ -154,7 +154,7 @@ def _json_row(line: bytes) -> Row:
     except UnicodeDecodeError as error:
         raise _bad_line(f"byte {error.start} is not UTF-8") from error
     except UnicodeEncodeError as error:
-        raise _bad_line("it holds half of a surrogate pair, which is no text") from error
+        raise _bad_line("it holds half of a surrogate pair, which is not text") from error
     except (ValueError, RecursionError) as error:
         raise _bad_line(f"this is not a JSON object ({describe_error(error)})") from error
     if not isinstance(row, dict):
@@ -170,12 +170,12 @@ def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {quoted(twice)} stands twice")
+        raise ValueError(f"the key {quoted(twice)} is given twice")
     return row
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(text: str) -> float:

@@ -77,7 +77,7 @@ def _part(identity: Identity) -> EvalsDataset:
 
 def _incomplete(where: str) -> SourceError:
     return SourceError(
-        "the embedded sample is not there", where=where, hint="Install meta-eval again: its package is incomplete"
+        "the embedded sample is missing", where=where, hint="Reinstall meta-eval: the package is incomplete"
     )
 
 

@@ -59,13 +59,13 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key not in KEYS:
             raise TemplateError(
-                f"{quoted(key)}: lm-eval knows no such key{suggestion(key, KEYS)}",
-                hint="What meta-eval must know stands in metadata.meta_eval, what only you must know in metadata",
+                f"{quoted(key)}: unknown key of lm-eval{suggestion(key, KEYS)}",
+                hint="Put meta-eval's settings in metadata.meta_eval, and your own in metadata",
             )
     output_type = settings.get("output_type", "generate_until")
     if not isinstance(output_type, str) or output_type not in OUTPUT_TYPES:
         known = suggestion(str(output_type), OUTPUT_TYPES)
-        raise TemplateError(f"output_type: lm-eval knows no {quoted(output_type)}{known}")
+        raise TemplateError(f"output_type: unknown to lm-eval: {quoted(output_type)}{known}")
     _check_generation(settings.get("generation_kwargs"))
     _check_filters(settings.get("filter_list"))
     _check_metrics(settings.get("metric_list"))
@@ -89,7 +89,7 @@ def check_functions(place: Callable[[PurePosixPath], Path], template: Template) 
                 raise TemplateError(
                     f"{key}: {path} has no function {reference.function!r}{suggestion(reference.function, names)}",
                     where=str(place(template.file)),
-                    hint=f"Write it there, or name another behind !function (it stands there as {reference})",
+                    hint=f"Define it there, or correct `!function {reference}`",
                 )
 
 
@@ -101,7 +101,8 @@ def _check_generation(given: Any) -> None:
     limit = given.get("max_gen_toks", 1)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise TemplateError(
-            f"generation_kwargs.max_gen_toks: {quoted(limit)} is no number of tokens", hint="Set a whole number from 1"
+            f"generation_kwargs.max_gen_toks: {quoted(limit)} is not a number of tokens",
+            hint="Set a whole number from 1",
         )
     for name in given:
         if name not in _GENERATION and (near := get_close_matches(name[:100], _GENERATION, n=1, cutoff=0.75)):
@@ -113,7 +114,7 @@ def _check_filters(given: Any) -> None:
         key = f"filter_list.{number}"
         name = entry.get("name")
         if not isinstance(name, str) or not name or "," in name:
-            raise TemplateError(f"{key}.name: {quoted(name)} is no name of a filter")
+            raise TemplateError(f"{key}.name: {quoted(name)} is not a valid filter name")
         for step, part in enumerate(_entries(entry.get("filter"), f"{key}.filter")):
             _check_filter(part, f"{key}.filter.{step}")
 
@@ -122,11 +123,11 @@ def _check_filter(part: Mapping[str, Any], key: str) -> None:
     function = part.get("function")
     if not isinstance(function, str) or function not in FILTERS:
         raise TemplateError(
-            f"{key}.function: lm-eval knows no filter {quoted(function)}{suggestion(str(function), FILTERS)}",
+            f"{key}.function: unknown filter {quoted(function)}{suggestion(str(function), FILTERS)}",
             hint=f"Filters: {', '.join(sorted(FILTERS))}",
         )
     if function == "custom" and not isinstance(part.get("filter_fn"), FunctionRef):
-        raise TemplateError(f"{key}.filter_fn: is no !function", hint="Write filter_fn: !function module.name")
+        raise TemplateError(f"{key}.filter_fn: is not a !function", hint="Write filter_fn: !function module.name")
     pattern = part.get("regex_pattern")
     if pattern is None:
         return
@@ -134,7 +135,7 @@ def _check_filter(part: Mapping[str, Any], key: str) -> None:
         re.compile(pattern)
     except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise TemplateError(
-            f"{key}.regex_pattern: {quoted(pattern)} is no regular expression: {describe_error(error)}"
+            f"{key}.regex_pattern: {quoted(pattern)} is not a regular expression: {describe_error(error)}"
         ) from None
 
 
@@ -144,7 +145,7 @@ def _check_metrics(given: Any) -> None:
         if isinstance(metric, FunctionRef):
             continue
         if not isinstance(metric, str) or not metric or "," in metric:
-            raise TemplateError(f"metric_list.{number}.metric: {quoted(metric)} is no name of a metric")
+            raise TemplateError(f"metric_list.{number}.metric: {quoted(metric)} is not a valid metric name")
         near = next(
             (m for name in entry if name not in _METRIC for m in get_close_matches(name, _METRIC, 1, 0.8)), None
         )

@@ -35,16 +35,14 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         TemplateError: ``like`` is no task and no folder of tasks.
     """
     if not is_name(name):
-        raise ConfigError(f"{quoted(name)} is no name for a task", hint=RULE)
+        raise ConfigError(f"{quoted(name)} is not a valid task name", hint=RULE)
     if name.startswith("_"):
-        raise ConfigError(
-            f"{quoted(name)} is no name for a task: in a folder whose name begins with '_' none is looked for"
-        )
+        raise ConfigError(f"{quoted(name)} is not a valid task name: folders that begin with '_' are not searched")
     shipped = read_templates(assets.asset_path("meta_template"))
     local = read_templates(template_dir) if any(template_dir.rglob("*.yaml")) else None
     target = template_dir / name
     if target.exists() or (local is not None and name in local.tasks):
-        raise ConfigError("is there already", where=str(target), hint="Choose another name")
+        raise ConfigError("already exists", where=str(target), hint="Choose another name")
     source, template = _find([local, shipped] if local else [shipped], like)
     own, shared = _parted(template)
     for file in shared:
@@ -77,9 +75,9 @@ def _find(folders: Sequence[TemplateFolder], like: str) -> tuple[TemplateFolder,
         word for folder in folders for task in folder.tasks.values() for word in (task.name, task.file.parent.name)
     ]
     raise TemplateError(
-        f"there is no task or folder {like!r}{suggestion(like, known)}",
+        f"unknown task or folder {like!r}{suggestion(like, known)}",
         where="--like",
-        hint="`meta-eval tasks` lists them",
+        hint="List them with `meta-eval tasks`",
     )
 
 

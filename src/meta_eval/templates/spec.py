@@ -88,7 +88,7 @@ class TaskSpec(_Block):
     @classmethod
     def _known_join(cls, name: str | None) -> str | None:
         if name is not None and name not in JOINS:
-            raise ValueError(f"there is no such join{suggestion(name, JOINS)}; joins are {', '.join(JOINS)}")
+            raise ValueError(f"unknown join{suggestion(name, JOINS)}; joins: {', '.join(JOINS)}")
         return name
 
     @field_validator("groups", mode="before")

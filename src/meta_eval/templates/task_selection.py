@@ -75,7 +75,7 @@ def select_tasks(
         name = aliases.get(asked, asked)
         if name in folder.tasks:
             if name in fitting and name not in offered:
-                raise ConfigError(f"{asked!r} runs programs that the model writes", hint=_ALLOW_CODE)
+                raise ConfigError(f"{asked!r} runs model-written code", hint=_ALLOW_CODE)
             if name not in offered:
                 reasons = "; ".join(filter(None, (explain_refusal(folder.tasks[name], part) for part in datasets)))
                 raise ConfigError(f"{asked!r} cannot be prepared: {reasons}", hint=_offers(folder, offered))
@@ -84,12 +84,10 @@ def select_tasks(
             members = _members(folder, name, offered)
             _refuse_clash(name, members)
             if not members and _members(folder, name, fitting):
-                raise ConfigError(
-                    f"every task of the group {name!r} runs programs that the model writes", hint=_ALLOW_CODE
-                )
+                raise ConfigError(f"every task of the group {name!r} runs model-written code", hint=_ALLOW_CODE)
             if not members:
                 raise ConfigError(
-                    f"no task of the group {name!r} is offered by {datasets[0].dataset_id}",
+                    f"{datasets[0].dataset_id} has no task of the group {name!r}",
                     hint=_offers(folder, offered),
                 )
             groups[name] = tuple(selection.template.name for selection in members)
@@ -97,7 +95,7 @@ def select_tasks(
                 chosen.setdefault(selection.template.name, selection)
         else:
             near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
-            raise ConfigError(f"there is no task or group {name!r}{near}", hint=_offers(folder, offered))
+            raise ConfigError(f"unknown task or group {name!r}{near}", hint=_offers(folder, offered))
     kept = {name: tuple(member for member in members if member not in without) for name, members in groups.items()}
     left = tuple(selection for name, selection in chosen.items() if name not in without)
     if not left:
@@ -111,7 +109,7 @@ def _excluded(folder: TemplateFolder, names: Sequence[str], aliases: Mapping[str
     for name in (aliases.get(asked, asked) for asked in names):
         if name not in folder.tasks and name not in folder.groups:
             near = suggestion(name, [*folder.tasks, *folder.groups, *aliases])
-            raise ConfigError(f"there is no task or group {name!r} to leave out{near}")
+            raise ConfigError(f"unknown task or group to leave out: {name!r}{near}")
         members = (member for member, task in folder.tasks.items() if name in task.spec.groups)
         excluded |= {name} if name in folder.tasks else set(members)
     return excluded
@@ -157,7 +155,7 @@ def _refuse_clash(group: str, members: Sequence[Selection]) -> None:
             raise ConfigError(
                 f"the group {group!r} is ambiguous: {claims[key]} and {name} both read the subset {key[1]!r}, and the "
                 "family of this evals dataset is unknown",
-                hint="Name the tasks that you mean, or name the folder as its dataset: Llama-3.1-8B-Instruct-evals",
+                hint="Name single tasks, or name the folder like its dataset: Llama-3.1-8B-Instruct-evals",
             )
         claims[key] = name
 

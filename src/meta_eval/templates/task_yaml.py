@@ -157,9 +157,7 @@ def rename_task(text: str, *, name: str, subset: str) -> str:
     tree.pop("tag", None)
     block = (tree.get("metadata") or {}).get("meta_eval")
     if not isinstance(block, CommentedMap):
-        raise TemplateError(
-            "metadata.meta_eval stands in a file that it includes", hint="Name another task with --like"
-        )
+        raise TemplateError("metadata.meta_eval is set in an included file", hint="Name another task with --like")
     old = block["subset"]
     block["subset"] = subset
     block["format"] = "assumed"

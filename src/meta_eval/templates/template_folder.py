@@ -142,7 +142,7 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     if not isinstance(block, dict):
         raise TemplateError(
             "metadata.meta_eval: is not set",
-            hint="It says what the task reads, at least {subset: mmlu_pro, variants: [instruct], families: ['3.1']}",
+            hint="Say what the task reads, at least {subset: mmlu_pro, variants: [instruct], families: ['3.1']}",
         )
     try:
         spec = TaskSpec.model_validate(block)
@@ -157,14 +157,14 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
     needed = list_needed_files(reading, chain)
     for inside in needed:
         if not stays_inside(inside.as_posix()):
-            raise TemplateError("no file of a pack can have this name", where=str(root / inside), hint="Rename it")
+            raise TemplateError("a pack cannot hold a file of this name", where=str(root / inside), hint="Rename it")
     template = Template(name, file, spec, copy.deepcopy(settings), frozenset(inherited), origins, needed)
     published = ((f"published.{number}.metric", metric.metric) for number, metric in enumerate(spec.published))
     for key, given in (("verdict", template.verdict), ("reading", spec.reading), *published):
         metric, _, filter_name = (given or template.verdict).partition(",")
         if metric not in template.metrics or filter_name not in template.filters:
             raise TemplateError(
-                f"metadata.meta_eval.{key}: {given!r} is no metric and filter of this task",
+                f"metadata.meta_eval.{key}: {given!r} is not a metric and filter of this task",
                 hint=f"Metrics: {', '.join(template.metrics)}; filters: {', '.join(template.filters)}",
             )
     return template
@@ -173,12 +173,12 @@ def _template(reading: FolderReader, file: PurePosixPath) -> Template:
 def _need_free(key: str, name: str, other: PurePosixPath | None, path: Path) -> None:
     if other is not None:
         hint = "Give one of them another name"
-        raise TemplateError(f"{key} {name!r} stands in {other} as well", where=str(path), hint=hint)
+        raise TemplateError(f"{key} {name!r} is also in {other}", where=str(path), hint=hint)
 
 
 def _need_name(key: str, name: object) -> None:
     if not is_name(name):
-        raise TemplateError(f"{key}: {quoted(name)} is no name", hint=RULE)
+        raise TemplateError(f"{key}: {quoted(name)} is not a valid name", hint=RULE)
 
 
 def merge_includes(reading: FolderReader, file: PurePosixPath, above: tuple[PurePosixPath, ...]) -> Merged:
@@ -204,7 +204,7 @@ def merge_includes(reading: FolderReader, file: PurePosixPath, above: tuple[Pure
     whole = (*above, *chain)
     if len(whole) > _MOST_INCLUDES + 1:
         raise TemplateError(
-            f"is the end of a chain of more than {_MOST_INCLUDES} includes",
+            f"ends a chain of more than {_MOST_INCLUDES} includes",
             where=str(reading.root / whole[_MOST_INCLUDES + 1]),
         )
     return dict(settings), dict(origins), chain
@@ -233,8 +233,8 @@ def _include_of(reading: FolderReader, file: PurePosixPath, tree: Mapping[str, A
         include = include[0]
     if not isinstance(include, str):
         raise TemplateError(
-            "include: must name one file; lm-eval versions disagree which of several wins",
-            hint="Include one, which may include the next",
+            "include: must name one file; lm-eval versions disagree on the order of several",
+            hint="Include one file, and let it include the next",
         )
     target = _below(reading, file.parent, include)
     if not reading.place(target).is_file():
@@ -248,7 +248,8 @@ def _below(reading: FolderReader, folder: PurePosixPath, relative: str) -> PureP
         return reading.within(folder, relative)
     except (ValueError, OSError, RuntimeError):  # RuntimeError: links that lead to themselves
         raise TemplateError(
-            f"{quoted(relative)} leads out of the template folder", hint="A pack must be self-contained: copy it in"
+            f"{quoted(relative)} points outside the template folder",
+            hint="Copy the file into the folder: a pack must be self-contained",
         ) from None
 
 

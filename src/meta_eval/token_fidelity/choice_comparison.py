@@ -40,14 +40,15 @@ def compare_choices(
     keys = sorted(first.keys() & second.keys())
     if not keys:
         raise PairingError(
-            "its choices are of no doc of which the baseline's are", hint="Ask both the same pack, --tasks and --docs"
+            "its choices and the baseline's have no doc in common",
+            hint="Run both with the same pack, --tasks and --docs",
         )
     for task, doc in keys:
         choices, other = first[task, doc], second[task, doc]
         if choices.request_sha256 != other.request_sha256 or len(choices.logprobs) != len(other.logprobs):
             raise PairingError(
-                f"{task}/{doc} was asked otherwise than of the baseline: another prompt, or other continuations",
-                hint="Ask both models the same pack",
+                f"{task}/{doc} differs from the baseline in its prompt or continuations",
+                hint="Run both models with the same pack",
             )  # fmt: skip
     weights = np.concatenate([_weights(first[key].logprobs) for key in keys])
     ours, theirs = (_columns([some[key] for key in keys], weights) for some in (first, second))

@@ -49,7 +49,7 @@ def tables_in(folder: Path) -> list[Path]:
 
 
 class TokensError(UserError):
-    """A file is no table of a fidelity run, or is damaged."""
+    """A file is not a table of `meta-eval fidelity`, or is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Header:
 
 def damage_error(what: str) -> TokensError:
     """What is said of a file that breaks off, or that somebody changed."""
-    return TokensError(what, hint="The table is damaged: make it again with `meta-eval fidelity`")
+    return TokensError(what, hint="Make the table again with `meta-eval fidelity`: it is damaged")
 
 
 def write_table(path: Path, header: Header, schema: Schema, rows: Iterable[dict[str, Any]], count: str) -> Header:
@@ -130,7 +130,7 @@ def read_header(path: Path, schema: Schema) -> Header:
         raise TokensError(f"cannot be read ({describe_error(error)})", where=str(path), hint=hint) from None
     except (pa.ArrowException, ValueError) as error:
         raise TokensError(
-            f"is no parquet file, or a damaged one ({describe_error(error)})", where=str(path), hint=hint
+            f"is not a parquet file, or is damaged ({describe_error(error)})", where=str(path), hint=hint
         ) from None
     try:
         given = parse_json(words or b"")
@@ -139,14 +139,14 @@ def read_header(path: Path, schema: Schema) -> Header:
             known = {own.name for own in fields(Header)}
             header = Header(**{name: value for name, value in given.items() if name in known})
     except (ValueError, TypeError, KeyError):
-        raise TokensError("is no table of a fidelity run", where=str(path), hint=hint) from None
+        raise TokensError("is not a table of `meta-eval fidelity`", where=str(path), hint=hint) from None
     if version != SCHEMA_VERSION:
         raise TokensError(
-            f"is of version {version!r:.40} and not {SCHEMA_VERSION}",
+            f"has version {version!r:.40}, and this meta-eval reads {SCHEMA_VERSION}",
             where=str(path), hint="Read it with the meta-eval that wrote it, or make it again",
         )  # fmt: skip
     if not _is_header(header):
-        raise TokensError("its header does not hold what one holds", where=str(path), hint=hint)
+        raise TokensError("its header is incomplete", where=str(path), hint=hint)
     expected = _arrow(schema)
     doubled = [name for name in expected.names if arrow.names.count(name) > 1]
     if doubled:

@@ -61,7 +61,7 @@ def check_same_tokenizer(before: Path, tokenizer_sha256: str, model: str) -> Non
     baseline_sha256 = header.tokenizer_sha256
     if baseline_sha256 and tokenizer_sha256 and baseline_sha256 != tokenizer_sha256:
         raise PairingError(
-            f"its tokens are of another tokenizer than that of {model}", where=str(before), hint=_SAME_FILE
+            f"its tokens come from a different tokenizer than {model}'s", where=str(before), hint=_SAME_FILE
         )
 
 
@@ -75,25 +75,27 @@ def pair_tables(before: Tokens, after: Tokens) -> Pair:
     tokenizers = before.header.tokenizer_sha256, after.header.tokenizer_sha256
     if all(tokenizers) and tokenizers[0] != tokenizers[1]:
         raise PairingError(
-            f"its tokens are of another tokenizer than those of {before.path}", where=where,
+            f"its tokens come from a different tokenizer than those of {before.path}", where=where,
             hint=_SAME_FILE,
         )  # fmt: skip
     first, second = ({(answer.task, answer.doc): answer for answer in table} for table in (before, after))
     keys = first.keys() & second.keys()
     if not keys:
         raise PairingError(
-            f"has no doc that {before.path} has", where=where, hint="Ask both the same pack, --tasks and --docs"
+            f"has no doc in common with {before.path}",
+            where=where,
+            hint="Run both with the same pack, --tasks and --docs",
         )
     ours, theirs = (sort_by_doc([answer for key, answer in table.items() if key in keys]) for table in (first, second))
     for answer, other in zip(ours, theirs, strict=True):
         if answer.request_sha256 != other.request_sha256:
             raise PairingError(
-                f"{answer.task}/{answer.doc} was asked otherwise than in {before.path}: another prompt or answer",
-                where=where, hint="Ask both models the same pack",
+                f"{answer.task}/{answer.doc} differs from {before.path} in its prompt or answer",
+                where=where, hint="Run both models with the same pack",
             )  # fmt: skip
         if not np.array_equal(answer.token_ids, other.token_ids):
             raise PairingError(
-                f"{answer.task}/{answer.doc} has other tokens than in {before.path}, so another tokenizer made them",
+                f"{answer.task}/{answer.doc} has other tokens than in {before.path}: the tokenizers differ",
                 where=where, hint=_SAME_FILE,
             )  # fmt: skip
     measured = [_divergence(answer, other) for answer, other in zip(ours, theirs, strict=True)]

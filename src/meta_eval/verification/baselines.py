@@ -32,7 +32,9 @@ def refresh_baseline(pack: Path, tasks: Sequence[str], options: ScoringOptions) 
     proof = verify(pack, tasks=stale, allow_code=options.allow_code, edited=options.edited)
     for name, task in proof.tasks.items():
         if task.status not in ("passed", "not checked"):
-            log.warning(f"{name}: {task.status}: {task.reason}. See: meta-eval verify {pack} --tasks {name}")
+            log.warning(
+                f"{name}: {task.status}: {task.reason}. Look closer with: meta-eval verify {pack} --tasks {name}"
+            )
 
 
 def _is_recorded(manifest: Manifest, task: str) -> bool:

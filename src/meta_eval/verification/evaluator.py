@@ -89,7 +89,7 @@ class Evaluator:
                 f"lm-eval cannot run it: {type(error).__name__}: {error} ({Path(last.filename).name}, "
                 f"line {last.lineno})",
                 where=where,
-                hint="`meta-eval doctor` says what is missing; else run `meta-eval prepare` again",
+                hint="Run `meta-eval doctor` to see what is missing, or `meta-eval prepare` again",
             ) from None
 
     def load(self, name: str, *, listed: bool = True) -> Any:
@@ -268,7 +268,7 @@ class _Watch:
             raise TemplateError(
                 f"fails with {type(error).__name__}: {error} (question hash {doc.get('input_question_hash')})",
                 where=f"{self._where}, {last.filename}, line {last.lineno}",
-                hint="A scorer must not raise on what a model writes",
+                hint="Change the scorer: it must not raise on any answer",
             ) from error
         finally:
             self._done += 1

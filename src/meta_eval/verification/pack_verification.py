@@ -170,7 +170,7 @@ def _check_baseline(
         result.tallies, result.scores, result.of_baseline = tallies, evaluated.scores, True
     elif total.agreed < total.compared:
         differing = total.compared - total.agreed
-        log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded otherwise today")
+        log.warning(f"{name}: {differing:,} of {total.compared:,} answers of the baseline are graded differently now")
     text = baseline_text(
         key, evaluated.samples, lambda _: True, edited, {answer.doc: answer.same_prompt for answer in answers}
     )

@@ -69,7 +69,7 @@ def _recorded(text: object, number: int) -> Mapping[str, Any]:
         metrics = None
     if not isinstance(metrics, dict):
         raise PackError(
-            "recorded_metrics is no JSON object", where=f"doc {number}", hint="Run `meta-eval prepare` again"
+            "recorded_metrics is not a JSON object", where=f"doc {number}", hint="Run `meta-eval prepare` again"
         )
     return metrics
 

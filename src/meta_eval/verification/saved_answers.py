@@ -49,7 +49,7 @@ def find_samples(folder: Path, tasks: Sequence[str]) -> OutputIndex:
         raise PackError(
             f"holds no samples file (samples_<task>_<time>.jsonl) of {', '.join(tasks)}",
             where=f"--regrade {folder}",
-            hint="Name the --output_path of a run that had --log_samples",
+            hint="Name the --output_path of a run with --log_samples",
         )
     newest = {
         task: files.results.get(runs[0].results) if runs[0].results else None for task, runs in runs_by_task.items()
@@ -75,7 +75,7 @@ def read_saved(
     """
     newest = read_newest(files, files.tasks[task], say=say)
     if newest is None or newest.samples_file is None:
-        raise ResultsError("holds no sample", where=task, hint="Take the file of a run that ended")
+        raise ResultsError("holds no sample", where=task, hint="Use the file of a finished run")
     metric, _, filter_name = verdict.partition(",")
     saved = Saved([], [], {})
     with open_samples(newest.samples_file) as whole:
@@ -86,7 +86,7 @@ def read_saved(
                 raise ResultsError(
                     f"doc {doc.doc_id} is not doc {doc.doc_id} of this pack (question hash {doc.question_hash})",
                     where=where,
-                    hint="Name the pack that the run was made with, or prepare it again from the same evals dataset",
+                    hint="Name the pack of that run, or prepare it again from the same evals dataset",
                 )
             saved.indices.append(doc.doc_id)
             with locating(where):
@@ -114,7 +114,7 @@ def _responses(saved: Any) -> Answers:
             if request
         }
     except (ValueError, TypeError, LookupError, OverflowError):
-        raise ResultsError("holds responses that are neither texts nor likelihoods") from None
+        raise ResultsError("holds responses that are neither text nor likelihoods") from None
 
 
 def _likelihood(pair: Sequence[Any]) -> tuple[float, bool]:

@@ -201,7 +201,7 @@ def _scored(by_filter: Mapping[str, Mapping[str, Any]], spec: str, name: str) ->
     row = by_filter.get(filter_name)
     if row is None or metric not in row:
         raise TemplateError(
-            f"the verdict {spec!r} is not among what was scored: filters {', '.join(by_filter)}, "
+            f"the verdict {spec!r} was not scored: filters {', '.join(by_filter)}, "
             f"metrics {', '.join(list_metrics(next(iter(by_filter.values()))))}",
             where=name,
             hint="Set metadata.meta_eval.verdict (or reading) of the template",
