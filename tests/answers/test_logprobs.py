@@ -38,8 +38,8 @@ def test_the_logarithm_of_zero_is_a_number() -> None:
 @pytest.mark.parametrize(
     ("place", "top_k", "words"),
     [
-        ({6: (-1.0, 1)}, 0, "nothing of a token"),
-        ({5: (math.nan, 1)}, 0, "no numbers"),
+        ({6: (-1.0, 1)}, 0, "no log-probability for one"),
+        ({5: (math.nan, 1)}, 0, "not numbers"),
         ({5: (-1.0, 1)}, 2, "1 of the 2 likeliest"),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_list_of_a_stranger_reaches_into_no_hidden_folder(name: str, tmp_path:
         do(tmp_path, f"{STAGING}/lock", "")
         do(tmp_path, place, text)
         with (
-            pytest.raises(OutputError, match="does not say which"),
+            pytest.raises(OutputError, match="does not list the files"),
             replace_folder(tmp_path, "kind", shared=True) as new,
         ):
             new.write("a", b"text")

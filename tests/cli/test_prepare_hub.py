@@ -155,7 +155,7 @@ print({{task: len(samples) for task, samples in results["samples"].items()}})
 def test_the_old_name_is_translated_and_said(hub: FakeHub, tmp_path: Path) -> None:
     done = run(hub, tmp_path, evals_dataset="meta-llama/Meta-Llama-3.1-8B-Instruct-evals")
     assert done.returncode == 0
-    assert f"is called {EVALS} today" in " ".join(done.stderr.split())
+    assert f"is now called {EVALS}" in " ".join(done.stderr.split())
     assert manifest(tmp_path)["tasks"]["meta_gpqa_cot"]["dataset_id"] == EVALS
 
 

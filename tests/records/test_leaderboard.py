@@ -158,7 +158,7 @@ def test_each_failure_of_the_hub_is_one_message(
 
 def test_a_cut_download_is_one_message_and_leaves_no_pack(hub: FakeHub, tmp_path: Path) -> None:
     hub.fail("samples_leaderboard_ifeval", method="GET", cut=40)
-    with pytest.raises(UserError, match="cut off"):
+    with pytest.raises(UserError, match="the download failed"):
         prepare(tmp_path / "pack", "leaderboard_ifeval", evals_dataset=DETAILS)
     assert not (tmp_path / "pack").exists()
 

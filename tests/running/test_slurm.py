@@ -122,7 +122,7 @@ def test_the_scripts_name_what_is_missing_and_in_the_end_give_what_one_run_gives
     assert bash(answer, SLURM_ARRAY_TASK_ID="0", SLURM_JOB_ID="7").returncode == 0
     half = bash(grade)
     assert half.returncode == 1
-    assert "not answered: meta_gpqa 7, meta_mmlu_pretrain 8. " in half.stderr
+    assert "unanswered: meta_gpqa 7, meta_mmlu_pretrain 8. " in half.stderr
     assert "! not all docs: " in half.stderr
     assert bash(answer, SLURM_ARRAY_TASK_ID="1", SLURM_JOB_ID="8").returncode == 0
     whole = bash(grade)
@@ -180,8 +180,8 @@ def test_no_job_imports_a_module_of_the_folder_that_it_runs_in(project: Path) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--tasks", "meta_gpqq"], "no task or group 'meta_gpqq'; did you mean 'meta_gpqa'?"),
-        (["--set", "tasks=meta_human_eval", "--set", "allow_code=true"], "runs code that a model wrote"),
+        (["--tasks", "meta_gpqq"], "unknown task or group 'meta_gpqq'; did you mean 'meta_gpqa'?"),
+        (["--set", "tasks=meta_human_eval", "--set", "allow_code=true"], "scoring runs model-written code"),
     ],
 )
 def test_tasks_that_a_job_would_refuse_are_refused_before_anything_is_written(

@@ -182,7 +182,7 @@ def test_without_probes_it_is_named_with_what_looks_alike(copy: str, named: tupl
 
 
 def test_another_tokenizer_is_refused_and_named_without_a_baseline() -> None:
-    with pytest.raises(PairingError, match="of another tokenizer"):
+    with pytest.raises(PairingError, match="a different tokenizer"):
         pair_tables(table("reference"), table("other_tokenizer"))
     found = diagnose_unpaired(make_columns(table("other_tokenizer")))
     assert found is not None and TOKENIZER in found.causes and WORDS.name in found.groups
