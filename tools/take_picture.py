@@ -16,9 +16,9 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1160, "height": 1000}, color_scheme="light")
         page.goto((EXAMPLES / "report.html").as_uri())
         page.wait_for_timeout(1000)
-        end = page.get_by_text("Known reasons").first.bounding_box()
+        end = page.get_by_role("heading", name="Beside the published numbers").bounding_box()
         assert end is not None
-        page.screenshot(path=EXAMPLES / "report.png", clip={"x": 0, "y": 0, "width": 1160, "height": end["y"] - 30})
+        page.screenshot(path=EXAMPLES / "report.png", clip={"x": 0, "y": 0, "width": 1160, "height": end["y"] - 20})
         browser.close()
 
 
