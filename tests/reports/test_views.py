@@ -126,7 +126,8 @@ def test_an_alarm_is_one_line_for_any_number_of_tasks() -> None:
     alarm = dataclasses.replace(report.alarms[0], tasks=tuple(Alarmed(f"meta_{number}") for number in range(57)))
     text = printed(dataclasses.replace(report, alarms=(alarm,)))
     assert " ".join(text.split()).count("These tasks were prepared") == 1
-    assert "meta_56" in text
+    assert "meta_0, meta_1, meta_2, meta_3, meta_4, meta_5 and 51 more" in " ".join(text.split())
+    assert "meta_56" in markdown.render(document_of(dataclasses.replace(report, alarms=(alarm,))))
 
 
 def test_what_a_task_is_compared_with_is_said_with_what_is_missing() -> None:

@@ -163,9 +163,16 @@ def test_the_newest_run_of_each_task_is_taken_and_said(tmp_path: Path) -> None:
     run = read(tmp_path / "a", tmp_path / "b")
     assert run.tasks["meta_some"].time == "2026-01-03T00-00-00"
     assert run.tasks["meta_other"].time == "2026-01-01T00-00-00"
-    notice, hint = run.notices
-    assert notice.startswith("meta_some: 2 runs; using the newest")
-    assert "with --repeats, runs of a task are averaged" in hint
+    assert run.notices == ("2 runs of meta_some: the newest counts; with --repeats, runs of a task are averaged",)
+
+
+def test_runs_of_many_tasks_are_one_notice(tmp_path: Path) -> None:
+    for day in (1, 2, 3):
+        for task in ("meta_some", "meta_other"):
+            write_run(tmp_path / task, [1, 0], time=f"2026-01-0{day}T00-00-00", task=task)
+    (notice,) = read(tmp_path).notices
+    assert notice.startswith("3 runs of each of 2 tasks: the newest counts")
+    assert read(tmp_path, repeats=True).notices == ("3 runs of each of 2 tasks are averaged, doc by doc",)
 
 
 def test_a_folder_named_twice_counts_once(tmp_path: Path) -> None:
@@ -404,7 +411,7 @@ def test_an_older_run_stands_in_for_a_damaged_one_only_when_asked(tmp_path: Path
         read(tmp_path)
     run = read(tmp_path, skip_damaged=True)
     assert run.tasks["meta_some"].time == "2026-01-01T00-00-00"
-    assert any("using this one" in notice for notice in run.notices)
+    assert any("using an older run" in notice for notice in run.notices)
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from meta_eval.reports.document import Block, Document, Listing, Section
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Tasks that an alarm names; pages and Markdown name all.
+_NAMED_TASKS = 6
+
 STYLES = {
     "within margin": "green", "worse": "red", "undecided": "yellow", "not shown": "yellow",
     "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": "bold yellow", "same": "green", "different": "red",
@@ -29,7 +32,7 @@ def show_document(document: Document, console: Console) -> None:
     if document.alarms or document.notes:
         say.line()
     for alarm in document.alarms:
-        tasks = write.describe_alarm_tasks(alarm)
+        tasks = write.describe_alarm_tasks(alarm, _NAMED_TASKS)
         say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else "yellow")
     for note in document.notes:
         say.line(f"note: {note}", "yellow")

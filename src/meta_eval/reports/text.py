@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.judging.alarms import describe_alarm
 from meta_eval.messages.escaping import visible as visible  # noqa: PLC0414 (the views find all of a report's words here)
 from meta_eval.thresholds import LEVEL_TEXT
@@ -150,9 +151,10 @@ def group_by_reason(tasks: Iterable[Task]) -> list[tuple[str, list[str]]]:
     return list(names.items())
 
 
-def describe_alarm_tasks(alarm: Alarm) -> str:
-    """``meta_ifeval (54 of 541), meta_math``; empty for the whole run."""
-    return ", ".join(filter(None, map(describe_alarm, alarm.tasks)))
+def describe_alarm_tasks(alarm: Alarm, most: int | None = None) -> str:
+    """``meta_ifeval (54 of 541), meta_math``, at most so many of them by name; empty for the whole run."""
+    names = list(filter(None, map(describe_alarm, alarm.tasks)))
+    return join_names(names, len(names) if most is None else most)
 
 
 def describe_cut_answers(task: Task) -> str | None:

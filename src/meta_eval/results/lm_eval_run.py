@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from meta_eval.boundary.pack_names import join_names
 from meta_eval.messages.logs import report_progress
 from meta_eval.pack.integrity import describe_changes
 from meta_eval.pack.manifest import Manifest, TaskEntry
@@ -112,17 +113,27 @@ def read_run(
                 older[task] = (*older.get(task, ()), task_run)
             elif task_run is not None:
                 tasks[task] = task_run
-        if task in older:
-            notices.append(f"{task}: {1 + len(older[task])} runs are averaged, doc by doc")
     left_out = tuple(name for name in files.tasks if name not in names)
     if not tasks and not left_out:
         raise ResultsError("every file is damaged", where=", ".join(map(str, paths)))
     if left_out:
         notices.append(f"left out by name: {', '.join(left_out)}")
     check_one_model({task: result.provenance for task, result in tasks.items()})
-    if not repeats and any(len(candidates) > 1 for candidates in files.tasks.values()):
-        notices.append("the newest run of each task counts; with --repeats, runs of a task are averaged")
+    counts = {task: len(files.tasks[task]) for task in tasks if len(files.tasks[task]) > 1}
+    if counts and not repeats:
+        listed = _list_counts(counts)
+        notices.append(f"{listed}: the newest counts; with --repeats, runs of a task are averaged")
+    if older:
+        listed = _list_counts({task: 1 + len(runs) for task, runs in older.items()})
+        notices.append(f"{listed} are averaged, doc by doc")
     return Run(tasks, (*notices, *_without_samples(tasks)), _groups(files, tasks), older, left_out, known_groups)
+
+
+def _list_counts(counts: Mapping[str, int]) -> str:
+    """How many runs the tasks have, in few words: ``7 runs of each of 22 tasks``."""
+    if len(counts) > 1 and len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values()))} runs of each of {len(counts)} tasks"
+    return join_names([f"{count} runs of {task}" for task, count in counts.items()])
 
 
 def _check_models(files: OutputIndex) -> None:
@@ -183,10 +194,8 @@ def read_newest(
                 raise
             say(f"skipped: {error}")
             continue
-        if len(candidates) > 1:
-            file = candidate.samples or candidate.results
-            which = "the newest" if candidate is candidates[0] else "this one"
-            say(f"{candidate.task}: {len(candidates)} runs; using {which}: {file}")
+        if candidate is not candidates[0]:
+            say(f"{candidate.task}: using an older run: {candidate.samples or candidate.results}")
         return task_run
     return None
 
