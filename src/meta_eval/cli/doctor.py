@@ -102,7 +102,10 @@ def diagnose_pack(folder: Path) -> dict[str, Any]:
     with err.status("checking"):
         checks = _show_checks(check_pack(folder))
     bad = sum(check.status == "failed" for check in checks)
-    err.print(f"{bad} of {len(checks)} checks failed" if bad else "no check failed", style="bold")
+    err.print(
+        f"{bad} of {len(checks)} {'check' if len(checks) == 1 else 'checks'} failed" if bad else "no check failed",
+        style="bold",
+    )
     return {"pack": str(folder), "passed": not bad, "checks": [asdict(check) for check in checks]}
 
 

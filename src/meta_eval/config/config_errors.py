@@ -74,7 +74,7 @@ def first_error(error: ValidationError, place: ValuePlace, model: type[BaseModel
         if number == 0 or part in _keys_at(model, key[:number]) or (key[0] == "model_args" and number == 1)
     )
     others = len({item["loc"][:1] for item in errors}) - 1
-    rest = f" ({others} more keys are wrong too)" if others else ""
+    rest = f" ({others} more {'key is' if others == 1 else 'keys are'} wrong too)" if others else ""
     if first["type"] == "missing":
         return ConfigError(f"{'.'.join(key)}: is not set{rest}", where=place.of(key), hint=_allowed(key))
     allowed = _allowed(key)
