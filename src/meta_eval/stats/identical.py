@@ -33,52 +33,6 @@ def worst_end(drop: Drop, flips: float, chance: float, level: float = LEVEL) -> 
     return _of_counts(drop, won + more, won).interval(level).upper
 
 
-def chance_within(docs: int, flips: float, margin: float, level: float = LEVEL) -> float:
-    """The chance that an identical copy is shown to be within a margin, over independent docs that weigh the same.
-
-    Args:
-        docs: How many.
-        flips: The share of docs that flip, 0 to 1.
-        margin: The largest drop that is allowed, 0 to 1.
-        level: Of the interval.
-
-    Returns:
-        From 0 to 1, summed over all counts of lost and won docs.
-    """
-    import numpy as np
-    from scipy.stats import poisson
-
-    half = max(flips * docs / 2, 1e-9)
-    most = int(poisson.ppf(1 - 1e-9, half)) + 1
-    counts = range(most + 1)
-    chances = poisson.pmf(np.arange(most + 1), half)
-    like = drop_of_counts(docs, 0, 0)
-    # The worse end rises with what is lost: for each number of docs won, find how many may be lost.
-    total, lost = 0.0, -1
-    below = np.cumsum(chances)
-    for won in counts:
-        while lost < most and _of_counts(like, lost + 1, won).interval(level).upper < margin:
-            lost += 1
-        if lost >= 0:
-            total += float(chances[won] * below[lost])
-    return min(1.0, total)
-
-
-def margin_within(docs: int, flips: float, chance: float = LEVEL) -> float:
-    """The smallest margin, 0 to 1, that an identical copy is shown to be within at this chance."""
-    lower, upper = 0.0, 1.0
-    while upper - lower > 1e-4:
-        middle = (lower + upper) / 2
-        lower, upper = (middle, upper) if chance_within(docs, flips, middle) < chance else (lower, middle)
-    return upper
-
-
-def drop_of_counts(docs: int, lost: int, won: int) -> Drop:
-    """The drop of so many independent docs, of which some are lost and some won."""
-    like = Drop(0.0, 0.0, 0.0, 0.0, 0.0, float(docs - 1), 1 / docs, 0, docs, docs, paired=True)
-    return _of_counts(like, lost, won)
-
-
 def _of_counts(like: Drop, lost: float, won: float) -> Drop:
     unit = like.grain
     return replace(
