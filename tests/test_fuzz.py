@@ -539,6 +539,20 @@ def test_a_record(data: st.DataObject) -> None:
         ends_well("report", "record", "--skip-damaged", "--json")
 
 
+def test_a_doc_whose_text_is_none_is_one_message() -> None:
+    with folder() as here:
+        for name, lines in SAMPLES.items():
+            trees = [json.loads("\n".join(lines))] if name.endswith(".json") else list(map(json.loads, lines))
+            if name.startswith("samples_tiny_text"):
+                trees[0]["doc"]["text"] = []
+            write(here / "record" / name, "".join(f"{json.dumps(tree)}\n" for tree in trees))
+        keys = {
+            "model_name": "m", "evals_dataset": "./record", "tasks": "tiny_text", "work_dir": "w", "max_model_len": 99999,
+            "template_dir": str(REPOSITORY / "tools" / "lm_eval_tasks"),
+        }  # fmt: skip
+        assert ends_well("prepare", "-c", write(here / "c.yaml", as_yaml(keys))) == 2
+
+
 @pytest.fixture(scope="module")
 def whole_pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("whole")

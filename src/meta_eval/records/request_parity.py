@@ -126,9 +126,11 @@ def _differs(row: RecordedDoc, number: int, instances: Sequence[Any], made: Cand
     wanted = _wanted(row)
     if len(asked) == len(wanted):
         ours, theirs = next((request, other) for request, other in zip(asked, wanted, strict=True) if request != other)
-        kind = 0 if ours[0] != theirs[0] else 1
-        what = f"asks {ours[kind]!r:.80}, and {theirs[kind]!r:.80} was recorded"
-        if kind:
+        if len(ours) < len(theirs):  # a doc whose text is none
+            what = f"asks without a text, and {theirs[len(ours)]!r:.80} was recorded"
+        elif ours[0] != theirs[0]:
+            what = f"asks {ours[0]!r:.80}, and {theirs[0]!r:.80} was recorded"
+        else:
             what = f"continues with {ours[1]!r:.80}, and {theirs[1]!r:.80} was recorded"
     return DataError(
         f"the installed task makes a different request: it {what}",

@@ -106,7 +106,7 @@ def read_run(
         for chosen in [[candidate] for candidate in candidates] if repeats else [candidates]:
             task_run = read_newest(
                 files, chosen, skip_damaged=skip_damaged, count_tokens=count_tokens,
-                cluster_field=find_field(clusters or {}, task), say=notices.append,
+                cluster_field=find_field(clusters or {}, task), say=notices.append, name_newest=False,
             )  # fmt: skip
             if task_run is not None and task in tasks:
                 check_repeat(tasks[task], task_run)
@@ -165,6 +165,7 @@ def read_newest(
     count_tokens: Callable[[str], int] | None = None,
     cluster_field: str | None = None,
     say: Say = lambda _: None,
+    name_newest: bool = True,
 ) -> TaskRun | None:
     """Read the newest of several runs of a task; None if all are damaged and damage is skipped.
 
@@ -174,6 +175,7 @@ def read_newest(
         skip_damaged: See `read_run`.
         count_tokens, cluster_field: See `read_samples`.
         say: Called with what must be said.
+        name_newest: Say which file the newest of several runs is.
 
     Raises:
         ResultsError: Its files are damaged or contradict each other, or nobody knows which run is the newest.
@@ -194,8 +196,11 @@ def read_newest(
                 raise
             say(f"skipped: {error}")
             continue
+        file = candidate.samples or candidate.results
         if candidate is not candidates[0]:
-            say(f"{candidate.task}: using an older run: {candidate.samples or candidate.results}")
+            say(f"{candidate.task}: {len(candidates)} runs; using an older run: {file}")
+        elif name_newest and len(candidates) > 1:
+            say(f"{candidate.task}: {len(candidates)} runs; using the newest: {file}")
         return task_run
     return None
 
