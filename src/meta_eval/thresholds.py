@@ -28,6 +28,8 @@ CAP_MIN_DOCS = 190
 
 # Runs of a task beyond which nobody will go, so that a plan that needs more is none.
 MAX_PLANNED_RUNS = 16
+# The same of sampled answers to each doc.
+MAX_PLANNED_ANSWERS = 64
 
 # The share of docs that must have a recorded answer or verdict for it to be what a task is compared with.
 MIN_RECORDED = 0.9

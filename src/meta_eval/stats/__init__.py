@@ -9,7 +9,7 @@ one way in which a doc can differ, so that it is in there as well.
 variance, also of clustered docs. `drop`: two scores over the same docs, as one statistic for sign, interval, p value
 and power. `ratio`: a mean over tokens with an interval that counts docs. `sequential`: the drop while a run still goes
 on, with bounds (`betting`) that hold at every look. `decomposition`: the parts of a drop that are the grader's, the
-model's and the prompts'.
+model's and the prompts'. `sampled`: several answers a doc.
 """
 
 from meta_eval.stats.decomposition import Decomposition, DropPart, average_decompositions, decompose_drop
@@ -24,6 +24,7 @@ from meta_eval.stats.drop import (
     unpaired_drop,
 )
 from meta_eval.stats.intervals import Interval, correct_by_holm
+from meta_eval.stats.sampled import count_needed_answers, pass_at_k, sampled_flips, sampled_interval
 from meta_eval.stats.score import (
     instruction_shares,
     macro_mean,
@@ -44,6 +45,7 @@ __all__ = [
     "average_decompositions",
     "average_runs",
     "correct_by_holm",
+    "count_needed_answers",
     "decompose_drop",
     "heterogeneity_p",
     "instruction_shares",
@@ -53,9 +55,12 @@ __all__ = [
     "mean_of_four_contributions",
     "mean_of_four_shares",
     "paired_drop",
+    "pass_at_k",
     "pooled_contributions",
     "precision_weights",
     "run_noise",
+    "sampled_flips",
+    "sampled_interval",
     "score_interval",
     "stratified_wilson",
     "unpaired_drop",

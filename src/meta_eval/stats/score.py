@@ -20,10 +20,11 @@ def wilson_interval(successes: float, n: float, level: float = LEVEL) -> Interva
     """
     if not 0 <= successes <= n or n <= 0:
         raise ValueError(f"{successes} of {n} is no share")
-    return _wilson(successes / n, n, normal_quantile(level))
+    return wilson_bounds(successes / n, n, normal_quantile(level))
 
 
-def _wilson(p: float, n: float, z: float) -> Interval:
+def wilson_bounds(p: float, n: float, z: float) -> Interval:
+    """Wilson's interval of a share ``p`` of ``n`` docs, ``z`` standard errors to each side."""
     scale = 1 + z * z / n
     centre = (p + z * z / (2 * n)) / scale
     half = z / scale * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -88,9 +89,9 @@ def _clustered(
         return Interval(0.0, 1.0)
     t, centre = t_quantile(level, average.freedom), min(1.0, max(0.0, average.value))
     if average.variance <= 0:
-        return _wilson(centre, 1 / average.grain, t)
+        return wilson_bounds(centre, 1 / average.grain, t)
     if all(value in (0, 1) for value in values):
-        return _wilson(centre, centre * (1 - centre) / average.variance, t)
+        return wilson_bounds(centre, centre * (1 - centre) / average.variance, t)
     half = t * math.sqrt(average.variance)
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
@@ -115,7 +116,7 @@ def stratified_wilson(strata: Sequence[tuple[float, int]], level: float = LEVEL)
         size = effective_size([range(n) for _, n in shares])
         return wilson_interval(math.fsum(p for p, _ in shares) / len(shares) * size, size, level)
     z = normal_quantile(level) * math.sqrt(math.fsum(error * error for error in errors)) / math.fsum(errors)
-    limits = [_wilson(p, n, z) for p, n in shares]
+    limits = [wilson_bounds(p, n, z) for p, n in shares]
     return Interval(
         math.fsum(limit.lower for limit in limits) / len(limits),
         math.fsum(limit.upper for limit in limits) / len(limits),

@@ -1,0 +1,129 @@
+"""Several sampled answers a doc: the mean, pass@k, their intervals, and what sampling adds to a drop.
+
+The answers to a doc are a cluster: they share its difficulty. So a doc counts once, with the mean of its answers, and
+every variance is one over docs (`meta_eval.stats.clustered_mean`). A drop of sampled runs is `stats.paired_drop` of
+these means, whatever the number of answers on either side.
+
+A doc whose answers are right with chance p gives a mean of k answers with the variance p (1 - p) / k. Two single
+answers of one model differ with chance 2 p (1 - p), the share of docs that flip. So runs with k1 and k2 answers a doc
+vary as single answers do of which the share `flips (1/k1 + 1/k2) / 2` flips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from statistics import NormalDist
+
+from meta_eval.stats.clustered_mean import Average, average_docs
+from meta_eval.stats.intervals import Interval, normal_quantile, t_quantile
+from meta_eval.stats.score import score_interval, wilson_bounds
+from meta_eval.thresholds import LEVEL, MAX_PLANNED_ANSWERS
+
+# Docs that must differ for one more answer to count in full: with few of them the variance that is seen is too small.
+_DOCS_PER_ANSWER = 3
+
+
+def pass_at_k(right: float, answers: int, k: int) -> float:
+    """The chance that one of k answers to a doc is right, from more answers than that: 1 - C(n - c, k) / C(n, k).
+
+    The unbiased estimator of Chen et al. 2021 (arXiv:2107.03374, section 2.1).
+
+    Args:
+        right: How many answers are right, c.
+        answers: How many there are, n.
+        k: Of how many one must be right.
+
+    Raises:
+        ValueError: There are fewer than k answers, or not 0 <= right <= answers.
+    """
+    if not 0 <= right <= answers or not 1 <= k <= answers:
+        raise ValueError(f"{right} of {answers} answers give no pass@{k}")
+    if answers - right < k:
+        return 1.0
+    return 1.0 - math.prod(1.0 - k / number for number in range(round(answers - right) + 1, answers + 1))
+
+
+def sampled_interval(
+    values: Sequence[float],
+    answers: float,
+    labels: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    level: float = LEVEL,
+) -> Interval:
+    """The interval of a mean over docs that were each answered several times; docs are what varies.
+
+    Wilson's interval for a sample whose variance is that over docs (as `stats.score_interval` of clusters). Such a
+    sample is never larger than all answers together. Where few docs differ from the others, the variance that is seen
+    is too small, so that it is no larger than ``docs (1 + d / 3)`` with d docs that differ: simulated coverage is 93.9
+    to 99 % from 10 docs on (benchmarks/README.md).
+
+    Args:
+        values: Of each doc the mean of its answers, or its pass@k; 0 to 1.
+        answers: Independent answers of each doc; of pass@k a k-th of its answers.
+        labels: The subtask of each doc, where the mean is over subtasks.
+        clusters: What each doc shares with others.
+        level: Of the interval.
+
+    Raises:
+        ValueError: No doc, or not a label and a cluster for each.
+    """
+    if answers <= 1 and all(value in (0, 1) for value in values):
+        return score_interval(values, labels, level, clusters)
+    average = average_docs(values, labels, clusters)
+    if not average.freedom:
+        return Interval(0.0, 1.0)
+    centre = min(1.0, max(0.0, average.value))
+    if centre in (0, 1):
+        return wilson_bounds(centre, 1 / average.grain, normal_quantile(level))
+    most = min(max(1.0, answers), 1 + _differing(values, clusters, centre) / _DOCS_PER_ANSWER) / average.grain
+    return wilson_bounds(centre, _effective_size(average, centre, most), t_quantile(level, average.freedom))
+
+
+def sampled_flips(flips: float, baseline_answers: int, answers: int) -> float:
+    """The share of docs that would flip between single answers if these varied as runs with several answers do.
+
+    Args:
+        flips: The share of docs that flip between two single answers of one model, 0 to 1.
+        baseline_answers: Answers a doc of the baseline.
+        answers: Answers a doc of the run.
+
+    Raises:
+        ValueError: No answer.
+    """
+    if baseline_answers < 1 or answers < 1:
+        raise ValueError("a run has an answer to each doc")
+    return flips * (1 / baseline_answers + 1 / answers) / 2
+
+
+def count_needed_answers(
+    variance: float, margin: float, *, baseline_answers: int | None = None, chance: float = 0.95
+) -> int | None:
+    """How many answers a doc show that an identical model is within the margin.
+
+    Args:
+        variance: That sampling gives the score of a run with one answer a doc: half the share of docs that flip between
+            two such runs, by the number of docs.
+        margin: The largest drop that is allowed, 0 to 1.
+        baseline_answers: Of a baseline that cannot be run again; None where it gets as many as the run.
+        chance: How often an identical model is to be within the margin.
+
+    Returns:
+        The least number; None where `MAX_PLANNED_ANSWERS` are too few.
+    """
+    reach = normal_quantile(LEVEL) + NormalDist().inv_cdf(chance)
+    for answers in range(1, MAX_PLANNED_ANSWERS + 1):
+        if reach * math.sqrt(variance * (1 / (baseline_answers or answers) + 1 / answers)) < margin:
+            return answers
+    return None
+
+
+def _effective_size(average: Average, centre: float, most: float) -> float:
+    """Docs of a simple sample whose share varies as this mean does; ``most`` where it hardly varies."""
+    return most if average.variance <= 0 else min(most, centre * (1 - centre) / average.variance)
+
+
+def _differing(values: Sequence[float], clusters: Sequence[Hashable] | None, centre: float) -> int:
+    """The docs (clusters) that are not all right, or where most answers are wrong not all wrong."""
+    names = range(len(values)) if clusters is None else clusters
+    return len({name for name, value in zip(names, values, strict=True) if (value < 1 if centre > 0.5 else value > 0)})
