@@ -26,6 +26,7 @@ from meta_eval.answers.requests import Encoder, Request
 from meta_eval.doctor.known_answers import model_folder, settings_of
 from meta_eval.running.client import EngineRequest, with_token_ids
 from meta_eval.running.vllm_client import VllmClient
+from meta_eval.verb_options import EngineOptions
 
 DOCS, PROMPT, ANSWER, ROUNDS = 8, 300, 100, 3
 WIDTH, LAYERS = 512, 8
@@ -79,7 +80,9 @@ def main() -> None:
     encoder = Encoder(Tokenizer.from_file(str(model_folder() / "tokenizer.json")))
     with tempfile.TemporaryDirectory() as made:
         model = write_model(Path(made) / "model")
-        settings = settings_of("vllm", model_args="enforce_eager=True").model_copy(update={"model_name": str(model)})
+        settings = settings_of(EngineOptions(model_args="enforce_eager=True")).model_copy(
+            update={"model_name": str(model)}
+        )
         with VllmClient(settings, model=str(model), logs=Path(made) / "logs") as client:
             write, force = asks(encoder)
             seconds: dict[str, list[tuple[float, float]]] = {"written": [], "forced": []}

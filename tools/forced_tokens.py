@@ -40,6 +40,7 @@ from meta_eval.running.probe_requests import ProbeRequests, choose_probed_docs
 from meta_eval.token_fidelity.probe_table import Probed, probes_path, write_probes
 from meta_eval.token_fidelity.table_file import Header
 from meta_eval.token_fidelity.token_table import Choices, Forced, choices_path, write_choices, write_tokens
+from meta_eval.verb_options import EngineOptions
 
 ANSWER = 48  # tokens at most
 LONGEST = 9_500  # of a prompt
@@ -358,7 +359,7 @@ class CopyClient(Client):
     """A copy behind the interface through which fidelity asks engines."""
 
     def __init__(self, model: LlamaForCausalLM, tokenizer: Tokenizer, copy: Copy) -> None:
-        super().__init__(settings_of("vllm"), model=copy.name, logs=Path())
+        super().__init__(settings_of(EngineOptions()), model=copy.name, logs=Path())
         self._llama, self._tokenizer, self._copy = model, tokenizer, copy
 
     @property

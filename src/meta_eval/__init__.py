@@ -13,10 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from meta_eval.api import compare, export, fidelity, grade, report, run
+    from meta_eval.api import compare, export, fidelity, grade, prepare, report, run
     from meta_eval.config import Config
     from meta_eval.pack.manifest import Manifest
-    from meta_eval.records.preparation import prepare
     from meta_eval.verification import verify
 
 __all__ = [
@@ -24,8 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    **dict.fromkeys(("compare", "export", "fidelity", "grade", "report", "run"), "meta_eval.api"),
-    "prepare": "meta_eval.records.preparation",
+    **dict.fromkeys(("compare", "export", "fidelity", "grade", "prepare", "report", "run"), "meta_eval.api"),
     "verify": "meta_eval.verification",
     "Config": "meta_eval.config",
     "Manifest": "meta_eval.pack.manifest",

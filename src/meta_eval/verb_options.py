@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 
+# Where `init` writes the templates.
+TEMPLATES = Path("./meta_template")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -22,6 +25,85 @@ class Options:
             TypeError: There is no such option.
         """
         return replace(self, **keywords)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareOptions(Options):
+    """Which configuration, with which templates, becomes a pack.
+
+    Attributes:
+        overrides: ``KEY=VALUE`` each, the value in YAML: keys of the configuration.
+        publication: Make the pack anew whose recipe `export` wrote into this folder, and check that it is the same.
+            The configuration says the model, its engine and folders only.
+        template_dir: The task templates; None for those of the configuration, and of a publication for the shipped.
+    """
+
+    overrides: Sequence[str] = ()
+    publication: Path | None = None
+    template_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitOptions(Options):
+    """What is written to begin with.
+
+    Attributes:
+        example: The name of an example; None for a configuration and the templates.
+    """
+
+    example: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateOptions(Options):
+    """Which templates are meant.
+
+    Attributes:
+        template_dir: Their folder; the shipped ones where the default is missing.
+    """
+
+    template_dir: Path = TEMPLATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions(TemplateOptions):
+    """Which tasks are listed. It has the attributes of `TemplateOptions` as well.
+
+    Attributes:
+        evals_dataset: Only what this evals dataset offers: a hub id, a folder, or ``sample``; None for all.
+    """
+
+    evals_dataset: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTaskOptions(TemplateOptions):
+    """What a new task begins as. It has the attributes of `TemplateOptions` as well.
+
+    Attributes:
+        subset: The details subset that it reads.
+        like: The task, or folder of tasks, that it is a copy of.
+    """
+
+    subset: str
+    like: str = "mmlu_pro"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions(Options):
+    """Which engine is checked, and how it is reached.
+
+    Attributes:
+        backend: As the key backend of the configuration; None for ``server`` where there is a base_url, else ``vllm``.
+        base_url: Of servers that serve the shipped model.
+        model: The name by which they know the model; None for its folder.
+        model_args: Further arguments of the engine, ``a=b,c=d``.
+    """
+
+    backend: str | None = None
+    base_url: Sequence[str] = ()
+    model: str | None = None
+    model_args: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +225,14 @@ class FidelityOptions(StockOptions):
     answers: Sequence[Path | str] = ()
     output: Path | str | None = None
     against: Path | str | None = None
+
+
+class PrepareKeywords(TypedDict, total=False):
+    """The fields of `PrepareOptions` as the keyword arguments of `meta_eval.prepare`."""
+
+    overrides: Sequence[str]
+    publication: Path | None
+    template_dir: Path | None
 
 
 class TaskKeywords(TypedDict, total=False):

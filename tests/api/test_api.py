@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -29,12 +29,18 @@ from meta_eval.judging.options import JudgingKeywords, JudgingOptions
 from meta_eval.messages.errors import ConfigError, PackError, UserError
 from meta_eval.running.slurm_layout import Jobs
 from meta_eval.verb_options import (
+    EngineOptions,
     ExportKeywords,
     ExportOptions,
     FidelityKeywords,
     FidelityOptions,
     GradingKeywords,
     GradingOptions,
+    InitOptions,
+    ListOptions,
+    NewTaskOptions,
+    PrepareKeywords,
+    PrepareOptions,
     RunKeywords,
     RunOptions,
     StockKeywords,
@@ -91,6 +97,13 @@ def test_from_a_configuration_to_a_comparison(tmp_path: Path, monkeypatch: pytes
 
 # By verb its function, its options, their keywords, and what only its command line has.
 VERBS: dict[str, tuple[Any, type, type | None, str]] = {
+    "prepare": (prepare, PrepareOptions, PrepareKeywords, "config as_json"),
+    "init": (None, InitOptions, None, "directory"),
+    "doctor": (None, EngineOptions, None, "pack config engine show_command as_json"),
+    "tasks": (None, ListOptions, None, "as_json"),
+    "tasks list": (None, ListOptions, None, "as_json"),
+    "tasks show": (None, ListOptions, None, "name"),
+    "tasks new": (None, NewTaskOptions, None, "name"),
     "verify": (verify, VerifyOptions, VerifyKeywords, "pack config as_json"),
     "run": (run, RunOptions, RunKeywords, "config overrides report html gate as_json"),
     "slurm": (None, Jobs, None, "config output as_json"),
@@ -123,7 +136,18 @@ def test_a_default_stands_once(verb: str) -> None:
     said = _parameters(verb)
     shown = {"shard": "0/1", "ask": False}
     for field in fields(options):
+        if field.default is MISSING:
+            assert said[field.name].required
+            continue
         assert (said[field.name].default or None) == (shown.get(field.name, field.default) or None), field.name
+
+
+def test_prepare_takes_overrides_for_a_configuration_made_in_python(tmp_path: Path) -> None:
+    config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_gpqa",), work_dir=str(tmp_path / "a"))
+    pack = prepare(config, overrides=["tasks=meta_boolq", f"work_dir={tmp_path / 'b'}"])
+    assert (list(pack.manifest.tasks), pack.work_dir) == (["meta_boolq"], str(tmp_path / "b"))
+    with pytest.raises(UserError, match=r"^--set tasks=\[\]: "):
+        prepare(config, overrides=["tasks=[]"])
 
 
 def test_stock_has_the_keywords_of_its_options() -> None:
@@ -132,8 +156,10 @@ def test_stock_has_the_keywords_of_its_options() -> None:
 
 
 def _parameters(verb: str) -> dict[str, Any]:
-    commands: Any = typer.main.get_command(app)
-    return {parameter.name: parameter for parameter in commands.commands[verb].params}
+    command: Any = typer.main.get_command(app)
+    for word in verb.split():
+        command = command.commands[word]
+    return {parameter.name: parameter for parameter in command.params}
 
 
 def _hints(kind: type) -> dict[str, Any]:

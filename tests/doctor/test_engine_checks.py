@@ -14,7 +14,8 @@ from packs import prepare
 from meta_eval.cli import doctor
 from meta_eval.doctor import pack_checks
 from meta_eval.doctor.engine_checks import EngineChecks, check_engine
-from meta_eval.doctor.known_answers import model_folder, read_known_answers
+from meta_eval.doctor.known_answers import model_folder, read_known_answers, settings_of
+from meta_eval.verb_options import EngineOptions
 
 BOS = "exactly one BOS"
 KEPT = "special tokens are kept"
@@ -126,8 +127,8 @@ def test_doctor_asks_the_engine_of_a_whole_pack(
     """Alone, or with a pack after the pack, whose backend it is."""
     pack, asked = prepare(tmp_path / "pack", "meta_gpqa"), []
 
-    def ask(backend: str, *_: object) -> EngineChecks:
-        asked.append(backend)
+    def ask(options: EngineOptions) -> EngineChecks:
+        asked.append(settings_of(options).backend)
         return check_engine(NumpyClient(fault))
 
     monkeypatch.setattr(doctor, "_ask_engine", ask)

@@ -26,6 +26,7 @@ from meta_eval.answers.recorded_answers import Recorded
 from meta_eval.doctor.engine_checks import check_engine
 from meta_eval.doctor.known_answers import END, model_folder, read_known_answers, settings_of
 from meta_eval.running.vllm_client import VllmClient
+from meta_eval.verb_options import EngineOptions
 
 class Broken(VllmClient):
     fed = staticmethod(lambda ids: ids)
@@ -50,7 +51,7 @@ def damage(model):
     rows.data.copy_(rows.data.roll(701, 0))
 
 found = {}
-settings = settings_of("vllm", model_args="enforce_eager=True")
+settings = settings_of(EngineOptions(model_args="enforce_eager=True"))
 with Broken(settings, model=settings.model_name, logs=Path("logs"), end=(END,)) as client:
     seen = check_engine(client)
     found["doctor"] = {**asdict(seen), "passed": seen.passed}

@@ -17,6 +17,7 @@ from places import REPOSITORY
 
 from meta_eval.doctor.known_answers import END, model_folder, settings_of
 from meta_eval.running.client import Client, EngineRequest, EngineResponse, explain_too_long
+from meta_eval.verb_options import EngineOptions
 
 _SPEC = importlib.util.spec_from_file_location("known_answers_tool", REPOSITORY / "tools/known_answers.py")
 assert _SPEC and _SPEC.loader
@@ -70,7 +71,7 @@ class NumpyClient(Client):
     """Answers as the model does, but for one fault."""
 
     def __init__(self, fault: str = "", *, counts: bool = True) -> None:
-        super().__init__(settings_of("vllm"), model="tiny", logs=Path(), end=(END,))
+        super().__init__(settings_of(EngineOptions()), model="tiny", logs=Path(), end=(END,))
         self.fault, self.counts = fault, counts
         self.asked: list[EngineRequest] = []
         self._chance = random.Random(42)

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from packs import prepare, some_templates
 from places import TEMPLATES
 
+from meta_eval import prepare as make_pack
 from meta_eval.config import load_config
 from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import read_manifest
 from meta_eval.pack.meta_pack import assemble_pack
-from meta_eval.pack.pack_rebuild import rebuild_pack
 from meta_eval.pack.publication import PUBLICATION
 from meta_eval.pack.publishing import publish_pack
 
@@ -223,7 +223,7 @@ def test_nothing_that_lies_in_a_publication_is_used(cwd: str, words: list[str], 
 
 def test_a_publication_is_made_anew_by_the_readers_own_templates(strange: Path, tmp_path: Path) -> None:
     """The stranger's modules, settings and manifest lie beside what is read, and none of them is."""
-    rebuild_pack(strange, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+    make_pack(publication=strange, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     manifest = read_manifest(tmp_path / "pack")
     assert manifest.run.model_args == {}
     assert "trust_remote_code" not in " ".join(manifest.command)
@@ -232,11 +232,17 @@ def test_a_publication_is_made_anew_by_the_readers_own_templates(strange: Path, 
 
 def test_templates_that_the_reader_copied_are_run(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "published" / "templates", tmp_path / "read")
-    rebuild_pack(home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"], template_dir=tmp_path / "read")
+    make_pack(
+        publication=home / "published",
+        overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"],
+        template_dir=tmp_path / "read",
+    )
     (tmp_path / "read" / "ifeval" / "utils.py").open("a").write("# more\n")
     with pytest.raises(UserError, match=r"differ from the published ones: files\.ifeval/utils\.py"):
-        rebuild_pack(
-            home / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"], template_dir=tmp_path / "read"
+        make_pack(
+            publication=home / "published",
+            overrides=[*MINE, f"work_dir={tmp_path / 'two'}"],
+            template_dir=tmp_path / "read",
         )
     assert not (tmp_path / "two").exists()
 
@@ -245,7 +251,7 @@ def test_a_task_that_the_reader_does_not_have_is_named(home: Path, tmp_path: Pat
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, lambda tree: tree["contents"].update(my_task=tree["contents"]["meta_ifeval"]))
     with pytest.raises(UserError, match=r"no task my_task.*name that with --template-dir"):
-        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        make_pack(publication=folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -275,7 +281,7 @@ def test_what_differs_is_named_by_its_key_and_nothing_is_written(
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, CHANGES[key])
     with pytest.raises(UserError, match="these files differ from the published ones") as error:
-        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        make_pack(publication=folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert key in str(error.value)
     assert not (tmp_path / "pack").exists()
 
@@ -305,7 +311,7 @@ def test_no_value_in_any_place_of_a_publication_passes_for_what_was_made(
         if key in ("format", "meta_eval") or (node[key] == before and type(node[key]) is type(before)):
             return
         with pytest.raises(UserError) as error:
-            rebuild_pack(Path(folder), overrides=[*MINE, f"work_dir={folder}-pack"])
+            make_pack(publication=Path(folder), overrides=[*MINE, f"work_dir={folder}-pack"])
         assert "\n" not in str(error.value)
         assert not Path(f"{folder}-pack").exists()
 
@@ -331,7 +337,7 @@ def test_what_a_publication_does_not_say_is_refused(key: str, home: Path, tmp_pa
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, REFUSED[key])
     with pytest.raises(UserError, match=PUBLICATION) as error:
-        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        make_pack(publication=folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert "\n" not in str(error.value)
     assert not (tmp_path / "pack").exists()
 
@@ -344,14 +350,14 @@ def test_a_folder_is_never_read_in_the_place_of_a_dataset(
     (tmp_path / "meta-llama" / "Some-evals").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="would be read instead of the hub dataset"):
-        rebuild_pack(folder, overrides=MINE)
+        make_pack(publication=folder, overrides=MINE)
 
 
 def test_ground_truth_from_elsewhere_is_said(home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = shutil.copytree(home / "published", tmp_path / "fetched")
     change(folder, lambda tree: tree.update(originals={"ifeval": {"id": "somebody/ifeval", "revision": "0" * 40}}))
     with pytest.raises(UserError):
-        rebuild_pack(folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
+        make_pack(publication=folder, overrides=[*MINE, f"work_dir={tmp_path / 'pack'}"])
     assert "reads the ground truth of ifeval from somebody/ifeval instead of the default" in caplog.text
 
 
@@ -359,9 +365,11 @@ def test_programs_that_a_model_writes_need_the_readers_word(tmp_path: Path) -> N
     pack = prepare(tmp_path / "pack", "meta_human_eval")
     publish_pack(pack, tmp_path / "published")
     with pytest.raises(UserError, match="add --set allow_code=true"):
-        rebuild_pack(tmp_path / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"])
+        make_pack(publication=tmp_path / "published", overrides=[*MINE, f"work_dir={tmp_path / 'two'}"])
     allowed = [*MINE, f"work_dir={tmp_path / 'two'}", "allow_code=true"]
-    assert "--confirm_run_unsafe_code" in rebuild_pack(tmp_path / "published", overrides=allowed).manifest.command
+    assert (
+        "--confirm_run_unsafe_code" in make_pack(publication=tmp_path / "published", overrides=allowed).manifest.command
+    )
 
 
 def test_without_access_to_the_rows_it_is_one_message(home: Path, tmp_path: Path) -> None:

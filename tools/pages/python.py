@@ -12,7 +12,8 @@ import meta_eval
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\n", re.MULTILINE)
 _CLASSES = {
     "Options and errors": (
-        "verb_options.TaskOptions", "verb_options.ScoringOptions", "verb_options.VerifyOptions",
+        "verb_options.PrepareOptions", "verb_options.TaskOptions", "verb_options.ScoringOptions",
+        "verb_options.VerifyOptions",
         "verb_options.RunOptions", "verb_options.ExportOptions", "verb_options.GradingOptions",
         "verb_options.StockOptions", "verb_options.FidelityOptions", "judging.options.JudgingOptions",
         "errors.UserError",

@@ -1,6 +1,6 @@
 """What a program calls: the jobs of the command line as functions, with the same meaning and the same errors.
 
-`prepare` and `verify` are those of their packages; here stands what takes several packages.
+`verify` is that of its package; here stands what takes several packages.
 
 What a user must know besides is logged as a warning by the logger ``meta_eval``; nothing is printed.
 
@@ -11,7 +11,7 @@ model of lm-eval, starts or answers in this process, what the process prints goe
 
 from __future__ import annotations
 
-from meta_eval.api.asking import export, fidelity, grade, run, write_stock
+from meta_eval.api.asking import export, fidelity, grade, prepare, run, write_stock
 from meta_eval.api.judging import compare, fidelity_report, report
 
-__all__ = ["compare", "export", "fidelity", "fidelity_report", "grade", "report", "run", "write_stock"]
+__all__ = ["compare", "export", "fidelity", "fidelity_report", "grade", "prepare", "report", "run", "write_stock"]

@@ -1,7 +1,8 @@
-"""From a configuration or a pack to answers: asked here, by other hands, or already there."""
+"""From a configuration to a pack, and from that to answers: asked here, by other hands, or already there."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -16,6 +17,8 @@ from meta_eval.verb_options import (
     FidelityOptions,
     GradingKeywords,
     GradingOptions,
+    PrepareKeywords,
+    PrepareOptions,
     RunKeywords,
     RunOptions,
     StockKeywords,
@@ -27,9 +30,54 @@ if TYPE_CHECKING:
     from meta_eval.answers.request_export import Exported
     from meta_eval.backends.settings import RunSettings
     from meta_eval.config import Config
+    from meta_eval.pack.meta_pack import Prepared
     from meta_eval.running.pipeline import RunResult
     from meta_eval.running.stock_tasks import Stock
     from meta_eval.running.token_scoring import FidelityResult
+
+
+@documented
+def prepare(
+    config: Config | Path | str | None = None,
+    *,
+    options: PrepareOptions | None = None,
+    progress: Progress | None = None,
+    **keywords: Unpack[PrepareKeywords],
+) -> Prepared:
+    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
+
+    ::
+
+        from meta_eval import Config, prepare
+
+        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
+        pack = prepare(config)
+        print(pack.manifest.command)
+
+    Args:
+        config: What to evaluate, or the YAML file that says it. Its evals dataset is one of Meta's, or a folder that
+            lm-eval wrote samples into. None for ``eval_config.yaml``, and with a publication for no file.
+        options: Overrides, templates, and the publication to make anew: the attributes of
+            `meta_eval.verb_options.PrepareOptions`.
+        progress: Called with what is being done.
+        keywords: Single options, such as ``overrides`` and ``publication``, by their names.
+
+    Raises:
+        UserError: Anything that the user can fix; work_dir is then as it was.
+    """
+    from meta_eval.config import open_config
+
+    asked = (options or PrepareOptions()).updated(**keywords)
+    with displaying(progress):
+        if asked.publication is not None:
+            from meta_eval.pack.pack_rebuild import rebuild_pack
+
+            return rebuild_pack(config, asked.publication, asked)
+        templates = () if asked.template_dir is None else (f"template_dir={json.dumps(str(asked.template_dir))}",)
+        settings, place = open_config(config or DEFAULT_CONFIG, [*asked.overrides, *templates])
+        from meta_eval.records.preparation import prepare_config  # after what a mistake in the file needs
+
+        return prepare_config(settings, place)
 
 
 @documented
@@ -60,11 +108,10 @@ def run(
     Raises:
         UserError: Anything that the user can fix. What was answered before is kept, and the same again goes on.
     """
-    from meta_eval.config import Config, load_config
+    from meta_eval.config import open_config
     from meta_eval.running.pipeline import run_pack as ask
 
-    place = "the configuration" if isinstance(config, Config) else str(config)
-    settings = config if isinstance(config, Config) else load_config(Path(config))
+    settings, place = open_config(config)
     with displaying(progress):
         return ask(
             settings, (options or RunOptions()).updated(**keywords), model=model, config_place=place, baseline=True
@@ -141,16 +188,14 @@ def write_stock(
 
 def _asked_of(config: Config | Path | str | None, options: StockOptions) -> tuple[Path, RunSettings]:
     """A pack, prepared where none is named, and how it is asked."""
-    from meta_eval.config import Config, config_place, load_config, override_settings
+    from meta_eval.config import open_config, override_settings
     from meta_eval.pack.manifest import read_manifest
     from meta_eval.running.pipeline import prepare_pack, settings_of
 
     if options.pack is not None:
         pack = Path(options.pack)
         return pack, override_settings(read_manifest(pack).run, options.overrides)
-    file = Path(DEFAULT_CONFIG) if config is None or isinstance(config, Config) else Path(config)
-    place = "the configuration" if isinstance(config, Config) else config_place(file)
-    wanted = config if isinstance(config, Config) else load_config(file, options.overrides)
+    wanted, place = open_config(config or DEFAULT_CONFIG, options.overrides)
     if wanted.other_models:
         raise ConfigError(
             f"names {1 + len(wanted.other_models)} models, and this call runs one", where="model_name",

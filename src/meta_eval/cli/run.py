@@ -59,10 +59,10 @@ def run(
     fix, 130 interrupted; with --gate 0 SHIP, 1 DON'T SHIP, 3 UNDECIDED.
     """
     from meta_eval.boundary.outputs import check_outputs
-    from meta_eval.config import config_place, load_config
+    from meta_eval.config import open_config
     from meta_eval.judging.gate import read_gate
 
-    settings = load_config(config, overrides)
+    settings, place = open_config(config, overrides)
     wanted = report and chosen.shard[1] == 1
     _check_report(wanted, html, gate)
     if gate is not None:
@@ -86,7 +86,7 @@ def run(
                     settings,
                     chosen,
                     model=model,
-                    config_place=config_place(config),
+                    config_place=place,
                     baseline=wanted,
                     scored=lambda task, scores: steps.line(_score(work_dir, task, scores)),
                 )

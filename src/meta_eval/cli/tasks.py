@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from meta_eval.boundary.inputs import read_text
+from meta_eval.cli import options
 from meta_eval.cli.console import err, print_result, result_console
 from meta_eval.messages.errors import locating
+from meta_eval.verb_options import TEMPLATES, ListOptions, NewTaskOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,36 +31,39 @@ app = typer.Typer(
 )
 
 _WIDE = 160  # terminal columns from which everything fits
-_TEMPLATES = Path("./meta_template")
-_EVALS = typer.Option(
-    None, "--evals-dataset", metavar="X", help="Only what this evals dataset offers: a hub id, a folder, or `sample`."
-)
-_DIR = typer.Option(_TEMPLATES, "--template-dir", metavar="DIR", help="The templates; the shipped ones if missing.")
 _AS_JSON = typer.Option(False, "--json", help="Print one JSON array on stdout.")
+_listing = options.spread_options(
+    evals_dataset=options.Flag(
+        str | None,
+        typer.Option(
+            "--evals-dataset", metavar="X", help="Only what this evals dataset offers: a hub id, a folder, or `sample`."
+        ),
+    ),
+    template_dir=options.Flag(
+        Path, typer.Option("--template-dir", metavar="DIR", help="The templates; the shipped ones if missing.")
+    ),
+)
 
 
 @app.callback()
-def tasks(
-    context: typer.Context,
-    evals_dataset: str | None = _EVALS,
-    template_dir: Path = _DIR,
-    as_json: bool = _AS_JSON,
-) -> None:
+@_listing
+def tasks(context: typer.Context, *, chosen: ListOptions, as_json: bool = _AS_JSON) -> None:
     """List task, subset, groups, shots, tokens, metric, join, published number and format status."""
     if context.invoked_subcommand is None:
-        list_all(evals_dataset, template_dir, as_json)
+        _list(chosen, as_json=as_json)
 
 
 @app.command("list", short_help="List the tasks, with where they come from and how they are graded.")
-def list_all(
-    evals_dataset: str | None = _EVALS,
-    template_dir: Path = _DIR,
-    as_json: bool = _AS_JSON,
-) -> None:
+@_listing
+def list_all(*, chosen: ListOptions, as_json: bool = _AS_JSON) -> None:
     """List task, subset, groups, shots, tokens, metric, join, published number and format status."""
+    _list(chosen, as_json=as_json)
+
+
+def _list(chosen: ListOptions, *, as_json: bool) -> None:
     from meta_eval.templates.listing import list_tasks
 
-    folder, datasets = _open(template_dir, evals_dataset)
+    folder, datasets = _open(chosen)
     lines = list_tasks(folder, datasets)
     if as_json:
         print_result(json.dumps([line.to_json() for line in lines]))
@@ -68,16 +73,15 @@ def list_all(
 
 
 @app.command("show", short_help="Print the template of a task and its first doc.")
+@_listing
 def show(
-    name: str = typer.Argument(..., help="A task, as `meta-eval tasks` lists it."),
-    evals_dataset: str | None = _EVALS,
-    template_dir: Path = _DIR,
+    name: str = typer.Argument(..., help="A task, as `meta-eval tasks` lists it."), *, chosen: ListOptions
 ) -> None:
     """Print the template of a task and its first doc: the prompt with its special tokens, the gold, the settings."""
     from meta_eval.pack.meta_pack import make_first_doc
     from meta_eval.templates.task_selection import select_tasks
 
-    folder, datasets = _open(template_dir, evals_dataset or "sample", with_rows=True)
+    folder, datasets = _open(chosen.updated(evals_dataset=chosen.evals_dataset or "sample"), with_rows=True)
     with locating("NAME"):
         (selection, *_), _groups = select_tasks(folder, [name], datasets or ())
     template = selection.template
@@ -94,16 +98,18 @@ def show(
 
 
 @app.command("new", short_help="Write a template folder to start from, and say what to edit.")
+@options.spread_options(
+    subset=options.Flag(str, typer.Option("--subset", metavar="S", help="The details subset that it reads.")),
+    like=options.Flag(str, typer.Option("--like", metavar="TASK", help="The task, or folder of tasks, to start from.")),
+    template_dir=options.Flag(Path, typer.Option("--template-dir", metavar="DIR", help="Where templates stand.")),
+)
 def new(
-    name: str = typer.Argument(..., help="The new task's name; its folder is named so too."),
-    subset: str = typer.Option(..., "--subset", metavar="S", help="The details subset that it reads."),
-    like: str = typer.Option("mmlu_pro", "--like", metavar="TASK", help="The task, or folder of tasks, to start from."),
-    template_dir: Path = typer.Option(_TEMPLATES, "--template-dir", metavar="DIR", help="Where templates stand."),
+    name: str = typer.Argument(..., help="The new task's name; its folder is named so too."), *, chosen: NewTaskOptions
 ) -> None:
     """Write a template folder that works as it is, and say what to edit."""
     from meta_eval.templates.new_task import write_template
 
-    written = write_template(template_dir, name, subset=subset, like=like)
+    written = write_template(name, chosen)
     for path in written.files:
         err.print(f"wrote {path}", soft_wrap=True)
     err.print("now edit, in this order:")
@@ -112,23 +118,21 @@ def new(
     err.print(f"then: meta-eval prepare --set tasks={name}")
 
 
-def _open(
-    template_dir: Path, evals_dataset: str | None, *, with_rows: bool = False
-) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
+def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFolder, Sequence[EvalsDataset] | None]:
     """The templates and the evals dataset; a published one is taken from the catalog unless its rows are needed."""
     from meta_eval import assets
     from meta_eval.source.lookup import find_listed_dataset, open_evals_dataset
     from meta_eval.templates import read_templates
 
-    missing = template_dir == _TEMPLATES and not template_dir.exists()
-    folder = read_templates(assets.asset_path("meta_template") if missing else template_dir)
-    if evals_dataset is None:
+    missing = chosen.template_dir == TEMPLATES and not chosen.template_dir.exists()
+    folder = read_templates(assets.asset_path("meta_template") if missing else chosen.template_dir)
+    if chosen.evals_dataset is None:
         return folder, None
-    listed = find_listed_dataset(evals_dataset)
+    listed = find_listed_dataset(chosen.evals_dataset)
     if listed is not None and not with_rows:
         return folder, (listed,)
     with err.status("opening the evals dataset"):
-        return folder, open_evals_dataset(evals_dataset)
+        return folder, open_evals_dataset(chosen.evals_dataset)
 
 
 def _visible(prompt: str) -> Text:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from meta_eval.config.config_errors import ALLOWED
-from meta_eval.config.config_loader import config_place, is_missing_default, load_config, override_settings
+from meta_eval.config.config_loader import (
+    config_place,
+    is_missing_default,
+    load_config,
+    open_config,
+    override_settings,
+)  # fmt: skip
 from meta_eval.config.schema import Config, Originals
 
-__all__ = ["ALLOWED", "Config", "Originals", "config_place", "is_missing_default", "load_config", "override_settings"]
+__all__ = [
+    "ALLOWED", "Config", "Originals", "config_place", "is_missing_default", "load_config", "open_config",
+    "override_settings",
+]  # fmt: skip

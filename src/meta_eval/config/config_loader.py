@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,16 +39,19 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
         path, source = None, f"--set (there is no {DEFAULT_CONFIG} here)"
     data: dict[str, Any]
     data, lines = _read_yaml(path) if path is not None else ({}, {})
-    places: dict[tuple[str, ...], str] = {}
-    for override in overrides:
-        places[_override(data, override)] = override
-    place = ValuePlace(source, lines, places)
-    try:
-        return Config.model_validate(data)
-    except ConfigError as error:
-        if isinstance(error.__context__, ValidationError):
-            raise first_error(error.__context__, place, Config) from None
-        raise
+    return _override_all(data, overrides, source, lines)
+
+
+def open_config(config: Config | Path | str, overrides: Sequence[str] = ()) -> tuple[Config, str]:
+    """A configuration or the file that says it, with overrides, and where it was written, for messages.
+
+    Raises:
+        ConfigError: As of `load_config`.
+    """
+    if not isinstance(config, Config):
+        return load_config(Path(config), overrides), config_place(Path(config))
+    given = {name: getattr(config, name) for name in config.model_fields_set}
+    return (_override_all(given, overrides, "the configuration") if overrides else config), "the configuration"
 
 
 def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSettings:
@@ -69,6 +73,24 @@ def override_settings(settings: RunSettings, overrides: Sequence[str]) -> RunSet
     except ValidationError as error:
         raise first_error(error, ValuePlace("the manifest", {}, places), Config) from None
     return settings.model_copy(update={name: getattr(config, name) for name in Settings.model_fields})
+
+
+def _override_all(
+    data: dict[str, Any],
+    overrides: Sequence[str],
+    source: str,
+    lines: Mapping[tuple[str | int, ...], int] = MappingProxyType({}),
+) -> Config:
+    """The configuration of a mapping with overrides; ``source`` and ``lines`` say where the mapping was written."""
+    places: dict[tuple[str, ...], str] = {}
+    for override in overrides:
+        places[_override(data, override)] = override
+    try:
+        return Config.model_validate(data)
+    except ConfigError as error:
+        if isinstance(error.__context__, ValidationError):
+            raise first_error(error.__context__, ValuePlace(source, lines, places), Config) from None
+        raise
 
 
 def config_place(path: Path) -> str:

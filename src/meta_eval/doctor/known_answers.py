@@ -18,6 +18,7 @@ from meta_eval.answers.requests import Kind, Request
 from meta_eval.backends.registry import find_backend
 from meta_eval.backends.settings import RunSettings
 from meta_eval.catalog.families import list_families
+from meta_eval.verb_options import EngineOptions
 
 MAX_MODEL_LEN = 4096
 END = list_families()[0].end_of_turn
@@ -52,12 +53,14 @@ def serve_command() -> tuple[str, ...]:
     return ("vllm", "serve", str(model_folder()), "--dtype", "float32", "--max-model-len", str(MAX_MODEL_LEN))
 
 
-def settings_of(backend: str, *, base_url: Sequence[str] = (), model_args: str = "") -> RunSettings:
+def settings_of(options: EngineOptions) -> RunSettings:
     """The settings of a run of the shipped model."""
+    backend = options.backend or ("server" if options.base_url else "vllm")
     content = {
-        "model_name": str(model_folder()), "backend": backend, "base_url": tuple(base_url),
-        "serve": find_backend(backend).can_serve and not base_url, "dtype": "float32", "max_model_len": MAX_MODEL_LEN,
-        "gpu_memory_utilization": 0.3, "model_args": model_args, "tasks": (), "include_path": "",
+        "model_name": str(model_folder()), "backend": backend, "base_url": tuple(options.base_url),
+        "serve": find_backend(backend).can_serve and not options.base_url, "dtype": "float32",
+        "max_model_len": MAX_MODEL_LEN, "gpu_memory_utilization": 0.3, "model_args": options.model_args, "tasks": (),
+        "include_path": "",
     }  # fmt: skip
     return RunSettings.model_validate(content)
 

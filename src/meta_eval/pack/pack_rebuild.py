@@ -14,7 +14,7 @@ from typing import Any
 
 from meta_eval import assets
 from meta_eval.boundary.paths import lies_in
-from meta_eval.config import Config, load_config
+from meta_eval.config import Config, load_config, open_config
 from meta_eval.joins import JOINS
 from meta_eval.messages.errors import ConfigError, DataError, PackError, TemplateError
 from meta_eval.messages.logs import log, report_progress
@@ -23,24 +23,18 @@ from meta_eval.pack.pack_writer import check_target, write_pack
 from meta_eval.pack.publication import PUBLICATION, Publication, describe_pack, find_differences, read_publication
 from meta_eval.pack.punkt import NLTK_DATA
 from meta_eval.templates.template_folder import read_templates
+from meta_eval.verb_options import PrepareOptions
 
 _MOST = 5
 
 
-def rebuild_pack(
-    folder: Path,
-    *,
-    config_file: Path | None = None,
-    overrides: Sequence[str] = (),
-    template_dir: Path | None = None,
-) -> Prepared:
+def rebuild_pack(config: Config | Path | str | None, folder: Path, options: PrepareOptions) -> Prepared:
     """Rebuild the pack of a publication from rows that are fetched here, and check that it is the same.
 
     Args:
+        config: The reader's configuration: model, engine, folders. Its datasets and tasks do not count. None for none.
         folder: The publication.
-        config_file: The reader's configuration: model, engine, folders. Its datasets and tasks do not count.
-        overrides: ``KEY=VALUE`` each, of the same.
-        template_dir: The reader's templates; None for the shipped ones.
+        options: The reader's overrides and templates.
 
     Raises:
         PackError: The folder is no publication, or was damaged.
@@ -50,8 +44,9 @@ def rebuild_pack(
         DataError: What came out is not what was published.
     """
     published = read_publication(folder)
-    _refuse_inside(folder, {"the working directory": Path(), "--config": config_file, "--template-dir": template_dir})
-    config = _config(published, config_file, overrides)
+    template_dir, file = options.template_dir, Path(config) if isinstance(config, Path | str) else None
+    _refuse_inside(folder, {"the working directory": Path(), "--config": file, "--template-dir": template_dir})
+    config = _config(published, config, options.overrides)
     _refuse_inside(folder, {f"{name} {text}": Path(text) for name, text in _paths(config)})
     _refuse_local_rows(published)
     _warn_of_originals(published)
@@ -87,7 +82,7 @@ def _refuse_inside(folder: Path, named: Mapping[str, Path | None]) -> None:
             )
 
 
-def _config(published: Publication, config_file: Path | None, overrides: Sequence[str]) -> Config:
+def _config(published: Publication, config: Config | Path | str | None, overrides: Sequence[str]) -> Config:
     """The reader's configuration, of the rows that were published."""
     decided: dict[str, Any] = {
         "evals_dataset": published.evals_dataset,
@@ -114,14 +109,15 @@ def _config(published: Publication, config_file: Path | None, overrides: Sequenc
                 where=f"--set {override:.200}",
                 hint="Set only the model, its engine and folders, or leave --from out",
             )
-    config = load_config(config_file, [*overrides, *(f"{key}={json.dumps(value)}" for key, value in decided.items())])
-    if published.allow_code and not config.allow_code:
+    overrides = [*overrides, *(f"{key}={json.dumps(value)}" for key, value in decided.items())]
+    wanted = load_config(None, overrides) if config is None else open_config(config, overrides)[0]
+    if published.allow_code and not wanted.allow_code:
         raise ConfigError(
             "some of its tasks run model-written code",
             where=PUBLICATION,
             hint="To allow it on this machine, add --set allow_code=true",
         )
-    return config
+    return wanted
 
 
 def _refuse_local_rows(published: Publication) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from meta_eval.backends.registry import find_backend
 from meta_eval.boundary.pack_names import split_excluded
 from meta_eval.catalog.dataset_names import SAMPLE
-from meta_eval.config import Config, load_config
+from meta_eval.config import Config
 from meta_eval.joins.original_reader import Originals
-from meta_eval.messages.errors import ConfigError, UserError, documented, locating
-from meta_eval.messages.logs import Progress, displaying, log, report_progress
+from meta_eval.messages.errors import ConfigError, UserError, locating
+from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack import meta_pack as of_meta
 from meta_eval.pack.manifest import RecordEntry, read_manifest
 from meta_eval.pack.meta_pack import Prepared
@@ -35,36 +35,16 @@ from meta_eval.results.clusters import check_fields
 from meta_eval.templates.template_folder import TemplateFolder
 
 
-@documented
-def prepare(
-    config: Config | Path | str, *, config_place: str = "the configuration", progress: Progress | None = None
-) -> Prepared:
-    """Make a pack: docs, task YAML and manifest in the configuration's ``work_dir``.
-
-    ::
-
-        from meta_eval import Config, prepare
-
-        config = Config(model_name="my/model", evals_dataset="sample", tasks=("meta_instruct",))
-        pack = prepare(config)
-        print(pack.manifest.command)
+def prepare_config(config: Config, config_place: str) -> Prepared:
+    """Make the pack of a configuration in its ``work_dir``.
 
     Args:
-        config: What to evaluate, or the YAML file that says it. Its evals dataset is one of Meta's, or a folder that
-            lm-eval wrote samples into.
+        config: What to evaluate.
         config_place: Where it was written, for messages.
-        progress: Called with what is being done.
 
     Raises:
         UserError: Anything that the user can fix; work_dir is then as it was.
     """
-    if not isinstance(config, Config):
-        config, config_place = load_config(Path(config)), str(config)
-    with displaying(progress):
-        return _prepare(config, config_place)
-
-
-def _prepare(config: Config, config_place: str) -> Prepared:
     check_target(Path(config.work_dir))
     baseline = open_baseline(config, config_place)
     if config.apply_chat_template and config.evals_dataset != LM_EVAL:

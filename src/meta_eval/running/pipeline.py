@@ -316,9 +316,9 @@ def prepare_pack(config: Config, config_place: str, *, edited: bool) -> Path:
             check_unchanged(pack, manifest, edited=edited)
             return pack
         log.warning(f"{pack} was prepared with different settings ({', '.join(changed)}): preparing it again")
-    from meta_eval.records.preparation import prepare
+    from meta_eval.records.preparation import prepare_config
 
-    prepare(config, config_place=config_place)
+    prepare_config(config, config_place)
     return pack
 
 

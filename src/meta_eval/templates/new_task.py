@@ -14,6 +14,7 @@ from meta_eval.messages.escaping import quoted
 from meta_eval.templates import task_yaml
 from meta_eval.templates.spec import Template
 from meta_eval.templates.template_folder import TemplateFolder, locate_file, read_templates
+from meta_eval.verb_options import NewTaskOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class NewTask:
     edits: tuple[str, ...]
 
 
-def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> NewTask:
+def write_template(name: str, options: NewTaskOptions) -> NewTask:
     """Write ``template_dir/<name>/``: the YAML of ``like`` under a new name, with what it needs of its own folder.
 
     ``like`` is looked for in the template folder, then among the shipped templates; what it shares with others is
@@ -34,6 +35,7 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         ConfigError: The name is no task name, or is taken.
         TemplateError: ``like`` is no task and no folder of tasks.
     """
+    template_dir, like = options.template_dir, options.like
     if not is_name(name):
         raise ConfigError(f"{quoted(name)} is not a valid task name", hint=RULE)
     if name.startswith("_"):
@@ -57,7 +59,7 @@ def write_template(template_dir: Path, name: str, *, subset: str, like: str) -> 
         content = read_text(locate_file(source.root, file))
         if file == template.file:
             with locating(source.root / file):
-                content = task_yaml.rename_task(content, name=name, subset=subset)
+                content = task_yaml.rename_task(content, name=name, subset=options.subset)
         path.write_text(content, encoding="utf-8")
         files.append(path)
     yaml = target / f"{name}.yaml"
