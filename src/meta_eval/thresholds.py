@@ -11,6 +11,11 @@ ALPHA = 0.05
 
 # What a detectable drop is detected with, four times out of five: the convention of the field.
 POWER = 0.8
+# A plan is sure of what happens nineteen times out of twenty.
+SURE = 0.95
+# The share of docs that an identical copy is planned to flip, where nobody measured it: an assumption, which every plan
+# prints.
+PLANNED_FLIPS = 0.04
 
 # Non-inferiority margin of a score, one point. Meta's recipe saw the score of one model differ by about that much from
 # run to run, and people who quantise models call a point, or a percent, lossless: less than this is not worth knowing,

@@ -27,6 +27,7 @@ from rows import make_row, write_rows
 
 from meta_eval import prepare
 from meta_eval.config import load_config
+from meta_eval.messages.errors import UserError
 from meta_eval.pack.manifest import Manifest, read_manifest
 from meta_eval.pack.task_docs import DOC_COLUMNS
 
@@ -97,6 +98,19 @@ def test_every_key_of_the_configuration_reaches_the_command() -> None:
         "enforce_eager=True,z=1 --tasks meta_gpqa,meta_ifeval --batch_size 8 --output_path out --include_path ./work_dir "
         "--seed 7 --limit 3 --verbosity DEBUG --show_config"
     )
+
+
+def test_margins_and_weights_are_recorded_and_a_wrong_name_stops() -> None:
+    margin = {"mean": 2, "meta_gpqa*": 4, "meta_instruct": 3}
+    manifest, _ = make(margin=margin, weights="equal")
+    assert (manifest.run.margin, manifest.run.weights) == (margin, "equal")
+    assert read_manifest(Path("work_dir")) == manifest
+    before = tree(Path("work_dir"))
+    with pytest.raises(UserError, match="eval_config.yaml: margin: meta_gpqq: there is no such task") as caught:
+        prepare(str(configure(margin={"meta_gpqq": 4})))
+    assert "did you mean 'meta_gpqa" in str(caught.value)
+    assert tree(Path("work_dir")) == before
+    assert any("the weights of work_dir change from equal to docs" in line for line in make(weights="docs")[1])
 
 
 BOTH = "meta_instruct,meta_pretrain"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from meta_eval.judging.gate import Gate, read_gate
 from meta_eval.judging.judge import NUMBER, judge_run
 from meta_eval.judging.judgement import Judgement
 from meta_eval.messages.errors import ConfigError
-from meta_eval.pack.manifest import TaskEntry
+from meta_eval.pack.manifest import Manifest, TaskEntry
 from meta_eval.results.lm_eval_run import Run, read_run
 
 N = 1000
@@ -131,6 +132,70 @@ def test_a_task_that_is_not_asked_for_does_not_decide(tmp_path: Path) -> None:
     assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.05, "meta_other": 0.25}
 
 
+def three_tasks(folder: Path) -> Run:
+    for place, task in enumerate(("meta_some", "meta_other", "third")):
+        write_run(folder, right(650) if place else right(325, 500), task=task, time=f"2026-01-0{place + 1}T03-04-06")
+    return read_run([folder])
+
+
+def pack_of_three(**keys: Any) -> Manifest:
+    tasks = {name: entry(N if name != "meta_some" else 500, published(65.0)) for name in ("meta_some", "meta_other")}
+    pack = manifest(**tasks, third=entry(N, published(65.0)))
+    groups = {"both": ("meta_some", "third")}
+    return pack.model_copy(update={"run": pack.run.model_copy(update=keys), "groups": groups})
+
+
+@pytest.mark.parametrize(
+    ("margin", "expected"),
+    [
+        ({"meta_some": 4}, (1, 4, 1, 1)),
+        ({"mean": 2, "both": 3}, (2, 3, 2, 3)),
+        ({"mean": 2, "meta_*": 5, "both": 3, "third": 7}, (2, 3, 5, 7)),
+        ({"third": 7, "both": 3, "*": 5}, (1, 3, 5, 7)),
+    ],
+)
+@pytest.mark.parametrize("whose", ["pack", "gate", "file"])
+def test_margins_by_task_group_and_pattern(
+    tmp_path: Path, margin: dict[str, float], expected: tuple[float, ...], whose: str
+) -> None:
+    """The same spelling in the configuration, whose pack keeps it, and in a gate."""
+    (tmp_path / "gate.yaml").write_text(json.dumps({"margin": margin}), encoding="utf-8")
+    rules = {"pack": Gate(), "gate": Gate(margin=margin), "file": read_gate(tmp_path / "gate.yaml")}[whose]
+    pack = pack_of_three(margin=margin) if whose == "pack" else pack_of_three(margin=9.0)
+    run = three_tasks(tmp_path / "out")
+    for decided in (judge_run(run, pack, rules=rules).decision, compare_runs(run, run, pack, rules=rules).decision):
+        found = (decided.margin, *(task.margin for task in sorted(decided.tasks, key=lambda task: task.task)))
+        mean, some, other, third = expected
+        assert found == pytest.approx([mean / 100, other / 100, some / 100, third / 100])
+
+
+def test_a_margin_of_no_task_stops_with_its_key(tmp_path: Path) -> None:
+    run = three_tasks(tmp_path)
+    with pytest.raises(
+        ConfigError, match="margin: meta_sone: there is no such task or group; did you mean 'meta_some'"
+    ):
+        judge_run(run, pack_of_three(), rules=Gate(margin={"mean": 1, "meta_sone": 3}))
+
+
+def test_a_rule_of_a_task_goes_before_the_mapping(tmp_path: Path) -> None:
+    rules = Gate(margin={"meta_*": 4}, tasks={"meta_some": {"margin": 6}, "meta_other": None})
+    decided = judge_run(three_tasks(tmp_path), pack_of_three(), rules=rules).decision
+    assert {task.task: task.margin for task in decided.tasks} == {"meta_some": 0.06, "meta_other": 0.04}
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"), [("precision", (0.4, 0.2, 0.4)), ("docs", (0.4, 0.2, 0.4)), ("equal", (1 / 3,) * 3)]
+)
+@pytest.mark.parametrize("whose", ["pack", "gate"])
+def test_weights_are_the_gates_or_the_packs(
+    tmp_path: Path, weights: Any, expected: tuple[float, ...], whose: str
+) -> None:
+    run, pack = three_tasks(tmp_path), pack_of_three(**({"weights": weights} if whose == "pack" else {}))
+    decided = compare_runs(run, run, pack, rules=Gate(weights=weights if whose == "gate" else None)).decision
+    assert decided.weighting == weights
+    assert [task.weight for task in decided.tasks] == pytest.approx(expected)
+
+
 def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
     path.write_text(
@@ -150,6 +215,8 @@ def test_the_gate_is_read_from_a_file(tmp_path: Path) -> None:
         ("max_drop: 1\ntasks: {a: {min_doc: 2}}\n", "tasks.a.min_doc: there is no such key; did you mean 'min_docs'?"),
         ("max_drop: 1\nmargin: 1\n", "margin and max_drop mean the same; give one"),
         ("margin: -1\n", "margin: -1 is not allowed"),
+        ("margin: {mean: 1, a: 0}\n", "'a': 0 is not a number of points above 0 and below 100"),
+        ("weights: size\n", "weights: 'size' is not allowed"),
         ("max_drop: 0\n", "max_drop: 0 is not allowed"),
         ("max_drop: .nan\n", "'.nan' is no finite number"),
         ("max_drop: 1\nagainst: luck\n", "against: 'luck' is not allowed"),

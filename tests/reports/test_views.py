@@ -153,6 +153,27 @@ def test_the_weight_of_each_task_stands_in_every_view(make: Callable[[], Report]
     assert report.to_json()["tasks"][0]["drop"]["weight"] == task.decision.weight
 
 
+def test_margins_of_tasks_and_other_weights_stand_in_every_view(tmp_path: Path) -> None:
+    report = make_report()
+    decision = dataclasses.replace(report.decision, weighting="docs")
+    first = report.tasks[0]
+    assert first.decision is not None
+    wide = dataclasses.replace(first, decision=dataclasses.replace(first.decision, margin=0.034))
+    assert wide.decision is not None
+    decision = dataclasses.replace(decision, tasks=(wide.decision, *decision.tasks[1:]))
+    report = dataclasses.replace(report, decision=decision, tasks=(wide, *report.tasks[1:]))
+    write_html(tmp_path / "page.html", report)
+    page, text = (tmp_path / "page.html").read_text(encoding="utf-8"), printed(report)
+    assert max(map(len, text.splitlines())) <= 80
+    assert any(" 3.4 " in line for line in lines_of(text, first.name))
+    assert "mean, by docs" in text
+    assert "and of each task its margin. The weight is a task's share of the mean by docs" in " ".join(text.split())
+    assert "| 3.4 |" in markdown.render(document_of(report))
+    assert 'data-label="margin">3.4</td>' in page
+    tree = report.to_json()
+    assert (tree["decision"]["weights"], tree["tasks"][0]["drop"]["margin"]) == ("docs", 0.034)
+
+
 def test_the_distance_of_the_baseline_stands_apart_with_its_reason() -> None:
     text = " ".join(printed(make_report()).split())
     assert f"meta_math_hard: the baseline scores 25.0, {MINUS}0.4 from the published 25.4: Meta asked a judge" in text

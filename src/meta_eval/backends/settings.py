@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from meta_eval.messages.escaping import one_line, quoted
+from meta_eval.stats.weights import Weighting
 from meta_eval.thresholds import MARGIN
 
 
@@ -27,6 +28,21 @@ Name = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(make_
 
 # The largest seed that numpy takes, which lm_eval hands it to.
 _MOST_SEED = 2**32 - 1
+
+
+def _check_margin(value: object) -> object:
+    """A number of points, or a mapping of names to such numbers."""
+    given: dict[str, Any] = value if isinstance(value, dict) and value else {"": value}
+    for name, points in given.items():
+        is_number = isinstance(points, int | float) and not isinstance(points, bool)
+        if not (is_number and 0 < points < 100):
+            at = f"{quoted(name)}: " if name else ""
+            raise ValueError(f"{at}{quoted(points)} is not a number of points above 0 and below 100")
+    return value
+
+
+# The largest drop that is allowed, in percentage points: of all, or of the mean, tasks, groups and patterns by name.
+Margin = Annotated[float | dict[Name, float], BeforeValidator(_check_margin)]
 
 
 def args_from_text(value: object) -> object:
@@ -133,12 +149,15 @@ class Settings(BaseModel):
     )
     log_samples: bool = Field(True, description="keep every answer: report and compare need them")
     show_config: bool = Field(False, description="lm_eval prints its full configuration")
-    margin: float = Field(
+    margin: Margin = Field(
         100 * MARGIN,
-        gt=0,
-        lt=100,
-        allow_inf_nan=False,
-        description="the largest drop that you accept, in points; it does not change the run",
+        description="the largest drop that you accept, in points; or one for the mean and others for tasks, groups "
+        "and patterns ([how](../method/decisions.md#the-margin)). It does not change the run",
+    )
+    weights: Weighting = Field(
+        "precision",
+        description="what each task counts in the mean drop ([how](../method/decisions.md#weights)). It does not "
+        "change the run",
     )
 
     @field_validator(

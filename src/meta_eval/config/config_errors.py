@@ -27,7 +27,7 @@ ALLOWED = {
     "ray_address": "null for a local cluster, `auto`, or an address such as ray://head:10001",
     "price_per_hour": "null, or a number above 0",
     "gpu_memory_utilization": "a number above 0 and up to 1",
-    "margin": "a number of points above 0 and below 100: the largest drop that report allows",
+    "margin": "a number of points above 0 and below 100, or a mapping such as {mean: 1, meta_gpqa: 3}",
     "cluster": "a mapping of tasks to fields of their docs, such as {drop: section_id}",
     "originals": "a mapping such as {math: {id: my/math-copy, revision: main}}",
 }

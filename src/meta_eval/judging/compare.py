@@ -55,9 +55,9 @@ def compare_runs(
             f"{', '.join(sorted(second)) or 'none'}",
             hint="Run lm_eval with --log_samples on at least one common task",
         )
-    gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries, groups, left_out = choose_tasks([before, after], manifest, choice or Choice())
-    gate = gate.leave_out(left_out)
+    known = [*first, *second, *entries, *left_out]
+    gate = (rules or Gate()).complete(manifest, known, groups).leave_out(left_out)
     common = sorted(first & second)
     lacking = sorted((first ^ second) | (set(entries) - first - second))
     # What the pack does not have, or B has besides, nobody asked for.

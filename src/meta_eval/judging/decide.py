@@ -14,8 +14,8 @@ interval, and the largest drop that is allowed is the margin.
   others. Where all tasks lose more than the margin alike, worse are those whose drop is shown to be larger than that.
 - **undecided**: neither. It is no verdict on the model: these docs cannot tell.
 
-Of all: the mean drop over tasks, each weighed by its precision (`meta_eval.stats.precision_weights`), with a margin of
-its own, and beside it the mean in which every task counts the same.
+Of all: the mean drop over tasks, each by its weight (`meta_eval.stats.weigh_tasks`), with a margin of its own, and
+beside it the mean in which every task counts the same.
 
 - **SHIP**: all of the mean's interval lies under the margin, the equally weighted mean is under it, no task and no
   subtask is worse, each worse end lies under the cap, and there is no veto.
@@ -42,7 +42,7 @@ from typing import Literal
 from meta_eval import stats
 from meta_eval.judging.caps import allowed_losses, correct_beyond, explain_open_ends, points, subtask_losses, task_caps
 from meta_eval.judging.evidence import Settling, TaskDrop, plan_repeats
-from meta_eval.stats import Drop, Interval
+from meta_eval.stats import Drop, Interval, Weighting
 from meta_eval.thresholds import ALPHA, CAP, MARGIN
 
 Outcome = Literal["within margin", "worse", "undecided"]
@@ -127,7 +127,7 @@ class Decision:
     Attributes:
         outcome: See this module.
         margin: The largest mean drop that is allowed.
-        mean: The mean drop over tasks by precision; None without a task.
+        mean: The mean drop over tasks by their weights; None without a task.
         interval: Its interval at `LEVEL`, which decides.
         equal: The mean drop in which every task counts the same, with ``equal_interval``.
         unlike: The p value of the same drop in every task (`stats.heterogeneity_p`); None for a single task. Where it
@@ -139,6 +139,7 @@ class Decision:
         caveats: The first of ``reasons``: what must be known before any figure.
         invalid: Whether more than the model differs, so that no verdict on the model follows.
         groups: Groups of the tasks, decided as a task is, with no share of the mean.
+        weighting: What each task counts in ``mean``.
     """
 
     outcome: Overall
@@ -155,6 +156,7 @@ class Decision:
     caveats: tuple[str, ...] = ()
     invalid: bool = False
     groups: tuple[TaskDecision, ...] = ()
+    weighting: Weighting = "precision"
 
     @property
     def exit_code(self) -> int:
@@ -169,6 +171,7 @@ def decide_outcome(
     caveats: Sequence[str] = (),
     groups: Sequence[TaskDrop] = (),
     cap: float = CAP,
+    weighting: Weighting = "precision",
 ) -> Decision:
     """Decide.
 
@@ -179,6 +182,7 @@ def decide_outcome(
         caveats: What is said before all figures, and forbids nothing; sentences without a full stop.
         groups: What is decided as a task is, and has no share of the mean: groups of these tasks, or parts of them.
         cap: What the worse end of every task and subtask must stay under for SHIP.
+        weighting: What each task counts in the mean drop.
 
     Raises:
         ValueError: A margin or a cap is not above 0 and below 1, or two tasks have one name.
@@ -195,10 +199,13 @@ def decide_outcome(
     caveats = (*firsts, *caveats)
     if not tasks:
         nothing = (*caveats, *failures, *others, "there is no task to decide on")
-        return Decision("UNDECIDED", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats)
+        return Decision(
+            "UNDECIDED", margin, None, None, None, None, None, (), tuple(vetoes), nothing, None, caveats,
+            weighting=weighting,
+        )  # fmt: skip
     invalid = frozenset(task for veto in vetoes for task in veto.invalid)
     drops = [evidence.drop for evidence in tasks]
-    weights = stats.precision_weights(drops)
+    weights = stats.weigh_tasks(drops, weighting)
     mean, equal = stats.mean_drop(drops, weights), stats.mean_drop(drops)
     interval, equal_interval = mean.interval(), equal.interval()
     everywhere = [evidence.drop for evidence in everything]
@@ -245,6 +252,7 @@ def decide_outcome(
         settling=plan_repeats(tasks, weights, mean, margin) if open_question else None,
         caveats=caveats,
         invalid=is_invalid,
+        weighting=weighting,
     )
 
 

@@ -48,7 +48,7 @@ def conclude_judgement(
     A group that is wanted takes the place of its tasks, and of the groups within it. One that nobody named is decided
     beside them: it has no share of the mean, and is no less a reason against SHIP.
     """
-    margin = gate.share or 0.0
+    margin = gate.share
     members = {draft.task.name: draft.task.members for draft in drafts if draft.task.members}
     evidence_by_task = {draft.task.name: draft.evidence for draft in drafts if draft.evidence is not None}
     of_groups = {task for name in decided_names for task in members.get(name, ())}
@@ -64,7 +64,9 @@ def conclude_judgement(
         replace(veto, invalid=veto.invalid | {name for name, tasks in members.items() if veto.invalid & set(tasks)})
         for veto in find_vetoes(alarms, asked)
     ]
-    decision = decide_outcome(alone, margin, against, find_caveats(alarms, asked), beside, gate.cap_share or CAP)
+    decision = decide_outcome(
+        alone, margin, against, find_caveats(alarms, asked), beside, gate.cap_share or CAP, gate.weights or "precision"
+    )
     decided = {task_decision.task: task_decision for task_decision in (*decision.tasks, *decision.groups)}
     tasks = []
     for draft in drafts:

@@ -8,9 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from meta_eval.backends.settings import Margin
 from meta_eval.boundary.yaml_files import read_yaml
 from meta_eval.judging.conditions import CONDITIONS
-from meta_eval.messages.errors import ConfigError, suggestion
+from meta_eval.messages.errors import ConfigError, locating, suggestion
+from meta_eval.pack.manifest import Manifest
+from meta_eval.pack.margins import MEAN, expand_margins
+from meta_eval.stats import Weighting
 from meta_eval.thresholds import MARGIN
 
 Against = Literal["published", "recorded", "baseline"]
@@ -24,7 +28,6 @@ _Percent = Annotated[float, Field(ge=0, lt=100, allow_inf_nan=False, strict=True
 class _Rule(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
     cap: _Points | None = None
     against: Against | None = None
     min_docs: _Docs | None = None
@@ -40,11 +43,6 @@ class _Rule(BaseModel):
         return limits
 
     @property
-    def share(self) -> float | None:
-        """The margin from 0 to 1."""
-        return None if self.margin is None else self.margin / 100
-
-    @property
     def cap_share(self) -> float | None:
         """The cap from 0 to 1."""
         return None if self.cap is None else self.cap / 100
@@ -52,6 +50,13 @@ class _Rule(BaseModel):
 
 class Rule(_Rule):
     """What one task asks otherwise than the gate; None, and a limit that is not named, for the gate's own."""
+
+    margin: _Points | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
+
+    @property
+    def share(self) -> float | None:
+        """The margin from 0 to 1."""
+        return None if self.margin is None else self.margin / 100
 
 
 class FidelityRule(BaseModel):
@@ -72,8 +77,10 @@ class Gate(_Rule):
     """``gate.yaml``.
 
     Attributes:
-        margin: The largest drop that is allowed, in percentage points; ``max_drop`` in a file means the same. None for
-            the pack's, else 1.
+        margin: The largest drop that is allowed, in percentage points; or a mapping of ``mean``, tasks, groups and
+            patterns to such numbers. ``max_drop`` in a file means the same. None for the pack's, else 1.
+        weights: What each task counts in the mean drop (`meta_eval.stats.weights`). None for the pack's, else by
+            precision.
         cap: What the worse end of the interval of every task and subtask must stay under for SHIP, in percentage
             points; None for 5.
         against: What a drop is a drop from: the published number, Meta's recorded answers or verdicts, or a baseline
@@ -87,6 +94,8 @@ class Gate(_Rule):
         fidelity: What is asked where `meta-eval fidelity` decides; no other command does.
     """
 
+    margin: Margin | None = Field(default=None, validation_alias=AliasChoices("margin", "max_drop"))
+    weights: Weighting | None = None
     tasks: dict[str, Rule] = Field(default_factory=dict)
     cluster: dict[str, _Name] = Field(default_factory=dict)
     fidelity: FidelityRule = FidelityRule()
@@ -105,8 +114,9 @@ class Gate(_Rule):
     def rule_of(self, task: str) -> Rule:
         """What is asked of one task. Its margin is None where it is the gate's own."""
         own = self.tasks.get(task, Rule())
+        by_name = self.margin if isinstance(self.margin, dict) else {}
         return Rule(
-            margin=own.margin,
+            margin=own.margin or by_name.get(task),
             cap=own.cap,
             against=own.against or self.against,
             min_docs=own.min_docs or self.min_docs,
@@ -146,9 +156,30 @@ class Gate(_Rule):
                 )
         return list(self.tasks) or names
 
-    def or_margin(self, points: float | None) -> Gate:
-        """The same with a margin: its own, else this, else the default."""
-        return self if self.margin is not None else self.model_copy(update={"margin": points or 100 * MARGIN})
+    @property
+    def share(self) -> float:
+        """The margin of the mean, from 0 to 1."""
+        points = self.margin.get(MEAN) if isinstance(self.margin, dict) else self.margin
+        return MARGIN if points is None else points / 100
+
+    def complete(self, manifest: Manifest | None, tasks: Iterable[str], groups: Mapping[str, Sequence[str]]) -> Gate:
+        """The same with a margin and weights: its own, else the pack's, else the defaults.
+
+        Args:
+            manifest: Of the pack.
+            tasks: The tasks that a margin may be for.
+            groups: The groups that a margin may be for, with their tasks.
+
+        Raises:
+            ConfigError: A margin is for a task that is not there.
+        """
+        run = manifest.run if manifest else None
+        margin = self.margin or (run.margin if run else 100 * MARGIN)
+        if isinstance(margin, dict):
+            with locating("margin"):
+                margin = expand_margins(margin, [*tasks, *(manifest.left_out if manifest else ())], groups)
+        weights = self.weights or (run.weights if run else "precision")
+        return self.model_copy(update={"margin": margin, "weights": weights})
 
     def with_margin(self, points: float, *, where: str = "margin") -> Gate:
         """The same with another margin.

@@ -80,9 +80,8 @@ def judge_run(
     Raises:
         ConfigError: The rules name a task that is not there, or a baseline run.
     """
-    gate = (rules or Gate()).or_margin(manifest.run.margin if manifest else None)
     entries, groups, left_out = choose_tasks([run], manifest, choice or Choice())
-    gate = gate.leave_out(left_out)
+    gate = (rules or Gate()).complete(manifest, [*run.tasks, *entries, *left_out], groups).leave_out(left_out)
     names = sorted({*run.tasks, *entries})
     asked = sorted(entries) if manifest else names
     gate.list_tasks([*asked, *groups])

@@ -15,6 +15,7 @@ from meta_eval.messages.errors import ConfigError, UserError, locating
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack import meta_pack as of_meta
 from meta_eval.pack.manifest import RecordEntry, read_manifest
+from meta_eval.pack.margins import describe_margin, expand_margins
 from meta_eval.pack.meta_pack import Prepared
 from meta_eval.pack.pack_builder import Pack, build_pack
 from meta_eval.pack.pack_writer import check_target, write_pack
@@ -57,7 +58,10 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
     if baseline is not None:
         with locating(f"{config_place}: baseline"):
             pack = add_baseline(pack, baseline)
-    _say_margin(Path(config.work_dir), config.margin)
+    if isinstance(config.margin, dict):
+        with locating(f"{config_place}: margin"):
+            expand_margins(config.margin, [*pack.manifest.tasks, *pack.manifest.left_out], pack.manifest.groups)
+    _say_margin(Path(config.work_dir), config)
     if left_out := pack.manifest.left_out:
         of = len(left_out) + len(pack.manifest.tasks)
         log.warning(
@@ -68,17 +72,22 @@ def prepare_config(config: Config, config_place: str) -> Prepared:
     return Prepared(pack.manifest, config.work_dir)
 
 
-def _say_margin(work_dir: Path, margin: float) -> None:
-    """Warn if the new pack has another margin than the old one: report applies it to earlier results too."""
+def _say_margin(work_dir: Path, config: Config) -> None:
+    """Warn if the new pack decides otherwise than the old one: report applies its rules to earlier results too."""
     try:
-        before = read_manifest(work_dir).run.margin
+        before = read_manifest(work_dir).run
     except UserError:  # there is none, or it is of an older version
         return
-    if before != margin:
-        log.warning(
-            f"the margin of {work_dir} changes from {before:g} to {margin:g} points; `report` uses it for all results, "
-            "also existing ones. `report --margin` and gate.yaml override it"
-        )
+    changes = {
+        "margin": (describe_margin(before.margin).removesuffix(" points"), describe_margin(config.margin)),
+        "weights": (before.weights, config.weights),
+    }
+    for name, (old, new) in changes.items():
+        if getattr(before, name) != getattr(config, name):
+            log.warning(
+                f"the {name} of {work_dir} {'changes' if name == 'margin' else 'change'} from {old} to {new}; `report` "
+                "uses this for all results, also existing ones. A gate.yaml overrides it"
+            )
 
 
 def _assemble(config: Config, config_place: str) -> Pack:

@@ -156,6 +156,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
     return {
         "outcome": decision.outcome,
         "margin": decision.margin,
+        "weights": decision.weighting,
         "mean": _drop(decision.mean, decision.interval) if decision.mean and decision.interval else None,
         "equal": _drop(decision.equal, decision.equal_interval) if decision.equal and decision.equal_interval else None,
         "unlike": decision.unlike,

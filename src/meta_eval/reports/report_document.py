@@ -57,10 +57,11 @@ def _facts(decision: Decision) -> Iterator[Fact]:
     if decision.mean is None:
         return
     tasks = len(decision.tasks)
-    yield Fact(f"mean drop of {text.plural(tasks, 'task')}", text.format_drop(decision.mean.value), "points")
+    weighed = f" {task_tables.describe_weights(decision)}" if tasks > 1 else ""
+    yield Fact(f"mean drop of {text.plural(tasks, 'task')}{weighed}", text.format_drop(decision.mean.value), "points")
     yield Fact(f"{LEVEL_TEXT} interval", text.format_drop_interval(decision.interval))
     yield Fact("margin", text.format_percent(decision.margin))
-    if decision.equal is not None and tasks > 1:
+    if decision.equal is not None and tasks > 1 and decision.weighting != "equal":
         bounds = text.format_drop_interval(decision.equal_interval)
         yield Fact("every task the same", text.format_drop(decision.equal.value), detail=bounds)
 

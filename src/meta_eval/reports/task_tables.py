@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from meta_eval.judging.decide import Decision, TaskDecision
     from meta_eval.judging.judgement import Flips, Score, Task
     from meta_eval.reports.model import Report
-    from meta_eval.stats import Drop, Interval
+    from meta_eval.stats import Drop, Interval, Weighting
+
+
+# The mean by the weights of its tasks, in words.
+_WEIGHTED: dict[Weighting, str] = {"precision": "by precision", "equal": "every task the same", "docs": "by docs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,13 @@ class DropRow:
 
 def drop_table(report: Report) -> Table[DropRow]:
     """What each task loses, with the means over several tasks; without a row where nothing is compared."""
-    comparing = report.kind == "compare"
+    comparing, margins = report.kind == "compare", _has_margins(report.decision)
     first, second = ("A", "B") if comparing else ("baseline", "run")
     columns: tuple[Column[DropRow], ...] = (
         Column("docs", "docs", lambda row: row.docs, text.format_count, headings={"terminal": ""}),
         Column(
             "before", first, _of_task(lambda decision: decision.drop.before), text.format_percent,
-            headings={"html": "", "terminal": "A" if comparing else "base"},
+            headings={"html": "", "terminal": "" if margins else "A" if comparing else "base"},
         ),
         Column(
             "after", second, _of_task(lambda decision: decision.drop.after), text.format_percent,
@@ -55,14 +59,22 @@ def drop_table(report: Report) -> Table[DropRow]:
             "two-sided, of no drop, of the same statistic as the interval; corrected for the number of tasks",
             headings={"terminal": ""},
         ),
+        *((_margin(),) if margins else ()),
         _recovery() if comparing else _could_see(),
         Column(
             "weight", "weight", _of_task(lambda decision: decision.weight), text.format_weight,
-            "the task's share of the mean drop, by precision",
+            f"the task's share of the mean drop, {_WEIGHTED[report.decision.weighting]}",
         ),
     )  # fmt: skip
     rows = [_drop_row(task) for task in report.tasks] if any(task.decision for task in report.tasks) else []
     return Table("drops", "What is lost", columns, (*rows, *_means(report.decision, len(rows))), _drop_legend(report))
+
+
+def _margin() -> Column[DropRow]:
+    return Column(
+        "margin", "margin", lambda row: row.decision.margin if row.decision else None, text.format_percent,
+        "the largest drop that is allowed, in points", headings={"terminal": "mar-\ngin"},
+    )  # fmt: skip
 
 
 def _recovery() -> Column[DropRow]:
@@ -97,21 +109,33 @@ def _drop_row(task: Task) -> Row[DropRow]:
 
 
 def _means(decision: Decision, tasks: int) -> Iterator[Row[DropRow]]:
-    """The mean by precision, which decides, and the one in which every task counts the same; none over one task."""
+    """The mean that decides, and the one in which every task counts the same; none over one task."""
     if tasks == 0 or len(decision.tasks) < 2:
         return
     if mean := decision.mean:
         subject = DropRow(mean.docs, mean, decision.interval)
-        yield Row("mean, by precision", subject, decision.outcome, whole=True)
-    if equal := decision.equal:
+        yield Row(f"mean, {_WEIGHTED[decision.weighting]}", subject, decision.outcome, whole=True)
+    if (equal := decision.equal) and decision.weighting != "equal":
         yield Row("mean, every task the same", DropRow(equal.docs, equal, decision.equal_interval), whole=True)
 
 
 def _drop_legend(report: Report) -> str:
+    decision = report.decision
+    others = " of the mean, and of each task its margin" if _has_margins(decision) else ""
     return (
-        f"Percent and points; a positive drop is worse, and at most {100 * report.decision.margin:g} is allowed. The "
-        "weight is a task's share of the mean by precision."
+        f"Percent and points; a positive drop is worse, and at most {100 * decision.margin:g} is allowed{others}. The "
+        f"weight is a task's share of the mean {describe_weights(decision)}."
     )
+
+
+def describe_weights(decision: Decision) -> str:
+    """How the mean that decides weighs tasks: ``by precision``."""
+    return "in which every task counts the same" if decision.weighting == "equal" else _WEIGHTED[decision.weighting]
+
+
+def _has_margins(decision: Decision) -> bool:
+    """Whether a task has a margin other than the mean's."""
+    return any(task.margin != decision.margin for task in (*decision.tasks, *decision.groups))
 
 
 def _before_and_after(row: DropRow) -> str | None:

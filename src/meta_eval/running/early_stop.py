@@ -15,6 +15,7 @@ from typing import Any
 from meta_eval.answers.answer_files import Answers, EngineAnswer
 from meta_eval.answers.grading import Grading
 from meta_eval.answers.requests import Request
+from meta_eval.judging.gate import Gate
 from meta_eval.judging.judge import cluster_names
 from meta_eval.judging.sides import ScoredRun, shared_questions
 from meta_eval.messages.errors import ConfigError
@@ -49,7 +50,7 @@ class Stopping:
         manifest: Its manifest.
         grading: Of the tasks.
         requests: All that they ask, by task and doc.
-        margin: The largest drop that is allowed, from 0 to 1.
+        rules: The margins, and the weights of tasks.
 
     Raises:
         ConfigError: A task has no recorded answer to every doc, so that there is nothing to decide with.
@@ -61,7 +62,7 @@ class Stopping:
         manifest: Manifest,
         grading: Grading,
         requests: Mapping[str, Mapping[int, Sequence[Request]]],
-        margin: float,
+        rules: Gate,
     ) -> None:
         self._grading, self._requests = grading, requests
         baseline = read_baseline(pack, manifest)
@@ -79,10 +80,14 @@ class Stopping:
             self._tasks[name] = _Task(scores.spec, docs, scores, {})
         shared = shared_questions([task.docs for task in self._tasks.values()])
         self._plan = plan_rounds(
-            [task_docs(name, task.docs, task.recorded, shared) for name, task in self._tasks.items()]
+            [
+                replace(task_docs(name, task.docs, task.recorded, shared), margin=rules.rule_of(name).share)
+                for name, task in self._tasks.items()
+            ],
+            weighting=rules.weights or "precision",
         )
-        self._gate = Sequential(self._plan, margin)
-        self.margin = margin
+        self._gate = Sequential(self._plan, rules.share)
+        self.margin = rules.share
 
     def batches(self) -> Iterator[list[Request]]:
         """What to ask next, until it is decided or all was asked. Call `grade_new` between two batches."""

@@ -18,6 +18,7 @@ from meta_eval.backends.base import Backend
 from meta_eval.backends.registry import backend_of
 from meta_eval.backends.settings import RunSettings, Settings
 from meta_eval.config import Config
+from meta_eval.judging.gate import Gate
 from meta_eval.messages.errors import ConfigError, UserError
 from meta_eval.messages.logs import log, report_progress
 from meta_eval.pack.integrity import check_unchanged
@@ -41,7 +42,7 @@ _FREE = frozenset(
     (
         "base_url", "batch_size", "concurrency", "data_parallel_size", "gpu_memory_utilization", "log_samples",
         "margin", "output_path", "price_per_hour", "ray_address", "request_timeout", "retries", "serve", "show_config",
-        "verbosity",
+        "verbosity", "weights",
     )
 )  # fmt: skip
 
@@ -138,9 +139,7 @@ def run_pack(
         wanted = PendingRequests(
             grading.evaluator, grading.tasks, settings.limit, shard, journal.read(), lanes=len(settings.base_url)
         )
-        stopping = (
-            _stopping(pack, manifest, grading, wanted, shard, settings.margin) if options.stop_when_decided else None
-        )
+        stopping = _stopping(pack, manifest, grading, wanted, shard, settings) if options.stop_when_decided else None
         done = RunResult(pack, before=sum(wanted.total.values()) - sum(wanted.left.values()))
         done.left_out = {} if grade_only else leave_out_tasks(wanted, backend, whole=options.stop_when_decided)
         if grade_only:
@@ -272,12 +271,13 @@ def _stopping(
     grading: Grading,
     wanted: PendingRequests,
     shard: tuple[int, int],
-    margin: float,
+    settings: RunSettings,
 ) -> Stopping:
     if shard[1] > 1:
         raise ConfigError("cannot be used with a shard", where="--stop-when-decided", hint="Leave out --shard")
     _make_baseline(pack, grading)
-    return Stopping(pack, manifest, grading, wanted.by_doc(), margin / 100)
+    rules = Gate(margin=settings.margin, weights=settings.weights)
+    return Stopping(pack, manifest, grading, wanted.by_doc(), rules.complete(manifest, manifest.tasks, manifest.groups))
 
 
 def _make_baseline(pack: Path, grading: Grading) -> None:
@@ -328,7 +328,7 @@ def _changed(manifest: Manifest, config: Config) -> list[str]:
     pairs = {
         name: (getattr(manifest.run, name), getattr(config, name))
         for name in Settings.model_fields
-        if name not in _FREE or name == "margin"  # report judges by the pack's
+        if name not in _FREE or name in ("margin", "weights")  # report judges by the pack's
     }
     for name in type(asked).model_fields:
         wanted = config.originals.by_join() if name == "originals" else getattr(config, name)

@@ -7,9 +7,10 @@ one way in which a doc can differ, so that it is in there as well.
 
 `intervals`: intervals, quantiles and Holm's correction. `score`: a single score. `clustered_mean`: an average and its
 variance, also of clustered docs. `drop`: two scores over the same docs, as one statistic for sign, interval, p value
-and power. `ratio`: a mean over tokens with an interval that counts docs. `sequential`: the drop while a run still goes
-on, with bounds (`betting`) that hold at every look. `decomposition`: the parts of a drop that are the grader's, the
-model's and the prompts'. `sampled`: several answers a doc.
+and power. `weights`: what each task counts in the mean drop. `identical`: what chance makes of an identical copy.
+`ratio`: a mean over tokens with an interval that counts docs. `sequential`: the drop while a run still goes on, with
+bounds (`betting`) that hold at every look. `decomposition`: the parts of a drop that are the grader's, the model's and
+the prompts'. `sampled`: several answers a doc.
 """
 
 from meta_eval.stats.decomposition import Decomposition, DropPart, average_decompositions, decompose_drop
@@ -19,7 +20,6 @@ from meta_eval.stats.drop import (
     heterogeneity_p,
     mean_drop,
     paired_drop,
-    precision_weights,
     run_noise,
     unpaired_drop,
 )
@@ -36,12 +36,14 @@ from meta_eval.stats.score import (
     stratified_wilson,
     wilson_interval,
 )
+from meta_eval.stats.weights import Weighting, precision_weights, weigh_tasks
 
 __all__ = [
     "Decomposition",
     "Drop",
     "DropPart",
     "Interval",
+    "Weighting",
     "average_decompositions",
     "average_runs",
     "correct_by_holm",
@@ -64,5 +66,6 @@ __all__ = [
     "score_interval",
     "stratified_wilson",
     "unpaired_drop",
+    "weigh_tasks",
     "wilson_interval",
 ]  # fmt: skip

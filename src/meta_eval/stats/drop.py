@@ -290,30 +290,6 @@ def mean_drop(drops: Sequence[Drop], weights: Sequence[float] | None = None) -> 
     )
 
 
-def precision_weights(drops: Sequence[Drop]) -> list[float]:
-    """Weights for `mean_drop`, adding up to 1: by precision, as far as it does not hang on how the tasks came out.
-
-    The inverse of the variance that each drop has if docs change equally much in every task: the number of docs (of
-    clusters; over subtasks, of docs that they are worth), or for `unpaired_drop` the inverse of its own variance,
-    beside that of paired docs. The inverse of the variance that was seen would be sharper, and wrong: each loss raises
-    a drop and its variance together, so that a task that lost little by chance would weigh the more, and the mean of a
-    true drop come out too small (benchmarks/README.md). So all comparisons over the same tasks have the same weights.
-
-    Raises:
-        ValueError: There is no drop.
-    """
-    if not drops:
-        raise ValueError("there is no drop")
-    measured = [drop for drop in drops if drop.freedom]
-    paired = [drop for drop in measured if drop.paired]
-    doc = math.fsum(drop.seen_variance for drop in paired) / math.fsum(drop.grain for drop in paired) if paired else 0.0
-    precisions = [
-        0.0 if not drop.freedom else 1 / (doc * drop.grain if drop.paired else drop.seen_variance) for drop in drops
-    ]
-    total = math.fsum(precisions)
-    return [precision / total for precision in precisions] if total > 0 else [1 / len(drops)] * len(drops)
-
-
 def heterogeneity_p(drops: Sequence[Drop]) -> float | None:
     """The p value of one and the same drop in every task: Q of Cochran 1954, Biometrics 10:101. None for one task."""
     from scipy.special import chdtrc

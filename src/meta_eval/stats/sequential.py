@@ -34,6 +34,7 @@ from typing import Literal
 from meta_eval.boundary.hashing import hash_text
 from meta_eval.stats.betting import Bounds, Doc, Target, Wealth
 from meta_eval.stats.intervals import correct_by_holm
+from meta_eval.stats.weights import Weighting
 from meta_eval.thresholds import ALPHA, ROUNDING
 
 SEED = 0
@@ -104,7 +105,7 @@ class State:
         outcome: SHIP or DON'T SHIP once the gate is decided, before the last doc; else None. It never changes again.
         docs: Docs in complete rounds up to the decision.
         complete: Whether all docs have been seen undecided: then a whole run's verdict decides (`judging.decide`).
-        mean, equal: The mean drop over tasks weighed by precision, and that in which every task counts the same.
+        mean, equal: The mean drop over tasks by their weights, and that in which every task counts the same.
         tasks: Each task.
     """
 
@@ -116,7 +117,9 @@ class State:
     tasks: tuple[TaskState, ...]
 
 
-def plan_rounds(tasks: Sequence[PairableDocs], seed: int = SEED, batch: int = ROUND) -> Plan:
+def plan_rounds(
+    tasks: Sequence[PairableDocs], seed: int = SEED, batch: int = ROUND, weighting: Weighting = "precision"
+) -> Plan:
     """The order in which the docs of these tasks are asked, all tasks and subtasks in proportion, and its rounds.
 
     Places come from SHA-256 of the seed, the task and the doc (of a cluster: its name), so that they are the same on
@@ -126,6 +129,7 @@ def plan_rounds(tasks: Sequence[PairableDocs], seed: int = SEED, batch: int = RO
         tasks: What is asked.
         seed: Another order for another seed.
         batch: About how many docs a round has; more where a stratum has too few units for so many rounds.
+        weighting: What each task counts in the mean drop.
 
     Raises:
         ValueError: No task, a task without docs, a task or doc twice, a list of another length, a batch or a reach
@@ -143,7 +147,9 @@ def plan_rounds(tasks: Sequence[PairableDocs], seed: int = SEED, batch: int = RO
             key = (task_docs.task, doc)
             units[json.dumps([task_docs.task, doc] if cluster is None else [cluster])].append(key)
             subtask[key], reach[key] = (task_docs.task, label), most
-    weights, grains = _doc_weights(tasks, subtask, units)
+    weights, precisions = _doc_weights(tasks, subtask, units)
+    counts = {"precision": precisions, "equal": [1.0] * len(tasks), "docs": [float(len(task.docs)) for task in tasks]}
+    shown = [count / math.fsum(counts[weighting]) for count in counts[weighting]]
     strata: dict[_Stratum, list[tuple[str, tuple[Doc, ...]]]] = defaultdict(list)
     for name, members in units.items():
         stratum = tuple(sorted({(task, json.dumps(label)) for task, label in (subtask[doc] for doc in members)}))
@@ -162,8 +168,7 @@ def plan_rounds(tasks: Sequence[PairableDocs], seed: int = SEED, batch: int = RO
     by_round = tuple(tuple(docs for _, _, docs in sorted(part)) for part in cut)
     order = tuple(doc for part in by_round for docs in part for doc in docs)
     ends = tuple(accumulate(sum(map(len, part)) for part in by_round))
-    shares = [*([float(task is other) for other in tasks] for task in tasks),
-              [grain / math.fsum(grains) for grain in grains], [1 / len(tasks)] * len(tasks)]  # fmt: skip
+    shares = [*([float(task is other) for other in tasks] for task in tasks), shown, [1 / len(tasks)] * len(tasks)]
     targets = tuple(
         _target(counted, weights, dict(zip((task_docs.task for task_docs in tasks), share, strict=True)), reach, rounds)
         for share in shares
