@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from meta_eval.judging.judgement import Alarm
@@ -29,16 +29,23 @@ def _paragraphs(document: Document) -> Iterator[str]:
         yield f"**{outcome}**: {_plain(rest)}"
     else:
         yield _plain(document.summary)
+    sections = document.sections_in("markdown")
+    for section, blocks in sections[:1]:
+        yield from _section(section, blocks)
     if document.alarms:
-        yield "Look at this first:"
+        yield "### Alarms"
         yield "\n".join(map(_alarm, document.alarms))
-    for section, blocks in document.sections_in("markdown"):
-        yield f"### {_plain(section.title)}"
-        for block in blocks:
-            yield from _block(block, section)
+    for section, blocks in sections[1:]:
+        yield from _section(section, blocks)
     if document.notes:
         yield "\n".join(f"- {_plain(note)}" for note in document.notes)
     yield f"<sub>Made by meta-eval {__version__}.</sub>"
+
+
+def _section(section: Section, blocks: Iterable[Block]) -> Iterator[str]:
+    yield f"### {_plain(section.title)}"
+    for block in blocks:
+        yield from _block(block, section)
 
 
 def _alarm(alarm: Alarm) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -25,22 +26,16 @@ STYLES = {
 
 
 def show_document(document: Document, console: Console) -> None:
-    """Print a document: the verdict, what went wrong, then its sections."""
+    """Print a document: the verdict, the first section, what went wrong, then the other sections."""
     say = Speaker(console)
     say.line(document.title, "bold")
     say.line(document.summary, STYLES.get(document.outcome or ""))
-    if document.alarms or document.notes:
-        say.line()
-    for alarm in document.alarms:
-        tasks = write.describe_alarm_tasks(alarm, _NAMED_TASKS)
-        say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else "yellow")
-    for note in document.notes:
-        say.line(f"note: {note}", "yellow")
-    for section, blocks in document.sections_in("terminal"):
-        say.line()
-        say.line(section.title, "bold")
-        for block in blocks:
-            _show_block(block, section, console, say)
+    sections = document.sections_in("terminal")
+    for section, blocks in sections[:1]:
+        _show_section(section, blocks, console, say)
+    _show_alarms(document, say)
+    for section, blocks in sections[1:]:
+        _show_section(section, blocks, console, say)
 
 
 class Speaker:
@@ -53,6 +48,23 @@ class Speaker:
         """Print a paragraph."""
         lines = textwrap.wrap(write.visible(text), width=self._console.width, subsequent_indent="  ") or [""]
         self._console.print(Text("\n".join(lines), style=style or ""), highlight=False)
+
+
+def _show_section(section: Section, blocks: Sequence[Block], console: Console, say: Speaker) -> None:
+    say.line()
+    say.line(section.title, "bold")
+    for block in blocks:
+        _show_block(block, section, console, say)
+
+
+def _show_alarms(document: Document, say: Speaker) -> None:
+    if document.alarms or document.notes:
+        say.line()
+    for alarm in document.alarms:
+        tasks = write.describe_alarm_tasks(alarm, _NAMED_TASKS)
+        say.line(f"! {alarm.kind}{f': {tasks}' if tasks else ''}. {alarm.hint}", "red" if alarm.veto else "yellow")
+    for note in document.notes:
+        say.line(f"note: {note}", "yellow")
 
 
 def _show_block(block: Block, section: Section, console: Console, say: Speaker) -> None:
