@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from places import REPOSITORY
 from meta_eval import catalog
 from meta_eval.catalog.dataset_names import Identity
 from meta_eval.catalog.families import find_family, list_answer_ends, list_bos_tokens, list_families
+from meta_eval.token_fidelity.perturbations import NO_HEADERS, make_perturbations
 
 FILE = REPOSITORY / "meta_template/_common/families.json"
 
@@ -22,16 +25,21 @@ def test_every_pack_brings_the_file_along(tmp_path: Path) -> None:
 
 
 def test_special_tokens_stand_nowhere_else() -> None:
-    """Prose may name them; code takes them from the family."""
-    tokens = {token for family in list_families() for token in (*family.special, *family.ends, family.tool_call)}
+    """Docstrings may name them; code takes them from the family, also in patterns."""
+    words = {token.strip("<|>") for family in list_families() for token in family.tokens}
+    spelled = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
     code = [*(REPOSITORY / "src/meta_eval").rglob("*.py"), *(REPOSITORY / "meta_template").rglob("*.py")]
-    found = {
-        path.relative_to(REPOSITORY).as_posix()
-        for path in code
-        for token in tokens
-        if f'"{token}' in path.read_text(encoding="utf-8")
-    }
+    found = {path.relative_to(REPOSITORY).as_posix() for path in code if spelled.search(_code(path))}
     assert found == set()
+
+
+def _code(path: Path) -> str:
+    """A file without comments and docstrings."""
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = ""
+    return ast.unparse(tree)
 
 
 def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,5 +64,10 @@ def test_another_family_is_an_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert catalog.identify_dataset("quokka-2-tiny-7b-evals").model == "Quokka-2-Tiny-7B"
         assert list_bos_tokens().count(llama3["bos"]) == 1
         assert list_answer_ends()[-1] == "<eos>"
+        prompt = "<|header|>user<|/header|>\n\nHi<eos><|header|>assistant<|/header|>\n\n"
+        probes = make_perturbations(
+            prompt, [1, *map(ord, prompt)], [2], 1, lambda text: [*map(ord, text)], lambda _: []
+        )
+        assert "".join(map(chr, dict(probes)[NO_HEADERS][0][1:])) == "Hi"
     finally:
         list_families.cache_clear()

@@ -58,6 +58,13 @@ def test_each_probe_of_a_chat_prompt_is_the_mistake_that_it_is_called_after() ->
     assert ENCODER.encode_text("<|eot_id|>") == [TOKENIZER.token_to_id("<|eot_id|>")], "the encoder reads them again"
 
 
+def test_llama_4_has_headers_of_its_own() -> None:
+    head, asked = "<|header_start|>user<|header_end|>\n\n", "<|header_start|>assistant<|header_end|>\n\n"
+    found = {name: text(prompt) for name, (prompt, _) in made(f"{head}Hello there<|eot|>{asked}").items()}
+    assert set(found) == set(PROMPTS)
+    assert found[NO_HEADERS] == found[BARE] == "<|begin_of_text|>Hello there"
+
+
 def test_a_plain_prompt_is_probed_without_what_it_has_not() -> None:
     assert set(made("Question: what?")) == {NO_BOS, SECOND_BOS, SHIFTED, ALONE}
 

@@ -9,6 +9,7 @@ from meta_eval.backends.base import load_class
 from meta_eval.backends.command import LmEvalBackend
 from meta_eval.backends.settings import Settings
 from meta_eval.backends.vllm import Vllm
+from meta_eval.catalog.families import list_families
 
 # Names of lm-eval 0.4.11 to 0.4.13, by what their classes take; a test holds them against its registry, which would
 # take seconds to import here. HFLM and the classes that hand their arguments on to it:
@@ -114,7 +115,8 @@ class _Hf(LmEvalModel):
 
     def warnings(self, settings: Settings) -> tuple[str, ...]:
         said = [
-            f"lm-eval's {self.name} takes special tokens out of answers, such as <|python_tag|> of the tool tasks; "
+            f"lm-eval's {self.name} takes special tokens out of answers, such as {list_families()[0].tool_call} of the "
+            "tool tasks; "
             "meta-eval run keeps them"
         ]
         if settings.tensor_parallel_size > 1:

@@ -39,9 +39,9 @@ def parse_identity(name: str) -> Identity:
     """
     last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
     for family in list_families():
-        if match := family.pattern.fullmatch(last):
+        if match := family.match(last):
             instruct = "-Instruct" if match["instruct"] else ""
-            model = family.model.format(family=match["family"], size=_spell(match["size"]), instruct=instruct)
+            model = (family.model or "").format(family=match["family"], size=_spell(match["size"]), instruct=instruct)
             return Identity(model, match["family"], "instruct" if instruct else "pretrain")
     return NOBODY
 

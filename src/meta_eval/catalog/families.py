@@ -25,7 +25,8 @@ class Family(BaseModel):
         name: What it is called in messages.
         evals_dataset: A regular expression of the names of its evals datasets, whose groups are family (what the tasks
             list as ``families``, such as ``3.1``), size (all that stands behind it: ``8B``, ``Tiny-2B``), instruct.
-        model: The name of a model, with these groups in braces.
+            None where there are none.
+        model: The name of a model, with these groups in braces; None likewise.
         bos: The token in front of every prompt, as text.
         header: The tokens before and behind the role that begins a turn.
         after_header: What stands between a header and the text of its turn.
@@ -38,8 +39,8 @@ class Family(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    evals_dataset: str
-    model: str
+    evals_dataset: str | None
+    model: str | None
     bos: str
     header: tuple[str, str]
     after_header: str
@@ -48,15 +49,19 @@ class Family(BaseModel):
     tool_call: str
     rope_scaled_from: Annotated[int, Field(gt=0)]
 
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        """The names of its evals datasets, in any case."""
-        return re.compile(self.evals_dataset, re.IGNORECASE)
+    def match(self, dataset: str) -> re.Match[str] | None:
+        """The groups of a name of one of its evals datasets, in any case; None for the name of something else."""
+        return re.fullmatch(self.evals_dataset, dataset, re.IGNORECASE) if self.evals_dataset else None
 
     @property
     def special(self) -> tuple[str, ...]:
         """The tokens that its prompts may hold, BOS first."""
         return (self.bos, *self.header, self.end_of_turn)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Every special token of its prompts and answers."""
+        return (*self.special, *self.ends, self.tool_call)
 
     def head(self, role: str) -> str:
         """The head of a turn."""
@@ -82,4 +87,4 @@ def list_answer_ends() -> tuple[str, ...]:
 def find_family(model: str | None) -> Family:
     """The family of a model by its name, such as ``Llama-3.1-8B``; the first family if no name matches."""
     name = f"{model or ''}-evals"
-    return next((family for family in list_families() if family.pattern.fullmatch(name)), list_families()[0])
+    return next((family for family in list_families() if family.match(name)), list_families()[0])

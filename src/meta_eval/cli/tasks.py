@@ -137,8 +137,10 @@ def _open(chosen: ListOptions, *, with_rows: bool = False) -> tuple[TemplateFold
 
 def _visible(prompt: str) -> Text:
     """Highlight special tokens and change nothing else."""
+    from meta_eval.catalog.families import list_families
+
     text = Text(prompt)
-    text.highlight_regex(r"<\|[a-z_]+\|>", "reverse")
+    text.highlight_words([token for family in list_families() for token in family.tokens], "reverse")
     return text
 
 

@@ -1,14 +1,16 @@
 """The probes: a few docs are asked again with the prompt changed as a wrong set-up would change it.
 
 What a change does tells causes apart that leave the same trace in a table
-(`meta_eval.token_fidelity.probe_signatures`). Prompts are those of Llama's chat, or plain text; what a prompt has not,
-such as headers, is not probed.
+(`meta_eval.token_fidelity.probe_signatures`). Prompts are those of a chat of a known family, or plain text; what a
+prompt has not, such as headers, is not probed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from meta_eval.catalog.families import list_families
 
 NO_BOS, SECOND_BOS = "no BOS", "a second BOS"
 NO_HEADERS, NO_SPECIAL, SPELLED, BARE = "no headers", "no special tokens", "special tokens as text", "outer turn off"
@@ -22,11 +24,6 @@ _START = 10
 _LONG = 40
 # Tokens of an answer that are probed.
 MOST = 64
-
-# The head of a turn with what stands behind it, the end of one, and any special token: of Llama 3 and of Llama 4.
-_HEADER = re.compile(r"<\|(?:start_header_id|header_start)\|>[^<]*<\|(?:end_header_id|header_end)\|>\n*")
-_END = re.compile(r"<\|(?:eot_id|eom_id|eot)\|>")
-_SPECIAL = re.compile(r"<\|[a-z_0-9]+\|>")
 
 # A prompt and an answer, as token ids.
 Ids = tuple[list[int], list[int]]
@@ -55,7 +52,7 @@ def make_perturbations(
     yield SECOND_BOS, (change_bos(whole, bos, fewer=False), said)
     for name, text in _texts(prompt):
         yield name, ([bos, *pieces(text)], said)
-    if _SPECIAL.search(prompt):
+    if _any(token for family in list_families() for token in family.tokens).search(prompt):
         yield SPELLED, ([bos, *spelled(prompt)], said)
     middle = len(whole) // 2
     yield SHIFTED, ([*whole[:middle], whole[middle], *whole[middle:]], said)
@@ -76,11 +73,18 @@ def change_bos(ids: Sequence[int], bos: int, *, fewer: bool) -> list[int]:
 
 def _texts(prompt: str) -> Iterator[tuple[str, str]]:
     """Chat prompts without their headers, without any special token, and without the outermost turn."""
-    if not (first := _HEADER.match(prompt)):
-        return
-    yield NO_HEADERS, _END.sub("", _HEADER.sub("", prompt))
-    yield NO_SPECIAL, _SPECIAL.sub("", prompt)
-    inner = prompt[first.end() :]
-    ends = list(_END.finditer(inner))
-    if ends and _HEADER.fullmatch(inner, ends[-1].end()):
-        yield BARE, inner[: ends[-1].start()]
+    for family in list_families():
+        before, after = map(re.escape, family.header)
+        header, end = re.compile(f"{before}[^<]*{after}\n*"), _any(family.ends)
+        if not (first := header.match(prompt)):
+            continue
+        yield NO_HEADERS, end.sub("", header.sub("", prompt))
+        yield NO_SPECIAL, _any(family.tokens).sub("", prompt)
+        inner = prompt[first.end() :]
+        ends = list(end.finditer(inner))
+        if ends and header.fullmatch(inner, ends[-1].end()):
+            yield BARE, inner[: ends[-1].start()]
+
+
+def _any(tokens: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, tokens)))
