@@ -39,12 +39,12 @@ def test_the_difference_by_hand(tmp_path: Path) -> None:
         "meta_gsm8k", 1, 2, 11, 11, 12,
     )  # fmt: skip
     assert change.difference == 1.0
-    assert found.outcome == "not shown"
+    assert found.outcome == "undecided"
     assert found.reasons == ("2 docs decide nothing: at least 10 are needed",)
 
 
 @pytest.mark.parametrize(
-    ("noise", "outcome"), [(0.0, "same"), (0.005, "same"), (0.2, "different"), (0.0206, "not shown")]
+    ("noise", "outcome"), [(0.0, "same"), (0.005, "same"), (0.2, "different"), (0.0206, "undecided")]
 )
 def test_three_outcomes(tmp_path: Path, noise: float, outcome: str) -> None:
     before = drawn(60, 30)
@@ -125,7 +125,7 @@ def rates(noise: float, runs: int, docs: int) -> dict[str, float]:
             for doc, n in enumerate(tokens)
         ]
         said[compare_tables(paired(before, after), margin=0.02).outcome] += 1
-    return {outcome: said[outcome] / runs for outcome in ("same", "not shown", "different")}
+    return {outcome: said[outcome] / runs for outcome in ("same", "undecided", "different")}
 
 
 def test_an_identical_model_is_hardly_ever_told_apart() -> None:

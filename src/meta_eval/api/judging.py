@@ -121,7 +121,7 @@ def fidelity_report(
 
     Args:
         table: A file, or the folder that holds one.
-        against: The baseline's: same, different or not shown at the margin.
+        against: The baseline's: same, different or undecided at the margin.
         margin: The largest distance that is allowed, in nats a token; None for the gate's, else 0.02.
         gate: Decide by these rules, or by those of a file; ``exit_code`` then follows the verdict.
         tokenizer: A model, by name or folder, whose tokenizer gives the texts of tokens; None for the table's.

@@ -77,7 +77,7 @@ def fidelity(
         help=f"The largest distance a token that is allowed; default: {FIDELITY_MARGIN:g}.",
     ),
     gate: Path | None = typer.Option(
-        None, "--gate", metavar="FILE", help="Exit by the verdict, under `fidelity:` of a gate.yaml."
+        None, "--gate", metavar="FILE", help="Exit by the outcome, under `fidelity:` of a gate.yaml."
     ),
     html: Path | None = typer.Option(None, "--html", metavar="FILE", help="Write a page, with answers token by token."),
     markdown: Path | None = typer.Option(None, "--markdown", metavar="FILE", help="Write Markdown for a model card."),
@@ -94,7 +94,7 @@ def fidelity(
     Whatever ends it, every answer is kept, and the same command goes on.
 
     Exit codes: 0 done, 1 requests failed for good, 2 something that you can fix, 130 interrupted; with --gate 0 same, 1
-    different, 3 not shown.
+    different, 3 undecided.
     """
     from meta_eval import api
     from meta_eval.reports.shipped_views import TextView

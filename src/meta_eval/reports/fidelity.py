@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "not shown": 3}
+EXIT_CODES: dict[Outcome, int] = {"same": 0, "different": 1, "undecided": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class FidelityReport:
         changes: Some tokens whose likeliest one changed.
         notes: What must be known of the tables.
         tokenizer: Whether texts could be shown.
-        gated: Whether the exit code follows the verdict.
+        gated: Whether the exit code follows the outcome.
     """
 
     model: str
@@ -126,11 +126,11 @@ class FidelityReport:
         said = [comparison.outcome for comparison in both if comparison.is_enough] or [
             comparison.outcome for comparison in both
         ]
-        return next((outcome for outcome in ("different", "not shown", "same") if outcome in said), None)
+        return next((outcome for outcome in ("different", "undecided", "same") if outcome in said), None)
 
     @property
     def exit_code(self) -> int:
-        """0; where it is a gate 0 for the same, 1 for different, 3 for not shown."""
+        """0; where it is a gate 0 for the same, 1 for different, 3 for undecided."""
         return EXIT_CODES[self.outcome] if self.gated and self.outcome else 0
 
     def to_json(self) -> dict[str, Any]:

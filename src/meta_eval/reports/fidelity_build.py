@@ -41,7 +41,7 @@ def build_fidelity_report(
         against: The baseline's.
         rule: What is asked of the copy; None for the defaults.
         tokenizer: Of the model, for texts.
-        gated: Whether the exit code follows the verdict.
+        gated: Whether the exit code follows the outcome.
 
     Raises:
         UserError: A table cannot be read, or they are not of the same tokens.

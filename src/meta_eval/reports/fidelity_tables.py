@@ -123,7 +123,7 @@ def against_table(key: str, title: str, comparison: TableComparison | None, unit
             headings={"terminal": "changed"},
         ),
     )  # fmt: skip
-    return Table(key, title, columns, _paired(comparison), _against_legend(comparison, unit), verdict="verdict")
+    return Table(key, title, columns, _paired(comparison), _against_legend(comparison, unit))
 
 
 def _against_legend(comparison: TableComparison | None, unit: str) -> str:

@@ -37,7 +37,7 @@ _STYLES = {"fidelity": ("report.css", "fidelity.css")}
 
 _SHAPES = {
     "within margin": "holds", "worse": "below", "undecided": "unknown",
-    "same": "holds", "different": "below", "not shown": "unknown",
+    "same": "holds", "different": "below",
     "SHIP": "holds", "DON'T SHIP": "below", "UNDECIDED": "unknown", None: "",
 }  # fmt: skip
 

@@ -88,7 +88,7 @@ def _table(table: tables.Table[Any]) -> Iterator[str]:
 
 def _rows(table: tables.Table[Any]) -> str:
     columns = table.columns_in("markdown")
-    outcome = [table.verdict] if table.has_outcomes else []
+    outcome = ["outcome"] if table.has_outcomes else []
     heads = [table.first, *outcome, *(_plain(heading) for heading, _ in columns)]
     rules = ["---"] * (1 + len(outcome)) + ["---" if column.words else "--:" for _, column in columns]
     lines = [f"| {' | '.join(heads)} |", f"|{'|'.join(rules)}|"]

@@ -33,7 +33,7 @@ _TICKS = 9
 _LOWEST, _HIGHEST = -4, 1
 
 _DROPS = ("within margin", "worse", "undecided")
-_DISTANCES = ("same", "different", "not shown")
+_DISTANCES = ("same", "different", "undecided")
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,6 @@ class Table(Generic[S]):
         legend: What its figures are, in one or two sentences.
         notes: What else is to know of single rows: the name of the row, and a clause.
         first: The heading over the names of rows.
-        verdict: The heading over outcomes.
         views: The views that show it; empty for all. ``json`` stands for JSON and the views of other packages.
         folded: The views that fold it.
     """
@@ -106,7 +105,6 @@ class Table(Generic[S]):
     legend: str = ""
     notes: tuple[tuple[str, str], ...] = ()
     first: str = "task"
-    verdict: str = "outcome"
     views: tuple[str, ...] = ()
     folded: tuple[str, ...] = ()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMED_TASKS = 6
 
 STYLES = {
-    "within margin": "green", "worse": "red", "undecided": "yellow", "not shown": "yellow",
+    "within margin": "green", "worse": "red", "undecided": "yellow",
     "SHIP": "bold green", "DON'T SHIP": "bold red", "UNDECIDED": "bold yellow", "same": "green", "different": "red",
 }  # fmt: skip
 
@@ -97,7 +97,7 @@ def print_table(console: Console, table: tables.Table[Any]) -> None:
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     made.add_column(table.first, overflow="fold", ratio=1)
     if table.has_outcomes:
-        made.add_column(table.verdict, no_wrap=True)
+        made.add_column("outcome", no_wrap=True)
     for heading, column in columns:
         made.add_column(write.visible(heading), justify="left" if column.words else "right", no_wrap=True)
     above = None

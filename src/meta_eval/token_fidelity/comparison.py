@@ -12,7 +12,7 @@ it is compared with a margin, in nats a token, and its interval decides, of 99 %
 
 - **same**: all of it lies under the margin, and no task is shown to be different.
 - **different**: all of it lies above the margin; or that is shown of a task (Holm over the tasks).
-- **not shown**: neither.
+- **undecided**: neither.
 
 A side of such an interval is 0.5 %, so that a model whose true distance is the margin is called different, or the same,
 once in two hundred times; an identical one, whose distance is the engine's noise, much more seldom.
@@ -33,7 +33,7 @@ from meta_eval.thresholds import FIDELITY_ALPHA, FIDELITY_LEVEL, FIDELITY_MARGIN
 from meta_eval.token_fidelity.table_pairing import Pair
 from meta_eval.token_fidelity.token_columns import Vocabulary, find_copies, list_token_kinds
 
-Outcome = Literal["same", "different", "not shown"]
+Outcome = Literal["same", "different", "undecided"]
 
 
 CHANGES = 20
@@ -214,7 +214,7 @@ def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: floa
     moved = both.before.top_ids[known] != both.after.top_ids[known]
     return Paired(
         name=name,
-        outcome="not shown",
+        outcome="undecided",
         margin=margin,
         distance=distance,
         interval=distance.positive_interval(FIDELITY_LEVEL),
@@ -230,7 +230,7 @@ def _paired(both: Pair, name: str | None, where: NDArray[np.bool_], margin: floa
 
 
 def _decided(paired: Paired, p: float, min_docs: int) -> Paired:
-    outcome: Outcome = "not shown"
+    outcome: Outcome = "undecided"
     if paired.interval is not None and paired.docs >= min_docs:
         if paired.interval.upper < paired.margin:
             outcome = "same"
@@ -253,11 +253,11 @@ def _overall(whole: Paired, tasks: Sequence[Paired], min_docs: int) -> tuple[Out
     if reasons:
         return "different", tuple(reasons)
     if whole.docs < min_docs:
-        return "not shown", (f"{whole.docs} docs decide nothing: at least {min_docs} are needed",)
+        return "undecided", (f"{whole.docs} docs decide nothing: at least {min_docs} are needed",)
     if whole.outcome == "same":
         return "same", ()
     upper = whole.interval.upper if whole.interval else float("inf")
-    return "not shown", (f"the distance may be as large as {upper:.3g} nats a token, and as small as "
+    return "undecided", (f"the distance may be as large as {upper:.3g} nats a token, and as small as "
                          f"{whole.interval.lower if whole.interval else 0:.3g}",)  # fmt: skip
 
 

@@ -156,7 +156,7 @@ class Precedence(IntEnum):
 
     def is_due(self, outcome: str) -> bool:
         """Whether the verdict lets it be looked for."""
-        outcomes = {Precedence.PROMPT: ("same", "different", "not shown"), Precedence.BITS: ("different", "not shown")}
+        outcomes = {Precedence.PROMPT: ("same", "different", "undecided"), Precedence.BITS: ("different", "undecided")}
         return outcome in outcomes.get(self, ("different",))
 
 
